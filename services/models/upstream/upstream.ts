@@ -1,0 +1,59 @@
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+
+/**
+ * The one interface to whatever answers model calls: an OpenAI-compatible server over HTTP, or the sandbox.
+ * Push style, so that a chunk costs neither a promise nor a stream object.
+ */
+export type Upstream = {
+  /** Starts one exchange. Never throws; failures arrive at `handler.onError`. */
+  send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
+  /** The models which the upstream offers (GET /models), by its own names. */
+  listModels(signal: AbortSignal): Promise<string[]>;
+  /** Closes idle connections and ends what is running. */
+  close(): Promise<void>;
+};
+
+/** One request to an upstream. */
+export type UpstreamRequest = {
+  operation: Operation;
+  /** Path below the deployment's base URL, e.g. `/chat/completions`. */
+  path: string;
+  contentType: string;
+  /** The body, already in the upstream's words, as one piece or as the pieces of a spliced one. */
+  body: readonly Uint8Array[];
+  /** Milliseconds until the response head must be there. */
+  headTimeoutMs: number;
+  /** Milliseconds between two pieces of the body. */
+  idleTimeoutMs: number;
+};
+
+/** The response head. Header names are lower case. */
+export type UpstreamHead = {
+  status: number;
+  header(name: string): string | undefined;
+};
+
+/** Receives one exchange: onHead, then any number of onData, then exactly one of onEnd and onError. onError may also come first. */
+export type UpstreamHandler = {
+  onHead(head: UpstreamHead): void;
+  /** Bytes of the body. They belong to the receiver. */
+  onData(chunk: Uint8Array): void;
+  onEnd(): void;
+  onError(error: UpstreamFailure): void;
+};
+
+/** Control over a running exchange. All three do nothing once it has ended. */
+export type UpstreamExchange = {
+  /** Stops reading from the upstream (back-pressure). At most one more onData follows. */
+  pause(): void;
+  resume(): void;
+  /** Ends the exchange and closes its connection. No callback follows. */
+  abort(): void;
+};
+
+/** How an exchange failed. `refused` means that the upstream has not seen the request. */
+export type UpstreamFailure = {
+  kind: 'refused' | 'reset' | 'timeout' | 'protocol';
+  /** For the log only. */
+  message: string;
+};

@@ -1,0 +1,58 @@
+import { ErrorReason } from '#gen/modelgateway/common/v1/error_pb.ts';
+
+export { ErrorReason };
+
+/** What a failure carries besides its reason and public text. */
+export type GatewayErrorDetails = {
+  /** The field at fault, in the public API's spelling. */
+  param?: string;
+  /** What operators read in the log; never shown to a client. */
+  internal?: string;
+  /** How long a client should wait before it tries again, in milliseconds. */
+  retryAfterMs?: number;
+  /** When the budget that refused the request resets, in milliseconds since the Unix epoch. */
+  resetsAtMs?: number;
+  /** The parts of an upstream's error which a client may see. */
+  upstream?: { status: number; type?: string; code?: string };
+  /** A more specific public code than the reason's own. */
+  code?: string;
+  cause?: unknown;
+};
+
+/**
+ * The one error of the gateway: a reason for machines, a public text for clients, an internal text for operators.
+ * It crosses RPC unchanged but for the internal text, and becomes HTTP in edge/openai/errors.ts alone.
+ */
+export class GatewayError extends Error {
+  readonly reason: ErrorReason;
+  readonly details: GatewayErrorDetails;
+
+  constructor(reason: ErrorReason, publicText: string, details: GatewayErrorDetails = {}) {
+    super(publicText, { cause: details.cause });
+    this.name = 'GatewayError';
+    this.reason = reason;
+    this.details = details;
+  }
+}
+
+/** Makes a GatewayError; reads better than `new` behind `throw`. */
+export const gatewayError = (reason: ErrorReason, publicText: string, details?: GatewayErrorDetails): GatewayError =>
+  new GatewayError(reason, publicText, details);
+
+/** A field of the request is not acceptable. */
+export const invalidRequest = (param: string | undefined, publicText: string, code?: string): GatewayError =>
+  new GatewayError(ErrorReason.INVALID_REQUEST, publicText, { param, code });
+
+/** There is no such resource, or it is somebody else's: the two read the same. */
+export const notFound = (what: string): GatewayError => new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`);
+
+/** The bare error for anything unexpected; the cause goes to the log only. */
+export const internalError = (cause: unknown): GatewayError =>
+  new GatewayError(
+    ErrorReason.INTERNAL,
+    'The gateway had an internal error. Quote the request id when you report it.',
+    {
+      cause,
+      internal: cause instanceof Error ? cause.message : String(cause),
+    },
+  );

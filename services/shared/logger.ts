@@ -1,0 +1,47 @@
+import { type DestinationStream, type Logger, pino } from 'pino';
+
+export type { Logger };
+
+/** Fields that may hold a secret, wherever they stand in a log line. */
+const secretFields = [
+  'authorization',
+  'cookie',
+  'password',
+  'token',
+  'access_token',
+  'refresh_token',
+  'key',
+  'secret',
+  'apiKey',
+  'api_key',
+];
+const secretPaths = secretFields.flatMap((field) => [
+  `["${field}"]`,
+  `*["${field}"]`,
+  `*.*["${field}"]`,
+  `["${field[0]!.toUpperCase()}${field.slice(1)}"]`,
+]);
+
+/** Issued secrets have recognisable prefixes; should one reach a message or a stack, it is cut there. */
+const issuedSecret =
+  /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[A-Za-z0-9]{4})[A-Za-z0-9]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
+
+/** Removes issued secrets from a text, keeping enough of a key to recognise it. */
+export const withoutSecrets = (text: string): string =>
+  text.replace(issuedSecret, (_match, key?: string, ephemeral?: string) => `${key ?? ephemeral ?? 'jwt'}[removed]`);
+
+/** A JSON logger that writes one line per event and no secrets. */
+export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
+  return pino(
+    {
+      name: options.name,
+      level: options.level,
+      base: { name: options.name, pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      redact: { paths: secretPaths, censor: '[removed]' },
+      serializers: { err: pino.stdSerializers.err },
+      hooks: { streamWrite: withoutSecrets },
+    },
+    options.destination ?? pino.destination({ fd: 2, sync: true }),
+  );
+}

@@ -1,0 +1,38 @@
+/**
+ * Money is an integer number of nano-USD (1e-9 USD), a bigint everywhere inside. In JSON it is a number whose text is
+ * the exact decimal of that integer (decisions.md, Common).
+ */
+export type NanoUsd = bigint;
+
+export const nanoUsdPerUsd = 1_000_000_000n;
+
+/** The exact decimal text of an amount in USD: 25, 0.1, 0.000012345; no exponent, no trailing zeros. */
+export function usdText(nanoUsd: NanoUsd): string {
+  const sign = nanoUsd < 0n ? '-' : '';
+  const magnitude = nanoUsd < 0n ? -nanoUsd : nanoUsd;
+  const whole = magnitude / nanoUsdPerUsd;
+  const fraction = (magnitude % nanoUsdPerUsd).toString().padStart(9, '0').replace(/0+$/, '');
+  return fraction === '' ? `${sign}${whole}` : `${sign}${whole}.${fraction}`;
+}
+
+/** The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without a float in between. */
+export const usdJson = (nanoUsd: NanoUsd): unknown => JSON.rawJSON(usdText(nanoUsd));
+
+const decimalPattern = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
+
+/** Reads a decimal text in USD; null unless it is a plain decimal with at most nine places and ten whole digits. */
+export function parseUsd(text: string): NanoUsd | null {
+  const match = decimalPattern.exec(text);
+  if (match === null) return null;
+  const magnitude = BigInt(match[2]!) * nanoUsdPerUsd + BigInt((match[3] ?? '').padEnd(9, '0'));
+  return match[1] === '-' ? -magnitude : magnitude;
+}
+
+/** Reads a JSON number in USD. Its shortest decimal text decides, so that 0.1 is exactly 100,000,000 nano-USD. */
+export function usdFromNumber(value: number): NanoUsd | null {
+  if (!Number.isFinite(value)) return null;
+  const text = String(value);
+  if (!text.includes('e')) return parseUsd(text);
+  const plain = value.toFixed(9);
+  return Number(plain) === value ? parseUsd(plain) : null;
+}
