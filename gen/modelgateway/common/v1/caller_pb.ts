@@ -10,7 +10,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/common/v1/caller.proto.
  */
 export const file_modelgateway_common_v1_caller: GenFile = /*@__PURE__*/
-  fileDesc("CiNtb2RlbGdhdGV3YXkvY29tbW9uL3YxL2NhbGxlci5wcm90bxIWbW9kZWxnYXRld2F5LmNvbW1vbi52MSLkAQoGQ2FsbGVyEjAKBGtpbmQYASABKA4yIi5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLkNhbGxlcktpbmQSEQoJdGVuYW50X2lkGAIgASgJEg8KB3VzZXJfaWQYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRISCgphcGlfa2V5X2lkGAUgASgJEhIKCnNlc3Npb25faWQYBiABKAkSEAoIb3BlcmF0b3IYByABKAgSCgoCaXAYCCABKAkSEgoKcmVxdWVzdF9pZBgJIAEoCSp0CgpDYWxsZXJLaW5kEhsKF0NBTExFUl9LSU5EX1VOU1BFQ0lGSUVEEAASFwoTQ0FMTEVSX0tJTkRfQVBJX0tFWRABEhcKE0NBTExFUl9LSU5EX1NFU1NJT04QAhIXChNDQUxMRVJfS0lORF9TRVJWSUNFEAMqTQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9NRU1CRVIQARIOCgpST0xFX0FETUlOEAISDgoKUk9MRV9PV05FUhADYgZwcm90bzM");
+  fileDesc("CiNtb2RlbGdhdGV3YXkvY29tbW9uL3YxL2NhbGxlci5wcm90bxIWbW9kZWxnYXRld2F5LmNvbW1vbi52MSL1AQoGQ2FsbGVyEjAKBGtpbmQYASABKA4yIi5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLkNhbGxlcktpbmQSEQoJdGVuYW50X2lkGAIgASgJEg8KB3VzZXJfaWQYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRISCgphcGlfa2V5X2lkGAUgASgJEhIKCnNlc3Npb25faWQYBiABKAkSEAoIb3BlcmF0b3IYByABKAgSCgoCaXAYCCABKAkSEgoKcmVxdWVzdF9pZBgJIAEoCRIPCgdzZXJ2aWNlGAogASgJKnQKCkNhbGxlcktpbmQSGwoXQ0FMTEVSX0tJTkRfVU5TUEVDSUZJRUQQABIXChNDQUxMRVJfS0lORF9BUElfS0VZEAESFwoTQ0FMTEVSX0tJTkRfU0VTU0lPThACEhcKE0NBTExFUl9LSU5EX1NFUlZJQ0UQAypNCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIPCgtST0xFX01FTUJFUhABEg4KClJPTEVfQURNSU4QAhIOCgpST0xFX09XTkVSEANiBnByb3RvMw");
 
 /**
  * Caller is the identity on whose behalf an RPC is made. It is not a request
@@ -82,6 +82,13 @@ export type Caller = Message<"modelgateway.common.v1.Caller"> & {
    * @generated from field: string request_id = 9;
    */
   requestId: string;
+
+  /**
+   * The name of the service, when one acts for itself; the issuer of the token, whatever was claimed.
+   *
+   * @generated from field: string service = 10;
+   */
+  service: string;
 };
 
 /**

@@ -1,0 +1,56 @@
+import { create } from '@bufbuild/protobuf';
+import type { CallOptions, ContextValues, HandlerContext } from '@connectrpc/connect';
+import { createContextKey, createContextValues } from '@connectrpc/connect';
+import { type Caller, CallerKind, CallerSchema, Role } from '#gen/modelgateway/common/v1/caller_pb.ts';
+import { ErrorReason, gatewayError } from '../errors.ts';
+
+export { type Caller, CallerKind, CallerSchema, Role };
+
+const callerKey = createContextKey<Caller | undefined>(undefined, { description: 'caller' });
+
+/** On whose behalf the RPC is made. Fails with UNAUTHENTICATED_SERVICE when the call carries nobody. */
+export function callerOf(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = context.values.get(callerKey);
+  if (caller === undefined) {
+    throw gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The call carries no caller.');
+  }
+  return caller;
+}
+
+/** The caller among context values; undefined when there is none. For interceptors and transports. */
+export const callerAmong = (values: ContextValues): Caller | undefined => values.get(callerKey);
+
+/** Sets the caller among the context values of a call that was verified. */
+export const setCaller = (values: ContextValues, caller: Caller): ContextValues => values.set(callerKey, caller);
+
+/** What a client passes as `contextValues`, so that the RPC is made on the caller's behalf. */
+export const callerContext = (caller: Caller): ContextValues => createContextValues().set(callerKey, caller);
+
+/** Options for a call made while answering another: the same caller, what is left of the deadline, and its cancellation. */
+export const onBehalfOf = (context: HandlerContext): CallOptions => ({
+  contextValues: callerContext(callerOf(context)),
+  signal: context.signal,
+  timeoutMs: context.timeoutMs(),
+});
+
+/** A service that acts for itself, such as the shipper of usage events. */
+export const serviceCaller = (name: string): Caller =>
+  create(CallerSchema, { kind: CallerKind.SERVICE, service: name });
+
+/** Refuses a caller whose role in the organization is below `role` with INSUFFICIENT_ROLE. */
+export function requireRole(caller: Caller, role: Role): void {
+  if (caller.role < role) throw insufficientRole();
+}
+
+/** Refuses everybody but a platform operator with INSUFFICIENT_ROLE. */
+export function requireOperator(caller: Caller): void {
+  if (!caller.operator) throw insufficientRole();
+}
+
+/** Refuses everybody but a service that acts for itself (one of `names`, when given) with INSUFFICIENT_ROLE. */
+export function requireService(caller: Caller, ...names: string[]): void {
+  const named = names.length === 0 || names.includes(caller.service);
+  if (caller.kind !== CallerKind.SERVICE || !named) throw insufficientRole();
+}
+
+const insufficientRole = () => gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Your role does not allow this operation.');

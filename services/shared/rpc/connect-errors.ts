@@ -1,0 +1,144 @@
+import { create } from '@bufbuild/protobuf';
+import { type Duration, DurationSchema, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
+
+/** The RPC code of each reason, for callers who know no ErrorDetail: proxies, metrics, clients in other languages. */
+const codeByReason: Record<ErrorReason, Code> = {
+  [ErrorReason.UNSPECIFIED]: Code.Internal,
+  [ErrorReason.MISSING_API_KEY]: Code.Unauthenticated,
+  [ErrorReason.INVALID_API_KEY]: Code.Unauthenticated,
+  [ErrorReason.EXPIRED_API_KEY]: Code.Unauthenticated,
+  [ErrorReason.INVALID_TOKEN]: Code.Unauthenticated,
+  [ErrorReason.EXPIRED_TOKEN]: Code.Unauthenticated,
+  [ErrorReason.INVALID_CREDENTIALS]: Code.Unauthenticated,
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: Code.Unauthenticated,
+  [ErrorReason.ENDPOINT_NOT_ALLOWED]: Code.PermissionDenied,
+  [ErrorReason.MISSING_SCOPE]: Code.PermissionDenied,
+  [ErrorReason.IP_NOT_ALLOWED]: Code.PermissionDenied,
+  [ErrorReason.TENANT_SUSPENDED]: Code.PermissionDenied,
+  [ErrorReason.INSUFFICIENT_ROLE]: Code.PermissionDenied,
+  [ErrorReason.MODEL_NOT_FOUND]: Code.NotFound,
+  [ErrorReason.MODEL_SUNSET]: Code.FailedPrecondition,
+  [ErrorReason.MODEL_NOT_ALLOWED]: Code.PermissionDenied,
+  [ErrorReason.MODEL_UNAVAILABLE]: Code.Unavailable,
+  [ErrorReason.OVERLOADED]: Code.Unavailable,
+  [ErrorReason.RATE_LIMITED]: Code.ResourceExhausted,
+  [ErrorReason.SPEND_CAP_EXCEEDED]: Code.ResourceExhausted,
+  [ErrorReason.COST_LIMIT_EXCEEDED]: Code.ResourceExhausted,
+  [ErrorReason.PAYG_CAP_EXCEEDED]: Code.ResourceExhausted,
+  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: Code.ResourceExhausted,
+  [ErrorReason.INVALID_REQUEST]: Code.InvalidArgument,
+  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: Code.InvalidArgument,
+  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: Code.InvalidArgument,
+  [ErrorReason.REQUEST_TOO_LARGE]: Code.ResourceExhausted,
+  [ErrorReason.NOT_FOUND]: Code.NotFound,
+  [ErrorReason.UNKNOWN_URL]: Code.NotFound,
+  [ErrorReason.METHOD_NOT_SUPPORTED]: Code.Unimplemented,
+  [ErrorReason.CONFLICT]: Code.FailedPrecondition,
+  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: Code.AlreadyExists,
+  [ErrorReason.KEY_QUOTA_EXCEEDED]: Code.ResourceExhausted,
+  [ErrorReason.RANGE_TOO_LARGE]: Code.InvalidArgument,
+  [ErrorReason.REGISTRATION_UNAVAILABLE]: Code.FailedPrecondition,
+  [ErrorReason.INVALID_CODE]: Code.InvalidArgument,
+  [ErrorReason.UPSTREAM_REFUSED]: Code.InvalidArgument,
+  [ErrorReason.UPSTREAM_ERROR]: Code.Unavailable,
+  [ErrorReason.UPSTREAM_TIMEOUT]: Code.DeadlineExceeded,
+  [ErrorReason.CANCELLED]: Code.Canceled,
+  [ErrorReason.DEADLINE_EXCEEDED]: Code.DeadlineExceeded,
+  [ErrorReason.UNIMPLEMENTED]: Code.Unimplemented,
+  [ErrorReason.INTERNAL]: Code.Internal,
+};
+
+/** The RPC code under which a reason travels. */
+export const codeOf = (reason: ErrorReason): Code => codeByReason[reason] ?? Code.Internal;
+
+/** The part of an error which may leave the process: everything but the internal text, the cause and the stack of the origin. */
+export function publicPart(error: GatewayError): GatewayError {
+  const { internal: _internal, cause: _cause, ...details } = error.details;
+  const kept = Object.entries(details).filter(([, value]) => value !== undefined && value !== '');
+  return gatewayError(error.reason, error.message, Object.fromEntries(kept));
+}
+
+/** The form of an error on the wire; its internal text and cause stay behind. */
+export function toConnectError(error: GatewayError): ConnectError {
+  const { param, retryAfterMs, resetsAtMs, upstream, code } = error.details;
+  const detail = {
+    reason: error.reason,
+    message: error.message,
+    param,
+    retryAfter: retryAfterMs === undefined ? undefined : durationFromMs(retryAfterMs),
+    resetsAt: resetsAtMs === undefined ? undefined : timestampFromMs(resetsAtMs),
+    upstream,
+    code,
+  };
+  return new ConnectError(error.message, codeOf(error.reason), undefined, [{ desc: ErrorDetailSchema, value: detail }]);
+}
+
+/**
+ * Reads any failure of a call as a GatewayError: one that travelled with an ErrorDetail as what it was, one of the
+ * RPC framework by its code, a broken connection as OVERLOADED, and everything else as INTERNAL.
+ */
+export function fromConnectError(error: unknown): GatewayError {
+  if (error instanceof GatewayError) return error;
+  if (!(error instanceof ConnectError)) return internalError(error);
+  const detail = error.findDetails(ErrorDetailSchema)[0];
+  if (detail !== undefined) return fromDetail(detail);
+  return fromFramework(error);
+}
+
+function fromDetail(detail: ErrorDetail): GatewayError {
+  const { upstream } = detail;
+  return publicPart(
+    gatewayError(detail.reason, detail.message, {
+      param: detail.param,
+      code: detail.code,
+      retryAfterMs: detail.retryAfter && durationMs(detail.retryAfter),
+      resetsAtMs: detail.resetsAt && timestampMs(detail.resetsAt),
+      upstream: upstream && {
+        status: upstream.status,
+        ...(upstream.type !== '' && { type: upstream.type }),
+        ...(upstream.code !== '' && { code: upstream.code }),
+      },
+    }),
+  );
+}
+
+/** Errors made by the RPC framework rather than by a handler: their text is for operators. */
+function fromFramework(error: ConnectError): GatewayError {
+  const details = { internal: error.message, cause: error };
+  switch (error.code) {
+    case Code.Canceled:
+      return gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', details);
+    case Code.DeadlineExceeded:
+      return gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.', details);
+    case Code.Unimplemented:
+      return gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.', details);
+    case Code.Unauthenticated:
+      return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', details);
+    case Code.InvalidArgument:
+      return gatewayError(ErrorReason.INVALID_REQUEST, 'The request could not be read.', details);
+    case Code.ResourceExhausted:
+      // connect-es names its option in the text; the only other source is HTTP/2's ENHANCE_YOUR_CALM.
+      return error.rawMessage.includes('MaxBytes') || error.rawMessage.includes('is larger than')
+        ? gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The message is too large.', details)
+        : outOfReach(details);
+    case Code.Unavailable:
+    case Code.Aborted:
+      return outOfReach(details);
+    default:
+      // A cause means that the error began in this process's connection (a TLS failure, a lost socket).
+      return error.cause === undefined ? internalError(error) : outOfReach(details);
+  }
+}
+
+const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
+  gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);
+
+function durationFromMs(ms: number): Duration {
+  const seconds = Math.floor(ms / 1000);
+  return create(DurationSchema, { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) });
+}
+
+const durationMs = (duration: Duration): number => Number(duration.seconds) * 1000 + duration.nanos / 1e6;
