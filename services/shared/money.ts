@@ -15,6 +15,13 @@ export function usdText(nanoUsd: NanoUsd): string {
   return fraction === '' ? `${sign}${whole}` : `${sign}${whole}.${fraction}`;
 }
 
+declare global {
+  interface JSON {
+    /** ECMAScript proposal "JSON.parse source text access": text that JSON.stringify writes as it is. */
+    rawJSON(text: string): unknown;
+  }
+}
+
 /** The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without a float in between. */
 export const usdJson = (nanoUsd: NanoUsd): unknown => JSON.rawJSON(usdText(nanoUsd));
 

@@ -1,0 +1,63 @@
+/** Prices of a model from a moment on, in nano-USD. A null measure is not sold by this model. */
+export type PriceVersion = {
+  /** UUID; stands on each usage event. */
+  id: string;
+  effectiveFromMs: number;
+  inputPerMillionTokens: bigint;
+  /** Cached prompt tokens; equal to the input price where an upstream gives no discount. */
+  cachedInputPerMillionTokens: bigint;
+  outputPerMillionTokens: bigint;
+  perImage: bigint;
+  perAudioSecond: bigint;
+  perMillionCharacters: bigint;
+  perRequest: bigint;
+};
+
+/** What a call used. Measures that do not apply are zero. */
+export type Measures = {
+  /** Cached tokens included. */
+  inputTokens: number;
+  cachedInputTokens: number;
+  outputTokens: number;
+  images: number;
+  audioMs: number;
+  characters: number;
+};
+
+export const noMeasures: Measures = {
+  inputTokens: 0,
+  cachedInputTokens: 0,
+  outputTokens: 0,
+  images: 0,
+  audioMs: 0,
+  characters: 0,
+};
+
+const million = 1_000_000n;
+
+/**
+ * The cost of one call in nano-USD. The sum is exact until its end and then rounded half up to a whole nano-USD, once,
+ * so that a call's cost does not depend on how its parts are added.
+ */
+export function priceUsage(price: PriceVersion, used: Measures): bigint {
+  const cached = Math.min(used.cachedInputTokens, used.inputTokens);
+  // Everything is brought to millionths of a nano-USD first; audio is in milliseconds, hence its thousand.
+  const millionths =
+    BigInt(used.inputTokens - cached) * price.inputPerMillionTokens +
+    BigInt(cached) * price.cachedInputPerMillionTokens +
+    BigInt(used.outputTokens) * price.outputPerMillionTokens +
+    BigInt(used.characters) * price.perMillionCharacters +
+    BigInt(used.images) * price.perImage * million +
+    BigInt(used.audioMs) * price.perAudioSecond * 1000n +
+    price.perRequest * million;
+  return (millionths + million / 2n) / million;
+}
+
+/** The version in force at a moment; null before the first. Versions are sorted by `effectiveFromMs`. */
+export function priceAt(versions: readonly PriceVersion[], nowMs: number): PriceVersion | null {
+  for (let index = versions.length - 1; index >= 0; index--) {
+    const version = versions[index]!;
+    if (version.effectiveFromMs <= nowMs) return version;
+  }
+  return null;
+}

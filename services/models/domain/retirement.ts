@@ -1,0 +1,25 @@
+/** The published schedule of one model (service.md, Model retirement fields). Times are milliseconds since the Unix epoch. */
+export type RetirementSchedule = {
+  /** The announcement. Never moves. */
+  deprecatedAtMs: number;
+  /** The retirement; null while no date is fixed. Never earlier than the announcement. */
+  sunsetAtMs: number | null;
+  /** Exactly one of the two is given. */
+  successor: { kind: 'model'; name: string } | { kind: 'note'; text: string };
+};
+
+export type RetirementState = 'serving' | 'announced' | 'dated' | 'retired';
+
+/** The state follows from the schedule and the time alone, so that every edge retires a model at the same instant. */
+export function retirementState(schedule: RetirementSchedule | null, nowMs: number): RetirementState {
+  if (schedule === null) return 'serving';
+  if (schedule.sunsetAtMs === null) return 'announced';
+  return nowMs < schedule.sunsetAtMs ? 'dated' : 'retired';
+}
+
+/** The text of a 410: the date, and the successor or the operator's note (service.md, Errors). */
+export function sunsetMessage(model: string, schedule: RetirementSchedule): string {
+  const date = new Date(schedule.sunsetAtMs ?? schedule.deprecatedAtMs).toISOString().slice(0, 10);
+  const next = schedule.successor.kind === 'model' ? `Use \`${schedule.successor.name}\` instead.` : schedule.successor.text;
+  return `The model \`${model}\` was retired on ${date}. ${next}`;
+}

@@ -1,0 +1,32 @@
+/** What routing knows of a deployment. */
+export type RoutableDeployment = {
+  /** Deployments of a lower number are tried first. */
+  priority: number;
+  /** Share of the traffic within a priority; at least 1. */
+  weight: number;
+  /** Requests which it may run at the same time. */
+  concurrencyMax: number;
+  /** Requests which it runs now. */
+  readonly inFlight: number;
+  /** False while it is stopped or failed, or its breaker is open. */
+  readonly available: boolean;
+};
+
+/**
+ * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when
+ * none has. `tried` are not offered again.
+ */
+export function chooseDeployment<T extends RoutableDeployment>(deployments: readonly T[], tried: ReadonlySet<T>): T | null {
+  let best: T | null = null;
+  for (const candidate of deployments) {
+    if (!candidate.available || candidate.inFlight >= candidate.concurrencyMax || tried.has(candidate)) continue;
+    if (best === null || goesBefore(candidate, best)) best = candidate;
+  }
+  return best;
+}
+
+function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
+  if (candidate.priority !== best.priority) return candidate.priority < best.priority;
+  // The load after this request: at rest the heavier deployment goes first.
+  return (candidate.inFlight + 1) * best.weight < (best.inFlight + 1) * candidate.weight;
+}

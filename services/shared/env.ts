@@ -1,0 +1,205 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { type Clock, clockStartingAt, systemClock } from './clock.ts';
+import { StartError } from './start-error.ts';
+
+/** The whole configuration of a process. README.md (Configuration) explains each variable. */
+export type Env = {
+  port: number;
+  host: string;
+  rpcPort: number;
+  rpcHost: string;
+  /** Where each service answers, when it is not in this process; empty in the one-process mode. */
+  rpcUrls: ReadonlyMap<string, string>;
+  /** Undefined: the embedded Postgres under `dataDir`. */
+  databaseUrl: string | undefined;
+  dataDir: string;
+  /** The origin which clients use, without a trailing slash; links in mails and headers start with it. */
+  publicUrl: string;
+  bootstrapEmail: string;
+  /** Undefined: one is generated at the first start and printed once. */
+  bootstrapPassword: string | undefined;
+  upstreamBaseUrl: string | undefined;
+  upstreamApiKey: string | undefined;
+  smtpUrl: string | undefined;
+  /** Newest first; the first makes new digests, all of them are looked up. */
+  keyPeppers: readonly KeyPepper[];
+  /** PKCS #8 PEM of an Ed25519 key that signs sessions; undefined: Auth keeps its own. */
+  jwtPrivateKey: string | undefined;
+  /** Newest first; the first signs service tokens, all of them verify. */
+  serviceSecrets: readonly string[];
+  /** Addresses or CIDR ranges whose X-Forwarded-For is believed. */
+  trustedProxies: readonly string[];
+  logLevel: string;
+  journalSync: 'group' | 'always';
+  workers: number;
+  clock: Clock;
+  production: boolean;
+};
+
+/** A pepper of API key digests; its version stands in each digest's row. */
+export type KeyPepper = { version: number; secret: string };
+
+type Source = Readonly<Record<string, string | undefined>>;
+
+const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'];
+
+/** The shortest secret that is taken, in characters; 32 random bytes in hex are 64. */
+const secretLengthMin = 32;
+
+/**
+ * Reads and checks the environment once. A bad value throws a StartError that names the variable.
+ * Secrets that are absent are made and kept in DATA_DIR, but for production, where they are required.
+ */
+export function readEnv(source: Source): Env {
+  const production = source.NODE_ENV === 'production';
+  const dataDir = resolve(source.DATA_DIR || '.data');
+  const secret = (name: string): string => readSecret(source, name, dataDir, production);
+
+  const host = source.HOST || '127.0.0.1';
+  const port = readInteger(source, 'PORT', 8080, 0, 65_535);
+  return {
+    port,
+    host,
+    rpcPort: readInteger(source, 'RPC_PORT', 8081, 0, 65_535),
+    rpcHost: source.RPC_HOST || '127.0.0.1',
+    rpcUrls: readRpcUrls(source),
+    databaseUrl: readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']),
+    dataDir,
+    publicUrl: (readUrl(source, 'PUBLIC_URL', ['http:', 'https:']) ?? `http://${urlHost(host)}:${port}`).replace(
+      /\/+$/,
+      '',
+    ),
+    bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
+    bootstrapPassword: source.BOOTSTRAP_PASSWORD || undefined,
+    upstreamBaseUrl: readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:'])?.replace(/\/+$/, ''),
+    upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
+    smtpUrl: readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']),
+    keyPeppers: parsePeppers(secret('KEY_PEPPER')),
+    jwtPrivateKey: readPrivateKey(source, production),
+    serviceSecrets: secret('SERVICE_SECRET')
+      .split(',')
+      .map((text) => text.trim()),
+    trustedProxies: (source.TRUSTED_PROXIES || '')
+      .split(',')
+      .map((text) => text.trim())
+      .filter((text) => text !== ''),
+    logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
+    journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group') as Env['journalSync'],
+    workers: readInteger(source, 'WORKERS', 1, 1, 64),
+    clock: readClock(source),
+    production,
+  };
+}
+
+const bad = (name: string, expected: string): StartError =>
+  new StartError(`${name} is not valid: expected ${expected}.`);
+
+function readInteger(source: Source, name: string, fallback: number, min: number, max: number): number {
+  const text = source[name];
+  if (text === undefined || text === '') return fallback;
+  const value = Number(text);
+  if (!/^\d+$/.test(text) || value < min || value > max) throw bad(name, `a whole number from ${min} to ${max}`);
+  return value;
+}
+
+function readChoice(source: Source, name: string, choices: readonly string[], fallback: string): string {
+  const text = source[name] || fallback;
+  if (!choices.includes(text)) throw bad(name, `one of ${choices.join(', ')}`);
+  return text;
+}
+
+function readUrl(source: Source, name: string, protocols: readonly string[]): string | undefined {
+  const text = source[name];
+  if (text === undefined || text === '') return undefined;
+  if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) {
+    throw bad(name, `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
+  }
+  return text;
+}
+
+function readEmail(source: Source, name: string, fallback: string): string {
+  const text = source[name] || fallback;
+  if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an e-mail address');
+  return text.toLowerCase();
+}
+
+function readClock(source: Source): Clock {
+  const text = source.CLOCK || 'system';
+  if (text === 'system') return systemClock;
+  const startMs = Date.parse(text);
+  if (Number.isNaN(startMs)) throw bad('CLOCK', '`system` or an ISO 8601 time at which the clock starts');
+  return clockStartingAt(startMs);
+}
+
+function readRpcUrls(source: Source): ReadonlyMap<string, string> {
+  const urls = new Map<string, string>();
+  for (const entry of (source.RPC_URLS || '').split(',').filter((text) => text !== '')) {
+    const match = /^\s*([a-z]+)=(https?:\/\/\S+?)\/?\s*$/.exec(entry);
+    if (match === null || !URL.canParse(match[2]!))
+      throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
+    urls.set(match[1]!, match[2]!);
+  }
+  return urls;
+}
+
+function readPrivateKey(source: Source, production: boolean): string | undefined {
+  const text = source.JWT_PRIVATE_KEY?.replaceAll('\\n', '\n');
+  if (text === undefined || text === '') {
+    if (production)
+      throw new StartError(
+        'JWT_PRIVATE_KEY is required with NODE_ENV=production: an Ed25519 private key in PKCS #8 PEM.',
+      );
+    return undefined;
+  }
+  if (!text.includes('-----BEGIN PRIVATE KEY-----'))
+    throw bad('JWT_PRIVATE_KEY', 'an Ed25519 private key in PKCS #8 PEM');
+  return text;
+}
+
+function readSecret(source: Source, name: string, dataDir: string, production: boolean): string {
+  const text = source[name];
+  if (text !== undefined && text !== '') {
+    for (const part of text.split(',')) {
+      if (part.replace(/^\d+:/, '').trim().length < secretLengthMin)
+        throw bad(name, `secrets of at least ${secretLengthMin} characters`);
+    }
+    return text;
+  }
+  if (production)
+    throw new StartError(
+      `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters.`,
+    );
+  const file = join(dataDir, 'secrets', name.toLowerCase());
+  try {
+    return readFileSync(file, 'utf8');
+  } catch {
+    return createSecret(file, name);
+  }
+}
+
+function createSecret(file: string, name: string): string {
+  const value = randomBytes(32).toString('hex');
+  try {
+    mkdirSync(join(file, '..'), { recursive: true });
+    writeFileSync(file, value, { mode: 0o600, flag: 'wx' });
+    return value;
+  } catch (error) {
+    // Another process of the same DATA_DIR was quicker: its secret is the one.
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return readFileSync(file, 'utf8');
+    throw new StartError(`${name} cannot be kept in ${file}: make DATA_DIR writable, or set ${name}.`, {
+      cause: error,
+    });
+  }
+}
+
+function parsePeppers(text: string): readonly KeyPepper[] {
+  return text.split(',').map((part) => {
+    const match = /^(\d+):(.+)$/.exec(part.trim());
+    return match === null ? { version: 1, secret: part.trim() } : { version: Number(match[1]), secret: match[2]! };
+  });
+}
+
+const urlHost = (host: string): string =>
+  host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
