@@ -1,0 +1,188 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Logger } from '#shared/logger.ts';
+import { StartError } from '#shared/start-error.ts';
+import { findPostgresBinaries } from './embedded/binaries.ts';
+import {
+  openDataFolder,
+  ownerOfData,
+  postgresEnvironment,
+  prepareDataFolder,
+  socketFolder,
+  superuser,
+} from './embedded/data-folder.ts';
+import { claimDataFolder } from './embedded/data-folder-claim.ts';
+import { databaseUser, nobody } from './embedded/database-user.ts';
+import { endOrphan, endPostmaster, readPostmasterFile } from './embedded/postmaster.ts';
+import { postgresSettings } from './embedded/settings.ts';
+
+export type EmbeddedPostgresOptions = {
+  /** DATA_DIR; Postgres keeps to the folder `postgres` in it. */
+  dataDir: string;
+  logger: Logger;
+  /** For tests: no fsync, so that a power cut loses the data and everything else is quicker. */
+  fast?: boolean;
+};
+
+export type EmbeddedPostgres = {
+  /** A connection URL over the Unix socket; only this system user is let in. */
+  url: string;
+  /** The process id of the server that runs now. */
+  pid(): number;
+  /** Ends all sessions, writes a checkpoint and stops. */
+  stop(): Promise<void>;
+};
+
+/** Recovery after a crash replays the write-ahead log, of which settings.ts allows 1 GB. */
+const startTimeoutMs = 60_000;
+/** After a killed postmaster its children need a moment to notice. */
+const childrenTimeoutMs = 10_000;
+const restartDelayMsMax = 5_000;
+
+/**
+ * Starts the Postgres that came with npm on a Unix socket, without TCP, and keeps it running until `stop`.
+ * It ends with this process even when that is killed (Linux), and where it cannot, the next start ends it.
+ *
+ * @throws StartError when the folder cannot be used, or another gateway uses it.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const { logger, fast = false } = options;
+  const binaries = findPostgresBinaries();
+  const folder = openDataFolder(options.dataDir);
+  const releaseClaim = claimDataFolder(folder.dataDir);
+  try {
+    const user = databaseUser(ownerOfData(folder) ?? nobody, [folder.dataDir, binaries.postgres]);
+    await endOrphan(folder.pgData, logger);
+    await prepareDataFolder(folder, binaries, user, { fast });
+    const socket = socketFolder(folder, user);
+    const words = [
+      ...user.prefix,
+      binaries.postgres,
+      ...['-D', folder.pgData, '-k', socket],
+      ...postgresSettings({ fast }).flatMap((setting) => ['-c', setting]),
+    ];
+    const launch = (): Promise<ChildProcess> =>
+      launchWhenChildrenAreGone(words, { ...user.spawnOptions, pgData: folder.pgData, logger });
+
+    const server = await keepRunning(launch, logger);
+    return {
+      url: `postgresql:///${superuser}?host=${encodeURIComponent(socket)}&user=${superuser}`,
+      pid: server.pid,
+      stop: async () => {
+        await server.stop();
+        releaseClaim();
+      },
+    };
+  } catch (error) {
+    releaseClaim();
+    throw error;
+  }
+}
+
+/** Starts a server and, until it is stopped, starts it again whenever it ends by itself. */
+async function keepRunning(
+  launch: () => Promise<ChildProcess>,
+  logger: Logger,
+): Promise<{ pid(): number; stop(): Promise<void> }> {
+  let child = await launch();
+  let stopped: Promise<void> | undefined;
+  let relaunched = Promise.resolve();
+
+  const relaunch = async (): Promise<void> => {
+    for (let waitMs = 50; stopped === undefined; waitMs = Math.min(waitMs * 2, restartDelayMsMax)) {
+      try {
+        child = await launch();
+        watch();
+        return;
+      } catch (err) {
+        logger.error({ err }, 'the embedded Postgres did not come back; trying again');
+        await delay(waitMs);
+      }
+    }
+  };
+  const watch = (): void => {
+    child.once('exit', (code, signal) => {
+      if (stopped !== undefined) return;
+      logger.error({ code, signal }, 'the embedded Postgres ended unexpectedly; starting it again');
+      relaunched = relaunch();
+    });
+  };
+  watch();
+
+  const stop = async (): Promise<void> => {
+    await relaunched;
+    if (!hasEnded(child)) await endPostmaster(child.pid!, () => hasEnded(child));
+  };
+  return {
+    pid: () => child.pid!,
+    stop: () => {
+      stopped ??= Promise.resolve().then(stop);
+      return stopped;
+    },
+  };
+}
+
+const hasEnded = (child: ChildProcess): boolean => child.exitCode !== null || child.signalCode !== null;
+
+type LaunchOptions = { uid?: number; gid?: number; pgData: string; logger: Logger };
+
+async function launchWhenChildrenAreGone(words: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
+  const deadline = performance.now() + childrenTimeoutMs;
+  for (;;) {
+    try {
+      return await launchOnce(words, options);
+    } catch (error) {
+      const childrenRemain = error instanceof StartError && error.message.includes('shared memory block');
+      if (!childrenRemain || performance.now() > deadline) throw error;
+      await delay(50);
+    }
+  }
+}
+
+/** Starts a server and waits until it takes connections. */
+async function launchOnce(words: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
+  const { uid, gid, pgData, logger } = options;
+  const child = spawn(words[0]!, words.slice(1), {
+    uid,
+    gid,
+    cwd: '/',
+    env: postgresEnvironment(),
+    stdio: ['ignore', 'ignore', 'pipe'],
+    // Its own process group: Ctrl-C in a terminal must reach Postgres through `stop`, after the last request, not at once.
+    detached: true,
+  });
+  let failure: unknown;
+  let lastComplaint = 'no message';
+  child.once('error', (error) => {
+    failure = error;
+  });
+  createInterface({ input: child.stderr! }).on('line', (line) => {
+    if (/^(FATAL|PANIC):|^\S*setpriv:/.test(line)) lastComplaint = line;
+    logLine(line, logger);
+  });
+
+  const deadline = performance.now() + startTimeoutMs;
+  for (;;) {
+    const file = readPostmasterFile(pgData);
+    if (file?.ready && file.pid === child.pid) return child;
+    const late = performance.now() > deadline;
+    if (late && child.pid !== undefined) await endPostmaster(child.pid, () => hasEnded(child));
+    if (late || failure !== undefined || hasEnded(child)) {
+      throw new StartError(
+        `The embedded Postgres in ${pgData} did not start (${lastComplaint}): free the cause, or set DATABASE_URL.`,
+        { cause: failure },
+      );
+    }
+    await delay(5);
+  }
+}
+
+/** Postgres's own lines, at our levels. Its ERROR is a failed statement, which whoever sent it reports. */
+function logLine(line: string, logger: Logger): void {
+  const match = /^(PANIC|FATAL|WARNING|[A-Z]+\d?):\s+(.*)$/.exec(line);
+  const text = match?.[2] ?? line;
+  if (match?.[1] === 'PANIC') logger.error({ postgres: text }, 'postgres');
+  else if (match?.[1] === 'FATAL' || match?.[1] === 'WARNING') logger.warn({ postgres: text }, 'postgres');
+  else logger.debug({ postgres: text }, 'postgres');
+}

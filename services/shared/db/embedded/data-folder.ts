@@ -1,0 +1,162 @@
+import { spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import {
+  accessSync,
+  chownSync,
+  constants,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir, userInfo } from 'node:os';
+import { join, resolve } from 'node:path';
+import { StartError } from '#shared/start-error.ts';
+import type { PostgresBinaries } from './binaries.ts';
+import type { DatabaseUser } from './database-user.ts';
+
+export type DataFolder = {
+  /** DATA_DIR, absolute and without symbolic links. */
+  dataDir: string;
+  /** Everything of Postgres; belongs to its user. */
+  home: string;
+  pgData: string;
+};
+
+/** The superuser of the embedded Postgres, and the name of its database. */
+export const superuser = 'postgres';
+
+/** Names the parts of a data folder, making it if it is absent. */
+export function openDataFolder(path: string): DataFolder {
+  try {
+    mkdirSync(resolve(path), { recursive: true });
+    const dataDir = realpathSync(path);
+    accessSync(dataDir, constants.W_OK | constants.X_OK);
+    const home = join(dataDir, 'postgres');
+    if (existsSync(home)) accessSync(home, constants.W_OK | constants.X_OK);
+    return { dataDir, home, pgData: join(home, 'data') };
+  } catch (error) {
+    throw unwritable(resolve(path), error);
+  }
+}
+
+export const unwritable = (path: string, cause: unknown): StartError =>
+  new StartError(
+    `DATA_DIR ${path} cannot be written (${(cause as NodeJS.ErrnoException).code}): make it writable for this user, ` +
+      'choose another DATA_DIR, or set DATABASE_URL.',
+    { cause },
+  );
+
+/** The user who owns the data already, unless it is root, as whom Postgres cannot run. */
+export function ownerOfData(folder: DataFolder): { uid: number; gid: number } | undefined {
+  const path = existsSync(folder.pgData) ? folder.pgData : folder.dataDir;
+  const { uid, gid } = statSync(path);
+  return uid === 0 ? undefined : { uid, gid };
+}
+
+/** Makes the database cluster at the first start, and hands the files to the user of Postgres. */
+export async function prepareDataFolder(
+  folder: DataFolder,
+  binaries: PostgresBinaries,
+  user: DatabaseUser,
+  options: { fast: boolean },
+): Promise<void> {
+  try {
+    mkdirSync(folder.home, { recursive: true, mode: 0o700 });
+    if (user.owner !== undefined) giveTo(user.owner, folder.home);
+  } catch (error) {
+    throw unwritable(folder.dataDir, error);
+  }
+  if (!existsSync(folder.pgData)) {
+    // Under another name until complete: a start that is killed half-way leaves nothing that looks like data.
+    const unfinished = `${folder.pgData}.unfinished`;
+    rmSync(unfinished, { recursive: true, force: true });
+    await runInitdb(unfinished, binaries, user, options);
+    renameSync(unfinished, folder.pgData);
+  }
+  // Peer authentication: only this process's own system user gets in, whatever the rights of the socket.
+  writeFileSync(join(folder.pgData, 'pg_hba.conf'), 'local all all peer map=gateway\n');
+  writeFileSync(join(folder.pgData, 'pg_ident.conf'), `gateway "${userInfo().username}" all\n`);
+}
+
+/** Data that root copied or restored belongs to root: it is handed over as a whole. */
+function giveTo(owner: { uid: number; gid: number }, path: string): void {
+  const status = lstatSync(path);
+  if (status.uid === owner.uid && status.gid === owner.gid) return;
+  if (status.isDirectory()) for (const name of readdirSync(path)) giveTo(owner, join(path, name));
+  if (!status.isSymbolicLink()) chownSync(path, owner.uid, owner.gid);
+}
+
+function runInitdb(
+  pgData: string,
+  binaries: PostgresBinaries,
+  user: DatabaseUser,
+  { fast }: { fast: boolean },
+): Promise<void> {
+  const words = [
+    ...user.prefix,
+    binaries.initdb,
+    ...['-D', pgData, '-U', superuser, '--auth', 'peer', '--encoding', 'UTF8', '--locale', 'C'],
+    // Sorting and letter case by code point: the same on every machine and after every upgrade.
+    ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--no-instructions'],
+    ...(fast ? ['--no-sync'] : []),
+  ];
+  return new Promise((done, fail) => {
+    const child = spawn(words[0]!, words.slice(1), {
+      ...user.spawnOptions,
+      cwd: '/',
+      env: postgresEnvironment(),
+      stdio: ['ignore', 'ignore', 'pipe'],
+    });
+    let errors = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      errors += text;
+    });
+    const failed = (cause?: unknown): void =>
+      fail(
+        new StartError(
+          `The embedded Postgres could not be set up in ${pgData} (${lastLine(errors)}): free the cause, or set DATABASE_URL.`,
+          { cause },
+        ),
+      );
+    child.once('error', failed);
+    child.once('close', (code) => (code === 0 ? done() : failed()));
+  });
+}
+
+/** Nothing of this process's environment: PGDATA, PGPORT or a locale of the shell would change what Postgres does. */
+export const postgresEnvironment = (): Record<string, string> => ({
+  PATH: process.env.PATH ?? '',
+  LC_ALL: 'C',
+  TZ: 'UTC',
+});
+
+export const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() || 'no message';
+
+/** unix(7): sun_path holds 108 bytes on Linux and 104 on macOS, with the closing zero. */
+const socketPathBytesMax = 103;
+const socketName = '.s.PGSQL.5432';
+
+/** A folder for the socket: beside the data, or below the temporary folder when that path would be too long. */
+export function socketFolder(folder: DataFolder, user: DatabaseUser): string {
+  if (Buffer.byteLength(join(folder.home, socketName)) <= socketPathBytesMax) return folder.home;
+  const name = createHash('sha256').update(folder.home).digest('hex').slice(0, 16);
+  const path = join(tmpdir(), `model-gateway-${name}`);
+  try {
+    mkdirSync(path, { mode: 0o700 });
+    if (user.owner !== undefined) chownSync(path, user.owner.uid, user.owner.gid);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw unwritable(tmpdir(), error);
+  }
+  // The name can be foretold: somebody else's folder there could hold a false server.
+  const status = lstatSync(path);
+  if (!status.isDirectory() || status.uid !== (user.owner?.uid ?? process.geteuid?.())) {
+    throw new StartError(`${path} belongs to somebody else: remove it, or choose a DATA_DIR with a shorter path.`);
+  }
+  return path;
+}

@@ -1,0 +1,77 @@
+import { spawnSync } from 'node:child_process';
+import { readFileSync, statSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { StartError } from '#shared/start-error.ts';
+
+/** How to start a program as the user that owns the data. */
+export type DatabaseUser = {
+  /** Who must own the data folder; undefined: this process's own user. */
+  owner: { uid: number; gid: number } | undefined;
+  /** Words that stand before the program and its arguments. */
+  prefix: readonly string[];
+  /** Options of `spawn` that do what the prefix cannot. */
+  spawnOptions: { uid?: number; gid?: number };
+};
+
+/** `nobody` on Linux: Postgres refuses to run as root. */
+export const nobody = { uid: 65_534, gid: 65_534 };
+
+const setuidCapabilityBits = { dac_override: 1, dac_read_search: 2, setpcap: 8 };
+
+/**
+ * Decides as whom Postgres runs: as this process's user, or for root as `owner`. Where setpriv exists, the kernel
+ * interrupts Postgres when this process dies, however it dies. Each of `paths` must be reachable for that user.
+ */
+export function databaseUser(owner: { uid: number; gid: number }, paths: readonly string[]): DatabaseUser {
+  const setpriv = process.platform === 'linux' && spawnSync('setpriv', ['--version']).status === 0;
+  const stopWithParent = ['setpriv', '--pdeathsig', 'INT'];
+  if (process.geteuid?.() !== 0) {
+    return { owner: undefined, prefix: setpriv ? [...stopWithParent, '--'] : [], spawnOptions: {} };
+  }
+
+  const unreachable = paths.flatMap(ancestors).find((folder) => !canPass(folder, owner));
+  if (!setpriv) {
+    if (unreachable !== undefined) throw unreachableFolder(unreachable, owner.uid);
+    return { owner, prefix: [], spawnOptions: owner };
+  }
+  const identity = ['--reuid', String(owner.uid), '--regid', String(owner.gid), '--clear-groups'];
+  const passage = unreachable === undefined ? [] : passageArguments(unreachable, owner.uid);
+  return { owner, prefix: [...stopWithParent, ...identity, ...passage, '--'], spawnOptions: {} };
+}
+
+/**
+ * A folder such as /root is closed to everybody else. Instead of opening it, Postgres gets the one capability that
+ * passes it. `no_setuid_fixup` lets access(2), by which Postgres looks for its own program, see the capability too.
+ */
+function passageArguments(folder: string, uid: number): string[] {
+  const permitted = permittedCapabilities();
+  const has = (bit: number): boolean => (permitted & (1n << BigInt(bit))) !== 0n;
+  // Containers usually come with dac_override alone, which also allows writing.
+  const capability = (['dac_read_search', 'dac_override'] as const).find((name) => has(setuidCapabilityBits[name]));
+  if (capability === undefined || !has(setuidCapabilityBits.setpcap)) throw unreachableFolder(folder, uid);
+  return ['--securebits', '+no_setuid_fixup', '--inh-caps', `+${capability}`, '--ambient-caps', `+${capability}`];
+}
+
+function permittedCapabilities(): bigint {
+  const match = /^CapPrm:\s*([0-9a-f]+)$/m.exec(readFileSync('/proc/self/status', 'utf8'));
+  return match === null ? 0n : BigInt(`0x${match[1]}`);
+}
+
+const unreachableFolder = (folder: string, uid: number): StartError =>
+  new StartError(
+    `Postgres runs as user ${uid} because this is root, and that user cannot pass ${folder}: start as another user, ` +
+      'move the project and DATA_DIR to a folder open to all, or set DATABASE_URL.',
+  );
+
+function ancestors(path: string): string[] {
+  const parent = dirname(path);
+  return parent === path ? [path] : [...ancestors(parent), path];
+}
+
+/** Whether the mode bits let a user into a folder or run a file. Access lists are not read: then a capability is given needlessly. */
+function canPass(path: string, user: { uid: number; gid: number }): boolean {
+  const status = statSync(path);
+  if (!status.isDirectory()) return true;
+  const shift = status.uid === user.uid ? 6 : status.gid === user.gid ? 3 : 0;
+  return ((status.mode >> shift) & 1) === 1;
+}
