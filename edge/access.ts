@@ -1,0 +1,23 @@
+import type { Scope } from '#shared/scopes.ts';
+
+/**
+ * Who may call a route. Every route declares it where it is registered, so that the list of routes is the access matrix
+ * of service.md (Endpoints); a test prints it.
+ */
+export type Access =
+  /** Anybody, without a credential. */
+  | { surface: 'public' }
+  /** An API key with the scope, or a session. The scope's key type is the surface: inference or management. */
+  | { surface: 'api'; scope: Scope; role?: 'admin' }
+  /** A session only: API keys are outside this surface. */
+  | { surface: 'session'; role?: 'admin' }
+  /** A session of a platform operator. */
+  | { surface: 'operator' };
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    access?: Access;
+    /** Refused while the organization is suspended: inference, jobs and realtime (decisions.md, Auth). */
+    refusedWhileSuspended?: boolean;
+  }
+}

@@ -1,0 +1,23 @@
+import { create } from '@bufbuild/protobuf';
+import type { FastifyRequest } from 'fastify';
+import { type Caller, CallerKind, CallerSchema } from '#shared/rpc/caller.ts';
+
+/** On whose behalf the edge makes RPCs for a request that was authenticated. */
+export function callerOfRequest(request: FastifyRequest): Caller {
+  const principal = request.principal!;
+  return create(CallerSchema, {
+    kind: principal.kind === 'key' ? CallerKind.API_KEY : CallerKind.SESSION,
+    tenantId: principal.tenantId,
+    userId: principal.userId,
+    role: principal.role,
+    apiKeyId: principal.kind === 'key' ? principal.keyId : '',
+    sessionId: principal.kind === 'session' ? principal.sessionId : '',
+    operator: principal.kind === 'session' && principal.operator,
+    ip: request.ip,
+    requestId: request.id,
+  });
+}
+
+/** The caller of a request without a credential, such as a login: its address and request id. */
+export const anonymousCaller = (request: FastifyRequest): Caller =>
+  create(CallerSchema, { kind: CallerKind.UNSPECIFIED, ip: request.ip, requestId: request.id });

@@ -1,0 +1,63 @@
+import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { Principal } from '../principal.ts';
+import { bearerToken } from './bearer.ts';
+import { admit, type CompiledAccess, compileAccess } from './admit.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Who makes the request; null on public routes only. */
+    principal: Principal | null;
+    startedMs: number;
+  }
+  interface FastifyContextConfig {
+    compiledAccess?: CompiledAccess;
+  }
+}
+
+/** Turns bearer tokens into principals. */
+export type Credentials = {
+  /**
+   * The principal behind a token: at once when the edge knows it, else a promise. Throws, or rejects with, a GatewayError
+   * when there is none: INVALID_API_KEY, EXPIRED_API_KEY, INVALID_TOKEN, EXPIRED_TOKEN; OVERLOADED when nobody can tell.
+   */
+  authenticate(token: string): Principal | Promise<Principal>;
+};
+
+/**
+ * Authenticates and admits every request before its body is read. A route that declares no access does not register: a
+ * forgotten declaration must not open an endpoint.
+ */
+export function installAccess(app: FastifyInstance, credentials: Credentials): void {
+  app.decorateRequest('principal', null);
+
+  app.addHook('onRoute', (route) => {
+    const access = route.config?.access;
+    if (access === undefined) throw new Error(`route ${String(route.method)} ${route.url} declares no access`);
+    route.config!.compiledAccess = compileAccess(access, route.config!.refusedWhileSuspended ?? false);
+  });
+
+  app.addHook('onRequest', (request, _reply, done) => {
+    const rule = request.routeOptions.config.compiledAccess;
+    // Without a rule the request met no route, and is answered by the not-found handler.
+    if (rule === undefined || rule.access.surface === 'public') {
+      done();
+      return;
+    }
+    try {
+      const principal = credentials.authenticate(bearerToken(request.raw));
+      if (principal instanceof Promise) {
+        principal.then((loaded) => enter(request, loaded, rule)).then(() => done(), done);
+      } else {
+        enter(request, principal, rule);
+        done();
+      }
+    } catch (refusal) {
+      done(refusal as Error);
+    }
+  });
+}
+
+function enter(request: FastifyRequest, principal: Principal, rule: CompiledAccess): void {
+  request.principal = principal;
+  admit(principal, rule, request.ip);
+}

@@ -1,0 +1,53 @@
+import type { Access } from '../access.ts';
+import type { Principal } from '../principal.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { keyTypeOfScope, scopeBit } from '#shared/scopes.ts';
+
+/** An access rule with its look-ups done once, when the route is registered. */
+export type CompiledAccess = {
+  access: Access;
+  scopeBit: number;
+  keyType: 'inference' | 'management' | null;
+  refusedWhileSuspended: boolean;
+};
+
+export const compileAccess = (access: Access, refusedWhileSuspended: boolean): CompiledAccess => ({
+  access,
+  scopeBit: access.surface === 'api' ? scopeBit(access.scope) : 0,
+  keyType: access.surface === 'api' ? keyTypeOfScope(access.scope) : null,
+  refusedWhileSuspended,
+});
+
+/**
+ * Decides on an authenticated request, in the order of decisions.md (Inference): surface, scope, address, suspension.
+ * Roles are not checked here but by the answering service; the operator surface is, since no service stands behind all of it.
+ */
+export function admit(principal: Principal, rule: CompiledAccess, ip: string): void {
+  if (principal.kind === 'key') {
+    if (rule.keyType !== principal.keyType) {
+      throw gatewayError(
+        ErrorReason.ENDPOINT_NOT_ALLOWED,
+        rule.keyType === null
+          ? 'This endpoint is not part of the API-key surface: it needs a signed-in session.'
+          : `This endpoint needs ${rule.keyType === 'inference' ? 'an inference' : 'a management'} key; this is ${principal.keyType === 'inference' ? 'an inference' : 'a management'} key.`,
+      );
+    }
+    if ((principal.scopeBits & rule.scopeBit) === 0) {
+      throw gatewayError(
+        ErrorReason.MISSING_SCOPE,
+        `This API key lacks the scope \`${rule.access.surface === 'api' ? rule.access.scope : ''}\`.`,
+      );
+    }
+    if (principal.allowsAddress !== null && !principal.allowsAddress(ip)) {
+      throw gatewayError(ErrorReason.IP_NOT_ALLOWED, 'This API key may not be used from your address.');
+    }
+  } else if (rule.access.surface === 'operator' && !principal.operator) {
+    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'This endpoint is for platform operators.');
+  }
+  if (rule.refusedWhileSuspended && principal.tenantSuspended) {
+    throw gatewayError(
+      ErrorReason.TENANT_SUSPENDED,
+      'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
+    );
+  }
+}

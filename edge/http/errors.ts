@@ -1,0 +1,96 @@
+import { randomUUID } from 'node:crypto';
+import type { Socket } from 'node:net';
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { errorBody, retryHeaders, statusOf } from '../openai/errors.ts';
+
+/** Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line. */
+export function installErrors(app: FastifyInstance, clock: Clock): void {
+  app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply, clock));
+  app.setNotFoundHandler((request, reply) => sendError(unknownUrl(request), request, reply, clock));
+}
+
+/** Answers with an error, and logs it when it is the gateway's own fault. */
+export function sendError(error: GatewayError, request: FastifyRequest, reply: FastifyReply, clock: Clock): FastifyReply {
+  const status = statusOf(error);
+  logFailure(error, status, request);
+  const headers = retryHeaders(error, clock.now());
+  if (status === 401) headers['www-authenticate'] = 'Bearer';
+  return reply
+    .code(status)
+    .headers(headers)
+    .header('content-type', 'application/json; charset=utf-8')
+    .send(JSON.stringify(errorBody(error)));
+}
+
+/** Logs a failure: in full when it is the gateway's own fault, in brief at debug level when it is the client's. */
+export function logFailure(error: GatewayError, status: number, request: FastifyRequest): void {
+  const fields = { requestId: request.id, status, internal: error.details.internal };
+  if (status >= 500 && status !== 503) request.log.error({ ...fields, err: error.cause ?? error }, error.message);
+  else request.log.debug(fields, error.message);
+}
+
+function unknownUrl(request: FastifyRequest): GatewayError {
+  const path = request.url.split('?', 1)[0]!;
+  // Some clients choose the Responses API for model names without a vendor (openai-contract.md section 0).
+  const hint = /^\/(api\/)?v1\/responses/.test(path) ? ' This gateway answers POST /v1/chat/completions instead.' : '';
+  return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
+}
+
+const printable = (text: string): string => text.slice(0, 200).replace(/[^\x20-\x7e]/g, '?');
+
+/** Anything thrown, as the one error. Fastify's own errors are told apart by their code. */
+export function toGatewayError(thrown: unknown): GatewayError {
+  if (thrown instanceof GatewayError) return thrown;
+  const error = thrown as Partial<FastifyError>;
+  if (error.validation !== undefined) return validationError(error as FastifyError);
+  switch (error.code) {
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+    case 'FST_ERR_CTP_EMPTY_TYPE':
+      return gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'This Content-Type is not supported. Send `application/json`.');
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The request body is too large.');
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return invalidRequest(undefined, 'The body is not as long as its Content-Length says.');
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+      return invalidRequest(undefined, 'The request body is not valid JSON.');
+    case 'FST_ERR_BAD_URL':
+      return invalidRequest(undefined, 'The URL is not validly encoded.');
+  }
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500) {
+    return invalidRequest(undefined, 'The request is not valid.');
+  }
+  return internalError(thrown);
+}
+
+/** Names the field of the first failure, in the public API's spelling. */
+function validationError(error: FastifyError): GatewayError {
+  const [first] = error.validation!;
+  const params = first!.params as { additionalProperty?: string; missingProperty?: string };
+  const path = first!.instancePath.split('/').filter((part) => part !== '');
+  const leaf = params.additionalProperty ?? params.missingProperty;
+  const field = (leaf === undefined ? path : [...path, leaf]).join('.');
+  if (field === '') return invalidRequest(undefined, 'The request body must be a JSON object.');
+  if (params.additionalProperty !== undefined) return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');
+  if (params.missingProperty !== undefined) return invalidRequest(field, `Missing required field: \`${field}\`.`, 'missing_required_field');
+  return invalidRequest(field, `Invalid value for \`${field}\`: it ${first!.message ?? 'is not valid'}.`, 'invalid_value');
+}
+
+/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the same shape. */
+export function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const message = tooLarge ? 'The request headers are too large.' : timedOut ? 'The request took too long to arrive.' : 'The request is not valid HTTP.';
+  const body = JSON.stringify(errorBody(invalidRequest(undefined, message)));
+  const status = tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
+      `x-request-id: req_${randomUUID().replaceAll('-', '')}\r\nconnection: close\r\n\r\n${body}`,
+  );
+}

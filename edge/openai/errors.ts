@@ -1,0 +1,103 @@
+import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+
+/** The body of every error: all four keys, always (openai-contract.md section 2). */
+export type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
+
+type Row = { status: number; type: string; code: string | null };
+
+const row = (status: number, type: string, code: string | null): Row => ({ status, type, code });
+
+/** The one place where a reason becomes HTTP. A reason without a row does not compile. */
+const rows: Readonly<Record<ErrorReason, Row>> = {
+  [ErrorReason.UNSPECIFIED]: row(500, 'server_error', 'internal_error'),
+  [ErrorReason.MISSING_API_KEY]: row(401, 'invalid_request_error', 'missing_api_key'),
+  [ErrorReason.INVALID_API_KEY]: row(401, 'invalid_request_error', 'invalid_api_key'),
+  [ErrorReason.EXPIRED_API_KEY]: row(401, 'invalid_request_error', 'expired_api_key'),
+  [ErrorReason.INVALID_TOKEN]: row(401, 'invalid_request_error', 'invalid_token'),
+  [ErrorReason.EXPIRED_TOKEN]: row(401, 'invalid_request_error', 'expired_token'),
+  [ErrorReason.INVALID_CREDENTIALS]: row(401, 'invalid_request_error', 'invalid_credentials'),
+  // A service token is the gateway's own affair: to a client its failure is a fault of ours.
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: row(500, 'server_error', 'internal_error'),
+  [ErrorReason.ENDPOINT_NOT_ALLOWED]: row(403, 'authentication_error', 'endpoint_not_allowed'),
+  [ErrorReason.MISSING_SCOPE]: row(403, 'permission_error', 'missing_scope'),
+  [ErrorReason.IP_NOT_ALLOWED]: row(403, 'permission_error', 'ip_not_allowed'),
+  [ErrorReason.TENANT_SUSPENDED]: row(403, 'permission_error', 'tenant_suspended'),
+  [ErrorReason.INSUFFICIENT_ROLE]: row(403, 'permission_error', 'insufficient_role'),
+  [ErrorReason.MODEL_NOT_FOUND]: row(404, 'invalid_request_error', 'model_not_found'),
+  [ErrorReason.MODEL_SUNSET]: row(410, 'invalid_request_error', 'model_sunset'),
+  [ErrorReason.MODEL_NOT_ALLOWED]: row(403, 'permission_error', 'model_not_allowed'),
+  [ErrorReason.MODEL_UNAVAILABLE]: row(503, 'service_unavailable_error', 'model_unavailable'),
+  [ErrorReason.OVERLOADED]: row(503, 'service_unavailable_error', 'server_is_overloaded'),
+  [ErrorReason.RATE_LIMITED]: row(429, 'requests', 'rate_limit_exceeded'),
+  [ErrorReason.SPEND_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'spend_cap_exceeded'),
+  [ErrorReason.COST_LIMIT_EXCEEDED]: row(429, 'insufficient_quota', 'cost_limit_exceeded'),
+  [ErrorReason.PAYG_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'payg_cap_exceeded'),
+  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: row(429, 'insufficient_quota', 'credit_balance_exhausted'),
+  [ErrorReason.INVALID_REQUEST]: row(400, 'invalid_request_error', null),
+  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: row(400, 'invalid_request_error', 'context_length_exceeded'),
+  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: row(415, 'invalid_request_error', 'unsupported_content_type'),
+  [ErrorReason.REQUEST_TOO_LARGE]: row(413, 'invalid_request_error', 'request_too_large'),
+  [ErrorReason.NOT_FOUND]: row(404, 'invalid_request_error', 'not_found'),
+  [ErrorReason.UNKNOWN_URL]: row(404, 'invalid_request_error', 'unknown_url'),
+  [ErrorReason.METHOD_NOT_SUPPORTED]: row(405, 'invalid_request_error', 'method_not_supported'),
+  [ErrorReason.CONFLICT]: row(409, 'invalid_request_error', 'conflict'),
+  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: row(400, 'invalid_request_error', 'idempotency_key_reused'),
+  [ErrorReason.KEY_QUOTA_EXCEEDED]: row(403, 'permission_error', 'key_quota_exceeded'),
+  [ErrorReason.RANGE_TOO_LARGE]: row(400, 'invalid_request_error', 'range_too_large'),
+  [ErrorReason.REGISTRATION_UNAVAILABLE]: row(503, 'service_unavailable_error', 'registration_unavailable'),
+  [ErrorReason.INVALID_CODE]: row(400, 'invalid_request_error', 'invalid_code'),
+  // The status of an upstream's refusal is the upstream's own; see `statusOf`.
+  [ErrorReason.UPSTREAM_REFUSED]: row(400, 'invalid_request_error', null),
+  [ErrorReason.UPSTREAM_ERROR]: row(502, 'server_error', 'upstream_error'),
+  [ErrorReason.UPSTREAM_TIMEOUT]: row(504, 'server_error', 'upstream_timeout'),
+  // Nobody is left to read it; the number is what access logs know for "client closed request".
+  [ErrorReason.CANCELLED]: row(499, 'server_error', 'request_cancelled'),
+  [ErrorReason.DEADLINE_EXCEEDED]: row(504, 'server_error', 'deadline_exceeded'),
+  [ErrorReason.UNIMPLEMENTED]: row(501, 'server_error', 'not_implemented'),
+  [ErrorReason.INTERNAL]: row(500, 'server_error', 'internal_error'),
+};
+
+const budgetReasons = new Set([
+  ErrorReason.SPEND_CAP_EXCEEDED,
+  ErrorReason.COST_LIMIT_EXCEEDED,
+  ErrorReason.PAYG_CAP_EXCEEDED,
+  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+]);
+
+/** The HTTP status of an error. */
+export const statusOf = (error: GatewayError): number =>
+  error.reason === ErrorReason.UPSTREAM_REFUSED && error.details.upstream !== undefined
+    ? error.details.upstream.status
+    : rows[error.reason].status;
+
+/** The platform's error code, as clients and usage events carry it; null where the vocabulary has none. */
+export const codeOf = (error: GatewayError): string | null =>
+  error.details.code ?? error.details.upstream?.code ?? rows[error.reason].code;
+
+/** The body of an error. */
+export const errorBody = (error: GatewayError): ErrorBody => ({
+  error: {
+    message: error.message,
+    type: error.details.upstream?.type || rows[error.reason].type,
+    param: error.details.param ?? null,
+    code: codeOf(error),
+  },
+});
+
+/** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */
+const rateLimitWaitSecondsMax = 60;
+
+/** The headers that tell clients whether and when to try again. */
+export function retryHeaders(error: GatewayError, nowMs: number): Record<string, string> {
+  if (error.reason === ErrorReason.MODEL_SUNSET) return { 'x-should-retry': 'false' };
+  if (budgetReasons.has(error.reason)) {
+    const headers: Record<string, string> = { 'x-should-retry': 'false' };
+    if (error.details.resetsAtMs !== undefined) headers['retry-after'] = seconds(error.details.resetsAtMs - nowMs);
+    return headers;
+  }
+  if (error.details.retryAfterMs === undefined) return {};
+  const waitMs = error.reason === ErrorReason.RATE_LIMITED ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000) : error.details.retryAfterMs;
+  return { 'retry-after': seconds(waitMs) };
+}
+
+const seconds = (ms: number): string => String(Math.max(1, Math.ceil(ms / 1000)));

@@ -1,0 +1,24 @@
+import type { RateLimitState } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+
+/** The x-ratelimit-* headers that SDKs read: counts as integers, waits as Go durations (openai-contract.md section 1). */
+export const rateLimitHeaders = (state: RateLimitState | undefined): Record<string, string> =>
+  state === undefined
+    ? {}
+    : {
+        'x-ratelimit-limit-requests': String(state.limitRequests),
+        'x-ratelimit-remaining-requests': String(state.remainingRequests),
+        'x-ratelimit-reset-requests': goDuration(state.resetRequestsMs),
+        'x-ratelimit-limit-tokens': String(state.limitTokens),
+        'x-ratelimit-remaining-tokens': String(state.remainingTokens),
+        'x-ratelimit-reset-tokens': goDuration(state.resetTokensMs),
+      };
+
+/** A duration as Go writes it: 20ms, 1.2s, 6m0s. */
+export function goDuration(ms: number): string {
+  if (ms < 1000) return `${Math.ceil(ms)}ms`;
+  const seconds = Math.round(ms / 10) / 100;
+  if (seconds < 60) return `${seconds}s`;
+  const minutes = Math.floor(seconds / 60);
+  const rest = `${Math.round((seconds - minutes * 60) * 100) / 100}s`;
+  return minutes < 60 ? `${minutes}m${rest}` : `${Math.floor(minutes / 60)}h${minutes % 60}m${rest}`;
+}

@@ -1,0 +1,24 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
+
+/**
+ * The headers that announce a model's retirement (service.md, Retirement headers): Deprecation (RFC 9745 section 2, a structured
+ * date), Sunset (RFC 8594 section 3, an IMF-fixdate, only with a date) and one Link (RFC 8288) with the description and,
+ * when there is one, the successor. Names are percent-encoded, so that no name can break out of its link.
+ */
+export function retirementHeaders(model: string, retirement: Retirement | undefined, publicUrl: string): Record<string, string> {
+  if (retirement?.deprecatedAt === undefined) return {};
+  const headers: Record<string, string> = {
+    deprecation: `@${Math.floor(timestampMs(retirement.deprecatedAt) / 1000)}`,
+  };
+  if (retirement.sunsetAt !== undefined) headers.sunset = new Date(timestampMs(retirement.sunsetAt)).toUTCString();
+  const links = [`<${publicUrl}/retirements/${modelPath(model)}>; rel="deprecation"; type="text/html"`];
+  if (retirement.replacementModelName !== '') {
+    links.push(`<${publicUrl}/v1/models/${modelPath(retirement.replacementModelName)}>; rel="successor-version"`);
+  }
+  headers.link = links.join(', ');
+  return headers;
+}
+
+/** A model name as one path segment; a lone surrogate, which has no encoding, is replaced. */
+const modelPath = (name: string): string => encodeURIComponent(name.toWellFormed());

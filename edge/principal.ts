@@ -1,0 +1,34 @@
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Role } from '#shared/rpc/caller.ts';
+import type { KeyType } from '#shared/scopes.ts';
+
+/** Who makes a request, as far as the edge decides on it. Made once per credential and shared by its requests. */
+export type Principal = KeyPrincipal | SessionPrincipal;
+
+type Common = {
+  tenantId: string;
+  userId: string;
+  role: Role;
+  /** Inference, jobs and realtime are refused while it is set; reads go on. */
+  tenantSuspended: boolean;
+  /** From this moment on the credential is refused, in milliseconds since the Unix epoch; Infinity: never. */
+  expiresAtMs: number;
+  /** What InferenceService checks within a call. */
+  constraints: CallerConstraints;
+};
+
+export type KeyPrincipal = Common & {
+  kind: 'key';
+  keyId: string;
+  keyType: KeyType;
+  /** Granted scopes as bits (shared/scopes.ts), retired names resolved. */
+  scopeBits: number;
+  /** Whether the key may be used from an address; null without an ip_allowlist. */
+  allowsAddress: ((ip: string) => boolean) | null;
+};
+
+export type SessionPrincipal = Common & {
+  kind: 'session';
+  sessionId: string;
+  operator: boolean;
+};

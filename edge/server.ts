@@ -1,0 +1,84 @@
+import cors from '@fastify/cors';
+import type { Client } from '@connectrpc/connect';
+import fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
+import type { Registry } from 'prom-client';
+import { uuidv7 } from '#shared/ids.ts';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type Credentials, installAccess } from './guards/access.ts';
+import { answerUnparsable, installErrors } from './http/errors.ts';
+import { type Readiness, registerHealth } from './http/health.ts';
+import { createEdgeMetrics } from './http/metrics.ts';
+import { installValidation } from './http/validation.ts';
+import { registerRoutes } from './routes/index.ts';
+
+/** What the edge is given: clients of the services, and the parts of the process which it shares. */
+export type EdgeDeps = {
+  keys: Client<typeof KeysService>;
+  auth: Client<typeof AuthService>;
+  usage: Client<typeof UsageService>;
+  billing: Client<typeof BillingService>;
+  models: Client<typeof ModelsService>;
+  inference: Client<typeof InferenceService>;
+  jobs: Client<typeof JobsService>;
+  credentials: Credentials;
+  readiness: Readiness;
+  registry: Registry;
+  clock: Clock;
+  logger: Logger;
+  /** Origin of links in headers and pages, without a trailing slash. */
+  publicUrl: string;
+  /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
+  trustedProxies: readonly string[];
+};
+
+/** Headers which browsers may read across origins (openai-contract.md section 1). */
+const exposedHeaders = [
+  'x-request-id',
+  'retry-after',
+  'retry-after-ms',
+  'x-should-retry',
+  'deprecation',
+  'sunset',
+  'link',
+  ...['limit', 'remaining', 'reset'].flatMap((word) => [`x-ratelimit-${word}-requests`, `x-ratelimit-${word}-tokens`]),
+];
+
+/** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
+export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
+  const app: FastifyInstance = fastify({
+    loggerInstance: deps.logger as FastifyBaseLogger,
+    disableRequestLogging: true,
+    genReqId: () => `req_${uuidv7().replaceAll('-', '')}`,
+    requestIdHeader: false,
+    trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
+    bodyLimit: 1024 * 1024,
+    // The whole request must be here within 30 s of its first byte, uploads included (security.md, slowloris).
+    requestTimeout: 30_000,
+    connectionTimeout: 0,
+    keepAliveTimeout: 75_000,
+    routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
+    clientErrorHandler: answerUnparsable,
+    return503OnClosing: true,
+    forceCloseConnections: 'idle',
+  });
+
+  app.addHook('onRequest', (request, reply, done) => {
+    reply.header('x-request-id', request.id);
+    done();
+  });
+  installErrors(app, deps.clock);
+  installValidation(app);
+  await app.register(cors, { origin: true, exposedHeaders, maxAge: 600 });
+  installAccess(app, deps.credentials);
+  registerHealth(app, deps.readiness, deps.registry);
+  await registerRoutes(app, { ...deps, metrics: createEdgeMetrics(deps.registry) });
+  return app;
+}
