@@ -1,8 +1,7 @@
-import cors from '@fastify/cors';
 import type { Client } from '@connectrpc/connect';
+import cors from '@fastify/cors';
 import fastify, { type FastifyBaseLogger, type FastifyInstance } from 'fastify';
 import type { Registry } from 'prom-client';
-import { uuidv7 } from '#shared/ids.ts';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
@@ -11,6 +10,7 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
 import { answerUnparsable, installErrors } from './http/errors.ts';

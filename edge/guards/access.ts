@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import type { Principal } from '../principal.ts';
-import { bearerToken } from './bearer.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
+import { bearerToken } from './bearer.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {

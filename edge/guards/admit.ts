@@ -1,7 +1,7 @@
-import type { Access } from '../access.ts';
-import type { Principal } from '../principal.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { keyTypeOfScope, scopeBit } from '#shared/scopes.ts';
+import type { Access } from '../access.ts';
+import type { Principal } from '../principal.ts';
 
 /** An access rule with its look-ups done once, when the route is registered. */
 export type CompiledAccess = {

@@ -7,12 +7,19 @@ import { errorBody, retryHeaders, statusOf } from '../openai/errors.ts';
 
 /** Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line. */
 export function installErrors(app: FastifyInstance, clock: Clock): void {
-  app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply, clock));
+  app.setErrorHandler((thrown: FastifyError, request, reply) =>
+    sendError(toGatewayError(thrown), request, reply, clock),
+  );
   app.setNotFoundHandler((request, reply) => sendError(unknownUrl(request), request, reply, clock));
 }
 
 /** Answers with an error, and logs it when it is the gateway's own fault. */
-export function sendError(error: GatewayError, request: FastifyRequest, reply: FastifyReply, clock: Clock): FastifyReply {
+export function sendError(
+  error: GatewayError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  clock: Clock,
+): FastifyReply {
   const status = statusOf(error);
   logFailure(error, status, request);
   const headers = retryHeaders(error, clock.now());
@@ -48,7 +55,10 @@ export function toGatewayError(thrown: unknown): GatewayError {
   switch (error.code) {
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
     case 'FST_ERR_CTP_EMPTY_TYPE':
-      return gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'This Content-Type is not supported. Send `application/json`.');
+      return gatewayError(
+        ErrorReason.UNSUPPORTED_CONTENT_TYPE,
+        'This Content-Type is not supported. Send `application/json`.',
+      );
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The request body is too large.');
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
@@ -73,9 +83,15 @@ function validationError(error: FastifyError): GatewayError {
   const leaf = params.additionalProperty ?? params.missingProperty;
   const field = (leaf === undefined ? path : [...path, leaf]).join('.');
   if (field === '') return invalidRequest(undefined, 'The request body must be a JSON object.');
-  if (params.additionalProperty !== undefined) return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');
-  if (params.missingProperty !== undefined) return invalidRequest(field, `Missing required field: \`${field}\`.`, 'missing_required_field');
-  return invalidRequest(field, `Invalid value for \`${field}\`: it ${first!.message ?? 'is not valid'}.`, 'invalid_value');
+  if (params.additionalProperty !== undefined)
+    return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');
+  if (params.missingProperty !== undefined)
+    return invalidRequest(field, `Missing required field: \`${field}\`.`, 'missing_required_field');
+  return invalidRequest(
+    field,
+    `Invalid value for \`${field}\`: it ${first!.message ?? 'is not valid'}.`,
+    'invalid_value',
+  );
 }
 
 /** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the same shape. */
@@ -86,7 +102,11 @@ export function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): 
   }
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  const message = tooLarge ? 'The request headers are too large.' : timedOut ? 'The request took too long to arrive.' : 'The request is not valid HTTP.';
+  const message = tooLarge
+    ? 'The request headers are too large.'
+    : timedOut
+      ? 'The request took too long to arrive.'
+      : 'The request is not valid HTTP.';
   const body = JSON.stringify(errorBody(invalidRequest(undefined, message)));
   const status = tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
   socket.end(

@@ -9,7 +9,9 @@ export function registerHealth(app: FastifyInstance, readiness: Readiness, regis
   app.get('/healthz', { config: { access: { surface: 'public' } } }, () => ({ status: 'ok' }));
   app.get('/readyz', { config: { access: { surface: 'public' } } }, (_request, reply) => {
     const state = readiness();
-    return reply.code(state.ready ? 200 : 503).send(state.ready ? { status: 'ready' } : { status: 'not ready', reason: state.reason });
+    return reply
+      .code(state.ready ? 200 : 503)
+      .send(state.ready ? { status: 'ready' } : { status: 'not ready', reason: state.reason });
   });
   app.get('/metrics', { config: { access: { surface: 'public' } } }, async (_request, reply) =>
     reply.header('content-type', registry.contentType).send(await registry.metrics()),

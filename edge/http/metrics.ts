@@ -31,30 +31,30 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     buckets: latencySeconds,
     registers: [registry],
   });
-  const requestCells = new Map<string, Map<number, { inc(): void }>>();
-  const latencyCells = new Map<string, { observe(value: number): void }>();
-  const firstTokenCells = new Map<string, { observe(value: number): void }>();
+  const requestsOfRoute = bound((route: string) => bound((status: number) => requests.labels(route, String(status))));
+  const latencyOfRoute = bound((route: string) => latency.labels(route));
+  const firstTokenOfRoute = bound((route: string) => firstToken.labels(route));
 
   return {
     request(route, status, latencyMs) {
-      let byStatus = requestCells.get(route);
-      if (byStatus === undefined) requestCells.set(route, (byStatus = new Map()));
-      let cell = byStatus.get(status);
-      if (cell === undefined) byStatus.set(status, (cell = requests.labels(route, String(status))));
-      cell.inc();
-      cellOf(latencyCells, latency, route).observe(latencyMs / 1000);
+      requestsOfRoute(route)(status).inc();
+      latencyOfRoute(route).observe(latencyMs / 1000);
     },
     firstToken(route, ms) {
-      cellOf(firstTokenCells, firstToken, route).observe(ms / 1000);
+      firstTokenOfRoute(route).observe(ms / 1000);
     },
   };
 }
 
-function cellOf(cells: Map<string, { observe(value: number): void }>, histogram: Histogram<'route'>, route: string) {
-  let cell = cells.get(route);
-  if (cell === undefined) {
-    cell = histogram.labels(route);
-    cells.set(route, cell);
-  }
-  return cell;
+/** Remembers what was made for each label value. Label values must be few: routes and statuses, never what a client chose. */
+function bound<Label, Cell>(make: (label: Label) => Cell): (label: Label) => Cell {
+  const cells = new Map<Label, Cell>();
+  return (label) => {
+    let cell = cells.get(label);
+    if (cell === undefined) {
+      cell = make(label);
+      cells.set(label, cell);
+    }
+    return cell;
+  };
 }

@@ -7,8 +7,20 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
  * which keeps the exact decimals of money.
  */
 export function installValidation(app: FastifyInstance): void {
-  const strict = new Ajv({ coerceTypes: false, removeAdditional: false, useDefaults: false, allErrors: false, strict: false });
-  const coercing = new Ajv({ coerceTypes: 'array', removeAdditional: false, useDefaults: true, allErrors: false, strict: false });
+  const strict = new Ajv({
+    coerceTypes: false,
+    removeAdditional: false,
+    useDefaults: false,
+    allErrors: false,
+    strict: false,
+  });
+  const coercing = new Ajv({
+    coerceTypes: 'array',
+    removeAdditional: false,
+    useDefaults: true,
+    allErrors: false,
+    strict: false,
+  });
   app.setValidatorCompiler<FastifySchema>(({ schema, httpPart }) => {
     const validate: ValidateFunction = (httpPart === 'body' ? strict : coercing).compile(schema);
     return validate;

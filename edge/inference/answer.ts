@@ -2,7 +2,12 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import { create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { type InferenceService, type InvokeHead, type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import {
+  type InferenceService,
+  type InvokeHead,
+  type InvokeRequest,
+  InvokeRequestSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
@@ -43,7 +48,12 @@ export async function answerInference(
   let headSent = false;
   try {
     const parts = deps.inference.invoke(
-      create(InvokeRequestSchema, { operation, ...body, constraints: request.principal!.constraints, endpoint: endpointOf(route) }),
+      create(InvokeRequestSchema, {
+        operation,
+        ...body,
+        constraints: request.principal!.constraints,
+        endpoint: endpointOf(route),
+      }),
       { signal: gone.signal, contextValues: callerContext(callerOfRequest(request)) },
     );
     for await (const part of parts) {
@@ -92,7 +102,12 @@ const endpointOf = (route: string): string => (route.startsWith('/api/') ? route
 
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
-function responseHeaders(head: InvokeHead, request: FastifyRequest, reply: FastifyReply, publicUrl: string): OutgoingHttpHeaders {
+function responseHeaders(
+  head: InvokeHead,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  publicUrl: string,
+): OutgoingHttpHeaders {
   return {
     ...(reply.getHeaders() as OutgoingHttpHeaders),
     'content-type': head.contentType,

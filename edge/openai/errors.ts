@@ -96,7 +96,10 @@ export function retryHeaders(error: GatewayError, nowMs: number): Record<string,
     return headers;
   }
   if (error.details.retryAfterMs === undefined) return {};
-  const waitMs = error.reason === ErrorReason.RATE_LIMITED ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000) : error.details.retryAfterMs;
+  const waitMs =
+    error.reason === ErrorReason.RATE_LIMITED
+      ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000)
+      : error.details.retryAfterMs;
   return { 'retry-after': seconds(waitMs) };
 }
 

@@ -6,7 +6,11 @@ import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
  * date), Sunset (RFC 8594 section 3, an IMF-fixdate, only with a date) and one Link (RFC 8288) with the description and,
  * when there is one, the successor. Names are percent-encoded, so that no name can break out of its link.
  */
-export function retirementHeaders(model: string, retirement: Retirement | undefined, publicUrl: string): Record<string, string> {
+export function retirementHeaders(
+  model: string,
+  retirement: Retirement | undefined,
+  publicUrl: string,
+): Record<string, string> {
   if (retirement?.deprecatedAt === undefined) return {};
   const headers: Record<string, string> = {
     deprecation: `@${Math.floor(timestampMs(retirement.deprecatedAt) / 1000)}`,

@@ -20,6 +20,7 @@ export function retirementState(schedule: RetirementSchedule | null, nowMs: numb
 /** The text of a 410: the date, and the successor or the operator's note (service.md, Errors). */
 export function sunsetMessage(model: string, schedule: RetirementSchedule): string {
   const date = new Date(schedule.sunsetAtMs ?? schedule.deprecatedAtMs).toISOString().slice(0, 10);
-  const next = schedule.successor.kind === 'model' ? `Use \`${schedule.successor.name}\` instead.` : schedule.successor.text;
+  const next =
+    schedule.successor.kind === 'model' ? `Use \`${schedule.successor.name}\` instead.` : schedule.successor.text;
   return `The model \`${model}\` was retired on ${date}. ${next}`;
 }

@@ -8,6 +8,8 @@ export type RoutableDeployment = {
   concurrencyMax: number;
   /** Requests which it runs now. */
   readonly inFlight: number;
+  /** Requests which it was ever given. */
+  readonly assigned: number;
   /** False while it is stopped or failed, or its breaker is open. */
   readonly available: boolean;
 };
@@ -16,7 +18,10 @@ export type RoutableDeployment = {
  * The deployment for the next attempt: the least loaded by weight within the first priority that has room; null when
  * none has. `tried` are not offered again.
  */
-export function chooseDeployment<T extends RoutableDeployment>(deployments: readonly T[], tried: ReadonlySet<T>): T | null {
+export function chooseDeployment<T extends RoutableDeployment>(
+  deployments: readonly T[],
+  tried: ReadonlySet<T>,
+): T | null {
   let best: T | null = null;
   for (const candidate of deployments) {
     if (!candidate.available || candidate.inFlight >= candidate.concurrencyMax || tried.has(candidate)) continue;
@@ -27,6 +32,7 @@ export function chooseDeployment<T extends RoutableDeployment>(deployments: read
 
 function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
   if (candidate.priority !== best.priority) return candidate.priority < best.priority;
-  // The load after this request: at rest the heavier deployment goes first.
-  return (candidate.inFlight + 1) * best.weight < (best.inFlight + 1) * candidate.weight;
+  // The load after this request; between equals, the one that had less than its share so far.
+  const load = (candidate.inFlight + 1) * best.weight - (best.inFlight + 1) * candidate.weight;
+  return load < 0 || (load === 0 && candidate.assigned * best.weight < best.assigned * candidate.weight);
 }

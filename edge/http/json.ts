@@ -1,0 +1,51 @@
+import { type Timestamp, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { type NanoUsd, usdFromNumber, usdJson } from '#shared/money.ts';
+
+/** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common); null when unset. */
+export const isoTime = (time: Timestamp | undefined): string | null =>
+  time === undefined ? null : timestampDate(time).toISOString();
+
+const dateOnly = /^\d{4}-\d{2}-\d{2}$/;
+const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/;
+
+/** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
+export function parseTime(text: string, param: string): Timestamp {
+  const ms = dateOnly.test(text) || dateTime.test(text) ? Date.parse(text) : Number.NaN;
+  // Date.parse takes 31 February for 3 March; the day must come back as it was given.
+  const overflowed = !Number.isNaN(ms) && dateOnly.test(text) && new Date(ms).toISOString().slice(0, 10) !== text;
+  if (Number.isNaN(ms) || overflowed) {
+    throw invalidRequest(
+      param,
+      `Invalid value for \`${param}\`: expected an ISO 8601 time such as 2030-01-31T12:00:00Z, or a date.`,
+      'invalid_value',
+    );
+  }
+  return timestampFromMs(ms);
+}
+
+/** Reads an amount in USD; `null` stays null. */
+export function parseUsdField(value: number, param: string): NanoUsd {
+  const nanoUsd = usdFromNumber(value);
+  if (nanoUsd === null || nanoUsd < 0n) {
+    throw invalidRequest(
+      param,
+      `Invalid value for \`${param}\`: expected an amount in USD from 0 with at most nine decimals.`,
+      'invalid_value',
+    );
+  }
+  return nanoUsd;
+}
+
+export const usdOrNull = (nanoUsd: NanoUsd | undefined): unknown => (nanoUsd === undefined ? null : usdJson(nanoUsd));
+
+/** The pagination object of service.md. */
+export const paginationJson = (page: PageInfo | undefined) => ({
+  page: page?.page ?? 1,
+  limit: page?.limit ?? 0,
+  total: Number(page?.total ?? 0n),
+  total_pages: page?.totalPages ?? 0,
+  has_next: page?.hasNext ?? false,
+  has_prev: page?.hasPrev ?? false,
+});

@@ -1,0 +1,43 @@
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox';
+import type {
+  FastifyBaseLogger,
+  FastifyInstance,
+  FastifyRequest,
+  RawReplyDefaultExpression,
+  RawRequestDefaultExpression,
+  RawServerDefault,
+} from 'fastify';
+import { Type } from 'typebox';
+import { invalidRequest } from '#shared/errors.ts';
+import type { EdgeMetrics } from '../http/metrics.ts';
+import type { EdgeDeps } from '../server.ts';
+
+/** What routes are given. */
+export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics };
+
+export type EdgeApp = FastifyInstance<
+  RawServerDefault,
+  RawRequestDefaultExpression<RawServerDefault>,
+  RawReplyDefaultExpression<RawServerDefault>,
+  FastifyBaseLogger,
+  TypeBoxTypeProvider
+>;
+
+/** Registers the routes of one path, or of a family of paths. */
+export type Routes = (app: EdgeApp, deps: RouteDeps) => void;
+
+/** Query parameters of every list (decisions.md, Common). */
+export const pageQuerySchema = {
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+};
+
+/** The Idempotency-Key of a request; empty when there is none. */
+export function idempotencyKey(request: FastifyRequest): string {
+  const value = request.headers['idempotency-key'];
+  if (value === undefined) return '';
+  if (typeof value !== 'string' || value.length > 255 || !/^[\x21-\x7e]+$/.test(value)) {
+    throw invalidRequest('Idempotency-Key', 'Idempotency-Key must be 1 to 255 visible ASCII characters.');
+  }
+  return value;
+}

@@ -1,0 +1,140 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { CatalogModel, CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { type Deployment, DeploymentStatus, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
+import type { PriceVersion } from '../domain/price.ts';
+import type { RetirementSchedule } from '../domain/retirement.ts';
+import type { Upstream } from '../upstream/upstream.ts';
+import { DeploymentRuntime } from './deployment-runtime.ts';
+
+/** A model as the inference part needs it: everything looked up and compiled when the snapshot came. */
+export type ServedModel = {
+  name: string;
+  operations: ReadonlySet<Operation>;
+  /** Organizations that may use it; null: all. */
+  grantedTenants: ReadonlySet<string> | null;
+  retirement: RetirementSchedule | null;
+  /** The same as clients are told it. */
+  publishedRetirement: Retirement | undefined;
+  /** In tokens; 0: unknown. */
+  contextWindow: number;
+  maxOutputTokens: number;
+  /** Sorted by the moment from which they hold. */
+  prices: readonly PriceVersion[];
+  deployments: readonly DeploymentRuntime[];
+};
+
+/** Connects a deployment to whatever answers it. */
+export type OpenUpstream = (deployment: Deployment) => Upstream;
+
+/**
+ * The models of one process, replaced whole by each snapshot of the feed. Deployments outlive snapshots by their id, so that
+ * their load and breakers do; one whose settings changed is opened anew, and the old one closed when its requests have ended.
+ */
+export class Catalog {
+  readonly #openUpstream: OpenUpstream;
+  #models: ReadonlyMap<string, ServedModel> = new Map();
+  #runtimes = new Map<string, DeploymentRuntime>();
+  #version = -1n;
+
+  constructor(openUpstream: OpenUpstream) {
+    this.#openUpstream = openUpstream;
+  }
+
+  /** The version of the snapshot in force; -1 before the first. */
+  get version(): bigint {
+    return this.#version;
+  }
+
+  find(name: string): ServedModel | undefined {
+    return this.#models.get(name);
+  }
+
+  all(): Iterable<ServedModel> {
+    return this.#models.values();
+  }
+
+  /** Takes a snapshot over; an older one than that in force changes nothing. */
+  replace(snapshot: CatalogSnapshot): void {
+    if (snapshot.version < this.#version) return;
+    const runtimes = new Map<string, DeploymentRuntime>();
+    this.#models = new Map(
+      snapshot.models.map(
+        (entry) => [entry.model!.name, this.#served(entry, runtimes)] satisfies [string, ServedModel],
+      ),
+    );
+    for (const [id, runtime] of this.#runtimes) {
+      if (runtimes.get(id) !== runtime) runtime.retire();
+    }
+    this.#runtimes = runtimes;
+    this.#version = snapshot.version;
+  }
+
+  /** Closes every upstream. */
+  async close(): Promise<void> {
+    await Promise.all([...this.#runtimes.values()].map((runtime) => runtime.close()));
+    this.#runtimes.clear();
+    this.#models = new Map();
+  }
+
+  #served(entry: CatalogModel, runtimes: Map<string, DeploymentRuntime>): ServedModel {
+    const model = entry.model!;
+    return {
+      name: model.name,
+      operations: new Set(model.operations),
+      grantedTenants: model.visibility === Visibility.PRIVATE ? new Set(entry.grantedTenantIds) : null,
+      retirement: model.retirement === undefined ? null : retirementSchedule(model.retirement),
+      publishedRetirement: model.retirement,
+      contextWindow: model.contextWindow,
+      maxOutputTokens: model.maxOutputTokens,
+      prices: entry.prices.map(priceVersion).sort((a, b) => a.effectiveFromMs - b.effectiveFromMs),
+      deployments: entry.deployments
+        .filter((deployment) => deployment.settings!.enabled !== false)
+        .map((deployment) => this.#runtime(deployment, runtimes)),
+    };
+  }
+
+  #runtime(deployment: Deployment, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
+    let runtime = this.#runtimes.get(deployment.id);
+    if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
+      runtime = new DeploymentRuntime(deployment, this.#openUpstream(deployment));
+    }
+    runtime.status = deployment.status;
+    runtimes.set(deployment.id, runtime);
+    return runtime;
+  }
+}
+
+/** Whether an organization may know of a model at all. */
+export const isGranted = (model: ServedModel, tenantId: string): boolean =>
+  model.grantedTenants === null || model.grantedTenants.has(tenantId);
+
+/** Whether a deployment of the model is serving (decisions.md, Models: Running or Degraded). */
+export const isServiceable = (model: ServedModel): boolean =>
+  model.deployments.some(({ status }) => status === DeploymentStatus.RUNNING || status === DeploymentStatus.DEGRADED);
+
+function priceVersion(price: Price): PriceVersion {
+  const rates = price.rates!;
+  return {
+    id: price.id,
+    effectiveFromMs: price.effectiveFrom === undefined ? 0 : timestampMs(price.effectiveFrom),
+    inputPerMillionTokens: rates.inputPerMillionNanoUsd,
+    cachedInputPerMillionTokens: rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd,
+    outputPerMillionTokens: rates.outputPerMillionNanoUsd,
+    perImage: rates.perImageNanoUsd,
+    perAudioSecond: rates.perAudioSecondNanoUsd,
+    perMillionCharacters: rates.perMillionCharactersNanoUsd,
+    perRequest: rates.perRequestNanoUsd,
+  };
+}
+
+/** Reads a schedule from its message. */
+const retirementSchedule = (message: Retirement): RetirementSchedule => ({
+  deprecatedAtMs: message.deprecatedAt === undefined ? 0 : timestampMs(message.deprecatedAt),
+  sunsetAtMs: message.sunsetAt === undefined ? null : timestampMs(message.sunsetAt),
+  successor:
+    message.replacementModelName === ''
+      ? { kind: 'note', text: message.retirementNote }
+      : { kind: 'model', name: message.replacementModelName },
+});
