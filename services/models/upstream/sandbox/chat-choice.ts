@@ -1,0 +1,65 @@
+import { Refusal } from './answer.ts';
+import type { Call } from './call.ts';
+import type { ChatPrompt } from './chat-prompt.ts';
+import { type ToolCall, toolCallsFor } from './chat-tools.ts';
+import { isObject, type JsonObject } from './fields.ts';
+import { cutAtStop, excerpt, replyText } from './reply.ts';
+import { valueForSchema } from './schema-value.ts';
+
+/** One of the answer's choices, complete. */
+export type ChatChoice = {
+  /** null when the choice only calls tools. */
+  content: string | null;
+  toolCalls: ToolCall[];
+  finishReason: 'stop' | 'length' | 'tool_calls';
+  tokens: number;
+};
+
+export type ChoiceRequest = { prompt: ChatPrompt; tools: readonly JsonObject[]; stop: string[]; tokensMax: number };
+
+/** Says what the request asks for: tool calls, JSON, or text. */
+export function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): ChatChoice {
+  const { prompt, tokensMax } = request;
+  const calls = toolCallsFor(json, request.tools, prompt.lastUserText, prompt.toolResult !== '');
+  if (calls.length === 0) {
+    const full =
+      jsonText(json, prompt) ?? replyText({ prompt: prompt.lastUserText, toolResult: prompt.toolResult, choice });
+    const said = tokens.first(cutAtStop(full, request.stop), tokensMax);
+    return { content: said.text, toolCalls: [], finishReason: said.whole ? 'stop' : 'length', tokens: said.tokens };
+  }
+  const made: ChatChoice = { content: null, toolCalls: [], finishReason: 'tool_calls', tokens: 0 };
+  for (const call of calls) {
+    const input = tokens.first(call.input, tokensMax - made.tokens);
+    made.toolCalls.push({ ...call, input: input.text });
+    made.tokens += input.tokens;
+    if (!input.whole) {
+      made.finishReason = 'length';
+      break;
+    }
+  }
+  return made;
+}
+
+/** The text of a JSON answer; null when text was asked for. */
+function jsonText(json: JsonObject, prompt: ChatPrompt): string | null {
+  const format = json.response_format ?? undefined;
+  if (format === undefined) return null;
+  switch (isObject(format) ? format.type : undefined) {
+    case 'text':
+      return null;
+    case 'json_object':
+      return JSON.stringify({ sandbox: true, prompt: excerpt(prompt.lastUserText) });
+    case 'json_schema': {
+      const { json_schema: named } = format as JsonObject;
+      if (isObject(named) && isObject(named.schema)) return JSON.stringify(valueForSchema(named.schema));
+      throw new Refusal("Missing required parameter: 'response_format.json_schema.schema'.", {
+        param: 'response_format.json_schema.schema',
+      });
+    }
+    default:
+      throw new Refusal("Invalid value for 'response_format.type'.", {
+        param: 'response_format.type',
+        code: 'invalid_value',
+      });
+  }
+}

@@ -1,0 +1,55 @@
+import { sseFrame } from './answer.ts';
+import type { ChatChoice } from './chat-choice.ts';
+import { type ToolCall, wireCall } from './chat-tools.ts';
+import { deltasOf } from './reply.ts';
+import type { TextUsage } from './text-usage.ts';
+
+/**
+ * The frames of a chat stream: each choice's role, its deltas in turn with those of the other choices, its finish_reason; then the usage
+ * when it is wanted, and [DONE].
+ */
+export function* chatChunks(
+  head: object,
+  choices: readonly ChatChoice[],
+  usage: TextUsage | null,
+  id: string,
+): Generator<Uint8Array> {
+  // Everything that the frames of a stream have in common is written once.
+  const start = JSON.stringify(head).slice(0, -1);
+  const tail = usage === null ? '}' : ',"usage":null}';
+  const frame = (index: number, delta: string, finishReason: string) =>
+    sseFrame(
+      `${start},"choices":[{"index":${index},"delta":${delta},"logprobs":null,"finish_reason":${finishReason}}]${tail}`,
+    );
+
+  const deltas = choices.map((choice, index) => deltasOfChoice(choice, id, index));
+  for (const [index, choice] of choices.entries()) {
+    const content = choice.content === null ? 'null' : '""';
+    yield frame(index, `{"role":"assistant","content":${content},"refusal":null}`, 'null');
+  }
+  const longest = Math.max(...deltas.map((list) => list.length));
+  for (let i = 0; i < longest; i++) {
+    for (const [index, list] of deltas.entries()) {
+      if (i < list.length) yield frame(index, list[i]!, 'null');
+    }
+  }
+  for (const [index, choice] of choices.entries()) yield frame(index, '{}', `"${choice.finishReason}"`);
+  if (usage !== null) yield sseFrame(`${start},"choices":[],"usage":${JSON.stringify(usage)}}`);
+  yield sseFrame('[DONE]');
+}
+
+function deltasOfChoice(choice: ChatChoice, id: string, choiceIndex: number): string[] {
+  if (choice.content !== null) return deltasOf(choice.content).map((text) => `{"content":${JSON.stringify(text)}}`);
+  return choice.toolCalls.flatMap((call, index) => [
+    toolDelta({ index, ...wireCall({ ...call, input: '' }, id, choiceIndex, index) }),
+    ...inputParts(call).map((part) => toolDelta({ index, ...part })),
+  ]);
+}
+
+const toolDelta = (call: object): string => JSON.stringify({ tool_calls: [call] });
+
+/** The input in parts of whole characters: half a surrogate pair would be lost in clients that count in code points. */
+const inputParts = ({ type, input }: ToolCall) =>
+  (input.match(/.{1,16}/gsu) ?? []).map((part) =>
+    type === 'function' ? { function: { arguments: part } } : { custom: { input: part } },
+  );

@@ -1,0 +1,53 @@
+import { type Answer, jsonAnswer, sseContentType, streamAnswer } from './answer.ts';
+import type { Call } from './call.ts';
+import { type ChatChoice, makeChoice } from './chat-choice.ts';
+import { readChatPrompt } from './chat-prompt.ts';
+import { chatChunks } from './chat-stream.ts';
+import { readTools, wireCall } from './chat-tools.ts';
+import { flagField, includesUsage, integerField, stopField } from './fields.ts';
+import { checkContext, outputLimit } from './text-limits.ts';
+import { textUsage } from './text-usage.ts';
+
+/** POST /chat/completions. */
+export function chatCompletions(call: Call): Answer {
+  const { json, model } = call;
+  const stream = flagField(json, 'stream');
+  const n = integerField(json, 'n', 1, 128) ?? 1;
+  const stop = stopField(json);
+  const tools = readTools(json);
+  const asked =
+    integerField(json, 'max_completion_tokens', 1, Number.MAX_SAFE_INTEGER) ??
+    integerField(json, 'max_tokens', 1, Number.MAX_SAFE_INTEGER);
+  const tokensMax = outputLimit(asked, model.outputTokensMax);
+
+  const prompt = readChatPrompt(call, tools);
+  checkContext(model.contextWindowTokens, prompt.tokens, asked ?? 1, 'messages');
+  const choices = Array.from({ length: n }, (_, i) => makeChoice(call, { prompt, tools, stop, tokensMax }, i));
+  const usage = textUsage(
+    prompt.tokens,
+    choices.reduce((sum, choice) => sum + choice.tokens, 0),
+  );
+  const head = {
+    id: `chatcmpl-${call.id}`,
+    object: stream ? 'chat.completion.chunk' : 'chat.completion',
+    created: call.created,
+    model: model.id,
+    system_fingerprint: 'fp_sandbox',
+  };
+  if (stream) {
+    return streamAnswer(sseContentType, chatChunks(head, choices, includesUsage(json) ? usage : null, call.id));
+  }
+  return jsonAnswer({ ...head, choices: choices.map((choice, i) => wholeChoice(choice, i, call.id)), usage });
+}
+
+const wholeChoice = (choice: ChatChoice, index: number, id: string) => ({
+  index,
+  message: {
+    role: 'assistant',
+    content: choice.content,
+    refusal: null,
+    ...(choice.toolCalls.length > 0 && { tool_calls: choice.toolCalls.map((call, i) => wireCall(call, id, index, i)) }),
+  },
+  logprobs: null,
+  finish_reason: choice.finishReason,
+});

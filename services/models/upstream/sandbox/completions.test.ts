@@ -1,0 +1,62 @@
+import { countTokens, encode } from 'gpt-tokenizer/encoding/o200k_base';
+import { expect, test } from 'vitest';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { askEvents, askJson } from './test-exchange.ts';
+
+const complete = (fields: object, status?: number) =>
+  askJson(Operation.COMPLETIONS, { model: 'sandbox-chat', max_tokens: 200, ...fields }, status);
+const texts = (answer: { choices: { text: string }[] }) => answer.choices.map((choice) => choice.text);
+
+test('a prompt of text and the same prompt of tokens have the same answer', async () => {
+  const prompt = 'Once upon a time';
+  const answer = await complete({ prompt });
+  expect(answer).toMatchObject({
+    object: 'text_completion',
+    choices: [{ index: 0, finish_reason: 'stop', logprobs: null }],
+  });
+  expect(answer.usage).toMatchObject({
+    prompt_tokens: countTokens(prompt),
+    completion_tokens: countTokens(answer.choices[0].text),
+  });
+  const fromTokens = await complete({ prompt: encode(prompt) });
+  expect(texts(fromTokens)).toEqual(texts(answer));
+  expect(fromTokens.usage).toEqual(answer.usage);
+});
+
+test('several prompts with n give their choices in order', async () => {
+  const answer = await complete({ prompt: ['alpha', 'beta'], n: 2, echo: true });
+  expect(answer.choices.map((choice: { index: number }) => choice.index)).toEqual([0, 1, 2, 3]);
+  expect(texts(answer).map((text) => text.slice(0, 4))).toEqual(['alph', 'alph', 'beta', 'beta']);
+  const nested = await complete({ prompt: [encode('alpha'), encode('beta')], n: 2, echo: true });
+  expect(texts(nested)).toEqual(texts(answer));
+});
+
+test('without max_tokens an answer ends after 16 tokens', async () => {
+  const answer = await complete({ prompt: 'hello', max_tokens: undefined });
+  expect(answer.choices[0].finish_reason).toBe('length');
+  expect(answer.usage.completion_tokens).toBe(16);
+});
+
+test('a stream spells the unstreamed answer', async () => {
+  const fields = { model: 'sandbox-chat', max_tokens: 30, prompt: ['one', 'two'] };
+  const whole = await complete(fields);
+  const events = await askEvents(Operation.COMPLETIONS, {
+    ...fields,
+    stream: true,
+    stream_options: { include_usage: true },
+  });
+  expect(events.at(-1)).toBe('[DONE]');
+  expect(events.at(-2)).toMatchObject({ choices: [], usage: whole.usage });
+  for (const expected of whole.choices) {
+    const mine = events
+      .slice(0, -2)
+      .map((chunk) => chunk.choices[0])
+      .filter((choice) => choice.index === expected.index);
+    expect(mine.map((choice) => choice.text).join('')).toBe(expected.text);
+    expect(mine.at(-1).finish_reason).toBe('length');
+  }
+});
+
+test.each([[[]], [5], [[1, 'x']], [[-1]], [[10_000_000]], [[[]]], [[{}]]])('the prompt %j is a 400', async (prompt) => {
+  expect((await complete({ prompt }, 400)).error.param).toBe('prompt');
+});

@@ -1,0 +1,92 @@
+import { type Answer, jsonAnswer, Refusal } from './answer.ts';
+import type { Call } from './call.ts';
+import { integerField, wordField } from './fields.ts';
+import { hashText, mixHash } from './hash.ts';
+import { readInputs } from './inputs.ts';
+import { countWithin } from './text-limits.ts';
+
+export const dimensionsDefault = 1536;
+const dimensionsMin = 256;
+const dimensionsMax = 1536;
+/** OpenAI's limits for one request. */
+const inputsMax = 2_048;
+const requestTokensMax = 300_000;
+
+/** POST /embeddings. */
+export function embeddings({ json, model, tokens }: Call): Answer {
+  const format = wordField(json, 'encoding_format', ['float', 'base64']);
+  const dimensions = integerField(json, 'dimensions', dimensionsMin, dimensionsMax) ?? dimensionsDefault;
+  const inputs = readInputs(json.input ?? null, 'input', inputsMax, tokens);
+  let total = 0;
+  for (const input of inputs) {
+    if (input.text === '') {
+      throw new Refusal("Invalid value for 'input': input cannot be an empty string.", {
+        param: 'input',
+        code: 'invalid_value',
+      });
+    }
+    const count = input.tokens ?? countWithin(tokens, input.text, model.contextWindowTokens);
+    if (count > model.contextWindowTokens) {
+      throw new Refusal(
+        `This model's maximum context length is ${model.contextWindowTokens} tokens, however you requested more in one input.`,
+        { param: 'input', code: 'context_length_exceeded' },
+      );
+    }
+    total += count;
+    if (total > requestTokensMax) {
+      throw new Refusal(`Requested more than ${requestTokensMax} tokens per request.`, {
+        param: 'input',
+        code: 'max_tokens_per_request',
+      });
+    }
+  }
+  return jsonAnswer({
+    object: 'list',
+    data: inputs.map(({ text }, index) => {
+      const vector = embed(text, dimensions);
+      return {
+        object: 'embedding',
+        index,
+        embedding: format === 'base64' ? base64Of(vector) : vector,
+      };
+    }),
+    model: model.id,
+    usage: { prompt_tokens: total, total_tokens: total },
+  });
+}
+
+/** Positions which one feature touches. Several make a collision of two features weigh less. */
+const spread = 4;
+
+/**
+ * Feature hashing: each word, and with less weight each run of three letters in it, adds to a few positions with a sign from its hash. Texts
+ * that share words or parts of words are near, others are nearly at right angles. Unit length; seven decimals, so that the
+ * JSON text and the float32 of base64 say the same.
+ */
+export function embed(text: string, dimensions: number): number[] {
+  const vector = new Array<number>(dimensions).fill(0);
+  const add = (hash: number, weight: number) => {
+    for (let i = 0; i < spread; i++) {
+      hash = mixHash(hash + i + 1);
+      const at = (hash >>> 1) % dimensions;
+      vector[at]! += hash & 1 ? weight : -weight;
+    }
+  };
+  const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? [text];
+  for (const word of words) {
+    // Short words are mostly articles and the like; they say less about what a text is about.
+    add(hashText(word), Math.min(word.length, 6) / 6);
+    for (let i = 0; i + 3 <= word.length; i++) add(hashText(word.slice(i, i + 3), 0x2f), 0.3);
+  }
+  const length = Math.sqrt(vector.reduce((sum, value) => sum + value * value, 0));
+  // All features can cancel each other out only in theory; a unit vector is owed even then.
+  if (length === 0) return vector.fill(1, 0, 1);
+  return vector.map((value) => Math.round((value / length) * 1e7) / 1e7);
+}
+
+/** Little-endian float32, as OpenAI sends it. */
+function base64Of(vector: readonly number[]): string {
+  const bytes = Buffer.allocUnsafe(vector.length * 4);
+  for (let i = 0; i < vector.length; i++) bytes.writeFloatLE(vector[i]!, i * 4);
+  return bytes.toString('base64');
+}

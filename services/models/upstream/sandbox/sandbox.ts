@@ -1,0 +1,123 @@
+import { createHash } from 'node:crypto';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { Upstream, UpstreamRequest } from '../upstream.ts';
+import { type Answer, errorAnswer, Refusal } from './answer.ts';
+import type { Call } from './call.ts';
+import { chatCompletions } from './chat.ts';
+import { textCompletions } from './completions.ts';
+import { embeddings } from './embeddings.ts';
+import { parseJsonObject } from './fields.ts';
+import { type KnobBoard, knobBoard, type SandboxKnobs } from './knobs.ts';
+import { type SandboxModel, sandboxModels } from './models.ts';
+import { Playback } from './playback.ts';
+import { loadTokenizer, type Tokenizer } from './tokens.ts';
+
+export type SandboxDeps = {
+  clock: Clock;
+  knobs?: SandboxKnobs;
+};
+
+type Respond = { clock: Clock; board: KnobBoard; tokenizer(): Promise<Tokenizer> };
+
+/**
+ * The sandbox provider: answers every operation from the request alone, without a network and without a model (decisions.md, Running it).
+ * The same request gets the same answer, `created` aside.
+ */
+export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
+  const board = knobBoard(knobs);
+  let loading: Promise<Tokenizer> | undefined;
+  const respond: Respond = { clock, board, tokenizer: () => (loading ??= loadTokenizer()) };
+  const running = new Set<Playback>();
+  let closed = false;
+
+  return {
+    send(request, handler) {
+      const { headTimeoutMs, idleTimeoutMs } = request;
+      const playback = new Playback({
+        handler,
+        headTimeoutMs,
+        idleTimeoutMs,
+        onOver: (over) => running.delete(over),
+      });
+      running.add(playback);
+      // Always a promise: no callback may come before send has returned the exchange.
+      void play(respond, request, playback, () => closed);
+      return playback;
+    },
+
+    async listModels(signal) {
+      signal.throwIfAborted();
+      return sandboxModels.map((model) => model.id);
+    },
+
+    async close() {
+      closed = true;
+      for (const playback of running) playback.fail({ kind: 'reset', message: 'sandbox: closed' });
+    },
+  };
+}
+
+async function play(respond: Respond, request: UpstreamRequest, playback: Playback, isClosed: () => boolean) {
+  await undefined;
+  if (isClosed()) return playback.fail({ kind: 'refused', message: 'sandbox: closed' });
+  const { model, answer } = await answerTo(respond, request);
+  const knobs = respond.board.of(model?.id);
+  if (model === undefined || !respond.board.failsNow(model.id)) return playback.play(answer, knobs);
+  const failure = knobs.errorStatus ?? 500;
+  if (typeof failure === 'number') {
+    return playback.play(errorAnswer(failure, 'The sandbox fails here because its knobs say so.'), knobs);
+  }
+  playback.fail({ kind: failure, message: 'sandbox: failed because its knobs say so' });
+}
+
+/** Answers a request; a refusal is an answer too. The model is known from the moment on that it was found. */
+async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
+  let model: SandboxModel | undefined;
+  try {
+    const body = request.body.length === 1 ? request.body[0]! : Buffer.concat(request.body);
+    const json = parseJsonObject(body);
+    model = findModel(json.model, request.operation);
+    const id = createHash('sha256').update(body).digest('hex').slice(0, 24);
+    const created = Math.floor(respond.clock.now() / 1000);
+    const tokens = await respond.tokenizer();
+    return { model, answer: await operate(request.operation, { model, json, id, created, tokens }) };
+  } catch (error) {
+    if (error instanceof Refusal) {
+      return { model, answer: errorAnswer(error.status, error.message, error.param, error.code) };
+    }
+    return { model, answer: errorAnswer(500, `The sandbox failed: ${String(error)}`) };
+  }
+}
+
+function operate(operation: Operation, call: Call): Answer | Promise<Answer> {
+  switch (operation) {
+    case Operation.CHAT_COMPLETIONS:
+      return chatCompletions(call);
+    case Operation.COMPLETIONS:
+      return textCompletions(call);
+    case Operation.EMBEDDINGS:
+      return embeddings(call);
+    default:
+      throw new Refusal('The sandbox does not know this operation.', { status: 404, code: 'unknown_url' });
+  }
+}
+
+function findModel(id: unknown, operation: Operation): SandboxModel {
+  if (id === undefined || id === null) throw new Refusal("Missing required parameter: 'model'.", { param: 'model' });
+  const model = sandboxModels.find((candidate) => candidate.id === id);
+  if (model === undefined) {
+    throw new Refusal(`The model '${String(id)}' does not exist.`, {
+      status: 404,
+      param: 'model',
+      code: 'model_not_found',
+    });
+  }
+  if (!model.operations.includes(operation)) {
+    throw new Refusal(`The model '${model.id}' does not support this operation.`, {
+      param: 'model',
+      code: 'invalid_value',
+    });
+  }
+  return model;
+}
