@@ -3,12 +3,15 @@ import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
 export type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
 
+/** The reasons of the vocabulary; the generated type also allows numbers that are not in it. */
+type KnownReason = (typeof ErrorReason)[keyof typeof ErrorReason];
+
 type Row = { status: number; type: string; code: string | null };
 
 const row = (status: number, type: string, code: string | null): Row => ({ status, type, code });
 
 /** The one place where a reason becomes HTTP. A reason without a row does not compile. */
-const rows: Readonly<Record<ErrorReason, Row>> = {
+const rows = {
   [ErrorReason.UNSPECIFIED]: row(500, 'server_error', 'internal_error'),
   [ErrorReason.MISSING_API_KEY]: row(401, 'invalid_request_error', 'missing_api_key'),
   [ErrorReason.INVALID_API_KEY]: row(401, 'invalid_request_error', 'invalid_api_key'),
@@ -29,6 +32,7 @@ const rows: Readonly<Record<ErrorReason, Row>> = {
   [ErrorReason.MODEL_UNAVAILABLE]: row(503, 'service_unavailable_error', 'model_unavailable'),
   [ErrorReason.OVERLOADED]: row(503, 'service_unavailable_error', 'server_is_overloaded'),
   [ErrorReason.RATE_LIMITED]: row(429, 'requests', 'rate_limit_exceeded'),
+  [ErrorReason.TOKEN_RATE_LIMITED]: row(429, 'tokens', 'rate_limit_exceeded'),
   [ErrorReason.SPEND_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'spend_cap_exceeded'),
   [ErrorReason.COST_LIMIT_EXCEEDED]: row(429, 'insufficient_quota', 'cost_limit_exceeded'),
   [ErrorReason.PAYG_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'payg_cap_exceeded'),
@@ -55,9 +59,12 @@ const rows: Readonly<Record<ErrorReason, Row>> = {
   [ErrorReason.DEADLINE_EXCEEDED]: row(504, 'server_error', 'deadline_exceeded'),
   [ErrorReason.UNIMPLEMENTED]: row(501, 'server_error', 'not_implemented'),
   [ErrorReason.INTERNAL]: row(500, 'server_error', 'internal_error'),
-};
+} satisfies Record<KnownReason, Row>;
 
-const budgetReasons = new Set([
+/** A newer service may send a reason which this edge does not know. */
+const rowOf = (reason: ErrorReason): Row => rows[reason as KnownReason] ?? rows[ErrorReason.UNSPECIFIED];
+
+const budgetReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.SPEND_CAP_EXCEEDED,
   ErrorReason.COST_LIMIT_EXCEEDED,
   ErrorReason.PAYG_CAP_EXCEEDED,
@@ -68,21 +75,23 @@ const budgetReasons = new Set([
 export const statusOf = (error: GatewayError): number =>
   error.reason === ErrorReason.UPSTREAM_REFUSED && error.details.upstream !== undefined
     ? error.details.upstream.status
-    : rows[error.reason].status;
+    : rowOf(error.reason).status;
 
 /** The platform's error code, as clients and usage events carry it; null where the vocabulary has none. */
 export const codeOf = (error: GatewayError): string | null =>
-  error.details.code ?? error.details.upstream?.code ?? rows[error.reason].code;
+  error.details.code ?? error.details.upstream?.code ?? rowOf(error.reason).code;
 
 /** The body of an error. */
 export const errorBody = (error: GatewayError): ErrorBody => ({
   error: {
     message: error.message,
-    type: error.details.upstream?.type || rows[error.reason].type,
+    type: error.details.upstream?.type || rowOf(error.reason).type,
     param: error.details.param ?? null,
     code: codeOf(error),
   },
 });
+
+const rateReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.RATE_LIMITED, ErrorReason.TOKEN_RATE_LIMITED]);
 
 /** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */
 const rateLimitWaitSecondsMax = 60;
@@ -96,10 +105,9 @@ export function retryHeaders(error: GatewayError, nowMs: number): Record<string,
     return headers;
   }
   if (error.details.retryAfterMs === undefined) return {};
-  const waitMs =
-    error.reason === ErrorReason.RATE_LIMITED
-      ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000)
-      : error.details.retryAfterMs;
+  const waitMs = rateReasons.has(error.reason)
+    ? Math.min(error.details.retryAfterMs, rateLimitWaitSecondsMax * 1000)
+    : error.details.retryAfterMs;
   return { 'retry-after': seconds(waitMs) };
 }
 

@@ -1,11 +1,13 @@
 import { create } from '@bufbuild/protobuf';
 import { type Duration, DurationSchema, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
-import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
 
+type KnownReason = (typeof ErrorReason)[keyof typeof ErrorReason];
+
 /** The RPC code of each reason, for callers who know no ErrorDetail: proxies, metrics, clients in other languages. */
-const codeByReason: Record<ErrorReason, Code> = {
+const codeByReason: Record<KnownReason, Code> = {
   [ErrorReason.UNSPECIFIED]: Code.Internal,
   [ErrorReason.MISSING_API_KEY]: Code.Unauthenticated,
   [ErrorReason.INVALID_API_KEY]: Code.Unauthenticated,
@@ -25,6 +27,7 @@ const codeByReason: Record<ErrorReason, Code> = {
   [ErrorReason.MODEL_UNAVAILABLE]: Code.Unavailable,
   [ErrorReason.OVERLOADED]: Code.Unavailable,
   [ErrorReason.RATE_LIMITED]: Code.ResourceExhausted,
+  [ErrorReason.TOKEN_RATE_LIMITED]: Code.ResourceExhausted,
   [ErrorReason.SPEND_CAP_EXCEEDED]: Code.ResourceExhausted,
   [ErrorReason.COST_LIMIT_EXCEEDED]: Code.ResourceExhausted,
   [ErrorReason.PAYG_CAP_EXCEEDED]: Code.ResourceExhausted,
@@ -52,7 +55,10 @@ const codeByReason: Record<ErrorReason, Code> = {
 };
 
 /** The RPC code under which a reason travels. */
-export const codeOf = (reason: ErrorReason): Code => codeByReason[reason] ?? Code.Internal;
+export const codeOf = (reason: ErrorReason): Code => codeByReason[reason as KnownReason] ?? Code.Internal;
+
+/** A reason's name for the log, e.g. `NOT_FOUND`; its number when a newer service made it. */
+export const reasonName = (reason: ErrorReason): string => ErrorReasonSchema.value[reason]?.localName ?? String(reason);
 
 /** The part of an error which may leave the process: everything but the internal text, the cause and the stack of the origin. */
 export function publicPart(error: GatewayError): GatewayError {
@@ -82,7 +88,7 @@ export function toConnectError(error: GatewayError): ConnectError {
  */
 export function fromConnectError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
-  if (!(error instanceof ConnectError)) return internalError(error);
+  if (!(error instanceof ConnectError)) return isAbort(error) ? cancelled(error) : internalError(error);
   const detail = error.findDetails(ErrorDetailSchema)[0];
   if (detail !== undefined) return fromDetail(detail);
   return fromFramework(error);
@@ -110,7 +116,7 @@ function fromFramework(error: ConnectError): GatewayError {
   const details = { internal: error.message, cause: error };
   switch (error.code) {
     case Code.Canceled:
-      return gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', details);
+      return cancelled(error);
     case Code.DeadlineExceeded:
       return gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.', details);
     case Code.Unimplemented:
@@ -132,6 +138,12 @@ function fromFramework(error: ConnectError): GatewayError {
       return error.cause === undefined ? internalError(error) : outOfReach(details);
   }
 }
+
+/** What an aborted AbortSignal throws when nobody gave it a reason. */
+const isAbort = (error: unknown): error is Error => error instanceof Error && error.name === 'AbortError';
+
+const cancelled = (cause: Error): GatewayError =>
+  gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', { internal: cause.message, cause });
 
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
   gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);

@@ -1,0 +1,102 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { type UsageEvent, UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { uuidv7Ms } from '#shared/ids.ts';
+import type { Measures } from '../domain/price.ts';
+import type { EventCodec } from './event-codec.ts';
+
+/** A usage event as the hot path keeps it: flat, and quick to turn into JSON. Its fields are those of UsageEvent. */
+export type MeteredEvent = Measures & {
+  /** UUIDv7; its time is the moment of admission. */
+  id: string;
+  tenantId: string;
+  userId: string;
+  apiKeyId: string;
+  sessionId: string;
+  model: string;
+  deploymentId: string;
+  endpoint: string;
+  operation: Operation;
+  success: boolean;
+  status: number;
+  errorCode: string;
+  costNanoUsd: bigint;
+  priceVersionId: string;
+  latencyMs: number;
+  ttftMs: number | null;
+  streamed: boolean;
+  requestId: string;
+  jobId: string;
+  leaseIds: readonly string[];
+};
+
+/** What a progress record says of an open request: what it would be charged for if the process died now. */
+export type MeteredProgress = { outputTokens: number; costNanoUsd: string };
+
+/** The error code of requests that were cut off by the death of their gateway process. */
+export const interruptedCode = 'gateway_interrupted';
+
+/** How metered events stand in the journal: JSON objects with the fields of MeteredEvent, money as text. */
+export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
+  encode(event) {
+    // JSON.stringify cannot write a bigint, and a replacer costs more than naming the one field.
+    return JSON.stringify({ ...event, costNanoUsd: String(event.costNanoUsd) });
+  },
+
+  decode(json) {
+    const stored = json as Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
+    if (typeof stored?.id !== 'string' || typeof stored.tenantId !== 'string')
+      throw new TypeError('not a metered event');
+    return { ...stored, costNanoUsd: BigInt(stored.costNanoUsd) };
+  },
+
+  interrupted(begin, progress) {
+    return {
+      ...begin,
+      success: false,
+      status: 499,
+      errorCode: interruptedCode,
+      // Without any progress nothing was delivered, and nothing is charged.
+      inputTokens: progress === null ? 0 : begin.inputTokens,
+      outputTokens: progress?.outputTokens ?? 0,
+      costNanoUsd: BigInt(progress?.costNanoUsd ?? 0),
+    };
+  },
+};
+
+/** The event as Usage takes it. */
+export function usageEvent(event: MeteredEvent): UsageEvent {
+  const init: MessageInitShape<typeof UsageEventSchema> = {
+    id: event.id,
+    occurredAt: timestampFromMs(uuidv7Ms(event.id)),
+    tenantId: event.tenantId,
+    userId: event.userId,
+    apiKeyId: event.apiKeyId,
+    sessionId: event.sessionId,
+    model: event.model,
+    deploymentId: event.deploymentId,
+    endpoint: event.endpoint,
+    operation: event.operation,
+    success: event.success,
+    status: event.status,
+    errorCode: event.errorCode,
+    usage: {
+      inputTokens: BigInt(event.inputTokens),
+      cachedInputTokens: BigInt(event.cachedInputTokens),
+      outputTokens: BigInt(event.outputTokens),
+      images: BigInt(event.images),
+      audioMs: BigInt(event.audioMs),
+      characters: BigInt(event.characters),
+      costNanoUsd: event.costNanoUsd,
+    },
+    latencyMs: event.latencyMs,
+    ttftMs: event.ttftMs ?? undefined,
+    streamed: event.streamed,
+    priceVersionId: event.priceVersionId,
+    requestId: event.requestId,
+    jobId: event.jobId,
+    leaseIds: [...event.leaseIds],
+  };
+  return create(UsageEventSchema, init);
+}
