@@ -27,11 +27,15 @@ export const setCaller = (values: ContextValues, caller: Caller): ContextValues 
 export const callerContext = (caller: Caller): ContextValues => createContextValues().set(callerKey, caller);
 
 /** Options for a call made while answering another: the same caller, what is left of the deadline, and its cancellation. */
-export const onBehalfOf = (context: HandlerContext): CallOptions => ({
-  contextValues: callerContext(callerOf(context)),
-  signal: context.signal,
-  timeoutMs: context.timeoutMs(),
-});
+export function onBehalfOf(context: HandlerContext): CallOptions {
+  const leftMs = context.timeoutMs();
+  return {
+    contextValues: callerContext(callerOf(context)),
+    signal: context.signal,
+    // Not below 1, since 0 would mean no deadline at all.
+    timeoutMs: leftMs === undefined ? undefined : Math.max(leftMs, 1),
+  };
+}
 
 /** A service that acts for itself, such as the shipper of usage events. */
 export const serviceCaller = (name: string): Caller =>

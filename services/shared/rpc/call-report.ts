@@ -1,0 +1,76 @@
+import type { DescMethod } from '@bufbuild/protobuf';
+import type { ContextValues } from '@connectrpc/connect';
+import type { Clock } from '../clock.ts';
+import { ErrorReason, GatewayError } from '../errors.ts';
+import type { Logger } from '../logger.ts';
+import { type Caller, callerAmong } from './caller.ts';
+import { fromConnectError, publicPart, reasonName } from './connect-errors.ts';
+import type { RpcMetrics } from './rpc-metrics.ts';
+
+/** One call as its server sees it. */
+export type ReportedCall = {
+  method: DescMethod;
+  values: ContextValues;
+  /** When the call began, on the monotonic clock. */
+  startedMs: number;
+  /** Set when the call was cancelled or its deadline passed. */
+  abortReason?: unknown;
+};
+
+/** Records how calls ended. Each call is reported exactly once, on every transport. */
+export type CallReport = {
+  /** The moment at which a call begins. */
+  now(): number;
+  succeeded(call: ReportedCall): void;
+  /** Logs the failure in full and answers what of it the client may see. */
+  failed(call: ReportedCall, error: unknown): GatewayError;
+};
+
+/** Reports calls to the log (method, outcome, time, caller; never bodies) and to the metrics. */
+export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?: RpcMetrics }): CallReport {
+  const { logger, clock, metrics } = deps;
+  const logsSuccess = logger.isLevelEnabled('debug');
+  return {
+    now: clock.monotonic,
+    succeeded(call) {
+      if (metrics === undefined && !logsSuccess) return;
+      const latencyMs = clock.monotonic() - call.startedMs;
+      metrics?.observe(call.method, undefined, latencyMs);
+      if (logsSuccess) logger.debug(callFields(call, latencyMs), 'rpc answered');
+    },
+    failed(call, thrown) {
+      const latencyMs = clock.monotonic() - call.startedMs;
+      const error = failureOf(call, thrown);
+      metrics?.observe(call.method, error.reason, latencyMs);
+      const fields = {
+        ...callFields(call, latencyMs),
+        reason: reasonName(error.reason),
+        internal: error.details.internal,
+      };
+      if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
+      else logger.info(fields, error.message);
+      return publicPart(error);
+    },
+  };
+}
+
+/** What a handler throws once its call was aborted is the abort's echo, unless it says otherwise in our own words. */
+function failureOf(call: ReportedCall, thrown: unknown): GatewayError {
+  if (call.abortReason === undefined || thrown instanceof GatewayError) return fromConnectError(thrown);
+  return fromConnectError(call.abortReason);
+}
+
+const callFields = (call: ReportedCall, latencyMs: number) => ({
+  method: `${call.method.parent.typeName}/${call.method.name}`,
+  latencyMs: Math.round(latencyMs * 1000) / 1000,
+  ...callerFields(callerAmong(call.values)),
+});
+
+const callerFields = (caller: Caller | undefined) =>
+  caller && {
+    requestId: caller.requestId || undefined,
+    tenantId: caller.tenantId || undefined,
+    userId: caller.userId || undefined,
+    apiKeyId: caller.apiKeyId || undefined,
+    service: caller.service || undefined,
+  };

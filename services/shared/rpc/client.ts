@@ -1,0 +1,109 @@
+import type { DescMethod, DescMethodStreaming, DescMethodUnary, DescService, Message } from '@bufbuild/protobuf';
+import type { CallOptions, Client, Transport } from '@connectrpc/connect';
+import { SingleMessage } from './single-message.ts';
+
+/**
+ * A client of a service over any of our transports. It differs from Connect's own in that leaving a `for await` over
+ * a stream cancels the call, and that a stream's call begins when it is first read. Failures are GatewayErrors.
+ */
+export function createRpcClient<Service extends DescService>(service: Service, transport: Transport): Client<Service> {
+  const methods = service.methods.map((method) => [method.localName, clientMethod(method, transport)]);
+  return Object.fromEntries(methods) as Client<Service>;
+}
+
+function clientMethod(method: DescMethod, transport: Transport) {
+  const streaming = method as DescMethodStreaming;
+  switch (method.methodKind) {
+    case 'unary':
+      return unaryCall(method as DescMethodUnary, transport);
+    case 'server_streaming':
+      return (request: Message, options?: CallOptions) =>
+        new ClientStream(streaming, transport, new SingleMessage(request), options);
+    case 'client_streaming':
+      return async (requests: AsyncIterable<Message>, options?: CallOptions) => {
+        let answer: Message | undefined;
+        for await (const message of new ClientStream(streaming, transport, requests, options)) answer = message;
+        return answer;
+      };
+    case 'bidi_streaming':
+      return (requests: AsyncIterable<Message>, options?: CallOptions) =>
+        new ClientStream(streaming, transport, requests, options);
+    default:
+      return method.methodKind satisfies never;
+  }
+}
+
+function unaryCall(method: DescMethodUnary, transport: Transport) {
+  return async (request: Message, options: CallOptions = noOptions): Promise<Message> => {
+    const { signal, timeoutMs, headers, contextValues } = options;
+    const response = await transport.unary(method, signal, timeoutMs, headers, request, contextValues);
+    options.onHeader?.(response.header);
+    options.onTrailer?.(response.trailer);
+    return response.message;
+  };
+}
+
+const noOptions: CallOptions = {};
+
+/** One streaming call; it begins with the first read. */
+class ClientStream implements AsyncIterableIterator<Message, undefined> {
+  readonly #method: DescMethodStreaming;
+  readonly #transport: Transport;
+  readonly #requests: AsyncIterable<Message>;
+  readonly #options: CallOptions;
+  #responses: AsyncIterator<Message> | undefined;
+  #begun: Promise<AsyncIterator<Message>> | undefined;
+
+  constructor(
+    method: DescMethodStreaming,
+    transport: Transport,
+    requests: AsyncIterable<Message>,
+    options: CallOptions = noOptions,
+  ) {
+    this.#method = method;
+    this.#transport = transport;
+    this.#requests = requests;
+    this.#options = options;
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Message, undefined>> {
+    if (this.#responses !== undefined) return this.#responses.next();
+    this.#begun ??= this.#begin();
+    return this.#begun.then((responses) => responses.next());
+  }
+
+  async return(): Promise<IteratorResult<Message, undefined>> {
+    if (this.#begun !== undefined) await (await this.#begun).return?.();
+    else this.#begun = Promise.resolve({ next: async () => ended });
+    return ended;
+  }
+
+  async #begin(): Promise<AsyncIterator<Message>> {
+    const { signal, timeoutMs, headers, contextValues, onHeader, onTrailer } = this.#options;
+    const { stream } = this.#transport;
+    const response = await stream.call(
+      this.#transport,
+      this.#method,
+      signal,
+      timeoutMs,
+      headers,
+      this.#requests,
+      contextValues,
+    );
+    onHeader?.(response.header);
+    const responses = onTrailer ? withTrailer(response.message, () => onTrailer(response.trailer)) : response.message;
+    this.#responses = responses[Symbol.asyncIterator]();
+    return this.#responses;
+  }
+}
+
+const ended: IteratorResult<never, undefined> = { done: true, value: undefined };
+
+async function* withTrailer(messages: AsyncIterable<Message>, onEnd: () => void) {
+  yield* messages;
+  onEnd();
+}

@@ -1,0 +1,82 @@
+import { create, type DescMessage, type DescMethod, type Message, type MessageInitShape } from '@bufbuild/protobuf';
+import { Code, ConnectError, type HandlerContext } from '@connectrpc/connect';
+import { InterruptibleStream } from './interruptible-stream.ts';
+import type { RpcService } from './rpc-service.ts';
+import { SingleMessage } from './single-message.ts';
+import type { ValidateMessage } from './validation.ts';
+
+/** A message or the fields of one. */
+export type AnyInit = MessageInitShape<DescMessage>;
+
+/** One method as the local transport calls it. */
+export type LocalMethod = {
+  method: DescMethod;
+  /** The implementation's answer to one message (unary, server streaming) or to a stream of them. */
+  implement(input: Message | AsyncIterable<Message>, context: HandlerContext): unknown;
+  /** Makes a request message out of what the client gave, and checks it. */
+  readRequest(init: unknown): Message;
+};
+
+/** The methods of a service by descriptor; those without an implementation are left out. */
+export function localMethods(service: RpcService, validate: ValidateMessage): [DescMethod, LocalMethod][] {
+  const { implementation, validateLocally } = service;
+  return service.service.methods.flatMap((method): [DescMethod, LocalMethod][] => {
+    const implement = implementation[method.localName] as LocalMethod['implement'] | undefined;
+    if (implement === undefined) return [];
+    return [[method, { method, implement: implement.bind(implementation), readRequest: requestReader(method) }]];
+  });
+
+  function requestReader(method: DescMethod): (init: unknown) => Message {
+    if (!validateLocally) return (init) => create(method.input, init as AnyInit);
+    return (init) => {
+      const message = create(method.input, init as AnyInit);
+      validate(method.input, message);
+      return message;
+    };
+  }
+}
+
+/** Calls a streaming implementation; the answer of a client-streaming one becomes a stream of one message. */
+export function openResponses(
+  target: LocalMethod,
+  input: AsyncIterable<unknown>,
+  context: HandlerContext,
+): AsyncIterable<unknown> | Promise<AsyncIterable<unknown>> {
+  switch (target.method.methodKind) {
+    case 'server_streaming':
+      if (!(input instanceof SingleMessage)) return openWithFirst(target, input, context);
+      return target.implement(target.readRequest(input.message), context) as AsyncIterable<unknown>;
+    case 'client_streaming':
+      return onlyAnswer(target.implement(openRequests(target, input, context), context));
+    case 'bidi_streaming':
+      return target.implement(openRequests(target, input, context), context) as AsyncIterable<unknown>;
+    case 'unary':
+      throw new ConnectError(`${target.method.name} is not a stream`, Code.Internal);
+    default:
+      return target.method.methodKind satisfies never;
+  }
+}
+
+async function openWithFirst(target: LocalMethod, input: AsyncIterable<unknown>, context: HandlerContext) {
+  for await (const init of input) {
+    return target.implement(target.readRequest(init), context) as AsyncIterable<unknown>;
+  }
+  throw new ConnectError('the request message is missing', Code.Unimplemented);
+}
+
+async function* onlyAnswer(answer: unknown) {
+  yield await answer;
+}
+
+/** The client's messages for the implementation. They end with the call, so that neither side waits for the other in vain. */
+function openRequests(target: LocalMethod, input: AsyncIterable<unknown>, context: HandlerContext) {
+  const requests = new InterruptibleStream(input, target.readRequest, {
+    finished() {},
+    failed: (error) => error,
+    left() {},
+  });
+  const { signal } = context;
+  if (signal.aborted) requests.interrupt(signal.reason);
+  else signal.addEventListener('abort', () => requests.interrupt(signal.reason), { once: true });
+  return requests;
+}

@@ -1,0 +1,165 @@
+import { create, type DescMessage, type DescMethod, type DescService, type MessageShape } from '@bufbuild/protobuf';
+import type { Interceptor, Transport, UnaryResponse } from '@connectrpc/connect';
+import { Code, ConnectError } from '@connectrpc/connect';
+import { ErrorReason, gatewayError } from '../errors.ts';
+import type { CallReport } from './call-report.ts';
+import { effectiveTimeoutMs, unaryTimeoutMsDefault } from './deadline.ts';
+import { InterruptibleStream } from './interruptible-stream.ts';
+import { LocalContext } from './local-context.ts';
+import { interceptStream, interceptUnary } from './local-interception.ts';
+import { type AnyInit, type LocalMethod, localMethods, openResponses } from './local-method.ts';
+import type { RpcService } from './rpc-service.ts';
+import type { ValidateMessage } from './validation.ts';
+
+export type LocalTransportDeps = {
+  report: CallReport;
+  validate: ValidateMessage;
+  /** Run around each implementation, the first outermost. A call without any is several times cheaper. */
+  interceptors?: readonly Interceptor[];
+};
+
+/**
+ * A Transport that calls implementations in this process with the message objects themselves: nothing is encoded, no
+ * service token is needed, the caller travels by context values. Deadlines, cancellation, validation, reports and
+ * errors are those of the network, but messages are shared: neither side may change one which it has passed on.
+ */
+export function createLocalTransport(services: readonly RpcService[], deps: LocalTransportDeps): Transport {
+  const { report, validate, interceptors = [] } = deps;
+  const methods = new Map(services.flatMap((service) => localMethods(service, validate)));
+
+  function find(method: DescMethod): LocalMethod {
+    const found = methods.get(method);
+    if (found === undefined) throw unimplemented(method);
+    return found;
+  }
+
+  return {
+    async unary(method, signal, timeoutMsAsked, header, input, values) {
+      const timeoutMs = effectiveTimeoutMs(timeoutMsAsked, unaryTimeoutMsDefault);
+      const context = new LocalContext({ method, signal, timeoutMs, header, values }, report.now());
+      try {
+        if (context.abortReason !== undefined) throw context.abortReason;
+        const target = find(method);
+        const response =
+          interceptors.length === 0
+            ? new LocalUnaryResponse(
+                context,
+                create(
+                  method.output,
+                  (await context.until(target.implement(target.readRequest(input), context))) as never,
+                ),
+              )
+            : await context.until(interceptUnary(interceptors, target, input, context));
+        report.succeeded(context);
+        return response as UnaryResponse<typeof method.input, typeof method.output>;
+      } catch (error) {
+        throw report.failed(context, error);
+      } finally {
+        context.end();
+      }
+    },
+
+    async stream(method, signal, timeoutMsAsked, header, input, values) {
+      const timeoutMs = effectiveTimeoutMs(timeoutMsAsked, undefined);
+      const context = new LocalContext({ method, signal, timeoutMs, header, values }, report.now());
+      try {
+        if (context.abortReason !== undefined) throw context.abortReason;
+        const target = find(method);
+        const opened =
+          interceptors.length === 0
+            ? openResponses(target, input, context)
+            : interceptStream(interceptors, target, input, context);
+        const responses = opened instanceof Promise ? await context.until(opened) : opened;
+        return new LocalStreamResponse(context, reported(responses, context)) as never;
+      } catch (error) {
+        const visible = report.failed(context, error);
+        context.end();
+        throw visible;
+      }
+    },
+  };
+
+  /** The responses as the client reads them; their end is the end of the call. */
+  function reported(responses: AsyncIterable<unknown>, context: LocalContext): AsyncIterable<unknown> {
+    const { output } = context.method;
+    const stream = new InterruptibleStream(responses, (init) => create(output, init as AnyInit), {
+      finished() {
+        report.succeeded(context);
+        context.end();
+      },
+      failed(error) {
+        const visible = report.failed(context, error);
+        context.end();
+        return visible;
+      },
+      left() {
+        context.abort(new ConnectError('the client left the stream', Code.Canceled));
+        report.failed(context, context.abortReason);
+        context.end();
+      },
+    });
+    context.onAbort = (reason) => stream.interrupt(reason);
+    return stream;
+  }
+}
+
+const unimplemented = (method: DescMethod) =>
+  gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.', {
+    internal: `${method.parent.typeName}/${method.name} has no implementation here`,
+  });
+
+/** A response whose headers are made when they are read. */
+class LocalUnaryResponse implements UnaryResponse {
+  readonly stream = false;
+  readonly message: MessageShape<DescMessage>;
+  readonly #context: LocalContext;
+
+  constructor(context: LocalContext, message: MessageShape<DescMessage>) {
+    this.#context = context;
+    this.message = message;
+  }
+
+  get method(): UnaryResponse['method'] {
+    return this.#context.method as UnaryResponse['method'];
+  }
+
+  get service(): DescService {
+    return this.#context.service;
+  }
+
+  get header(): Headers {
+    return this.#context.responseHeader;
+  }
+
+  get trailer(): Headers {
+    return this.#context.responseTrailer;
+  }
+}
+
+/** The same for a stream. */
+class LocalStreamResponse {
+  readonly stream = true;
+  readonly message: AsyncIterable<unknown>;
+  readonly #context: LocalContext;
+
+  constructor(context: LocalContext, message: AsyncIterable<unknown>) {
+    this.#context = context;
+    this.message = message;
+  }
+
+  get method(): DescMethod {
+    return this.#context.method;
+  }
+
+  get service(): DescService {
+    return this.#context.service;
+  }
+
+  get header(): Headers {
+    return this.#context.responseHeader;
+  }
+
+  get trailer(): Headers {
+    return this.#context.responseTrailer;
+  }
+}

@@ -1,0 +1,20 @@
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
+import { pathToString } from '@bufbuild/protobuf/reflect';
+import { createValidator } from '@bufbuild/protovalidate';
+import { invalidRequest } from '../errors.ts';
+
+/** Checks a message against the rules of its proto; throws INVALID_REQUEST with the field's path. */
+export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) => void;
+
+/** A check of request messages. It compiles the rules of each message once, so a process needs only one. */
+export function createMessageValidation(): ValidateMessage {
+  const validator = createValidator({ failFast: true });
+  return (schema, message) => {
+    const result = validator.validate(schema, message);
+    if (result.kind === 'valid') return;
+    if (result.kind === 'error') throw result.error;
+    const violation = result.violations[0]!;
+    const param = pathToString(violation.field);
+    throw invalidRequest(param || undefined, param ? `${param}: ${violation.message}.` : `${violation.message}.`);
+  };
+}
