@@ -1,0 +1,33 @@
+/** How the journal turns its owner's events into JSON text and back. The journal itself knows only their ids. */
+export type EventCodec<Event, Progress> = {
+  /** One JSON object as text. 64-bit integers must be strings, as JSON numbers are doubles. */
+  encode(event: Event): string;
+  /** The inverse of `encode`, from the parsed JSON. Throws for something that is not an event. */
+  decode(json: unknown): Event;
+  /** The event of a request whose process died: what was known at admission and what was last counted. */
+  interrupted(begin: Event, lastProgress: Progress | null): Event;
+};
+
+/** Events on their way to Usage, and what to tell their source once they are stored. */
+export type Batch<Event> = {
+  events: Event[];
+  /** Everything before this position is in this batch or an earlier one. */
+  end: LogPosition;
+  /** Monotonic milliseconds at which the oldest event ended. */
+  sinceMs: number;
+};
+
+/** A place in a journal: a segment's number and an offset in its file. */
+export type LogPosition = { segment: number; offset: number };
+
+/** Where the shipper gets its batches: this process's journal, or the one a dead process left behind. */
+export type EventSource<Event> = {
+  /** For the log. */
+  readonly name: string;
+  /** The next batch, in order; waits for one. Null when there is none and none will come, or once `closing` aborts. */
+  nextBatch(closing: AbortSignal): Promise<Batch<Event> | null>;
+  /** The batch is stored; it need not be kept any longer. Batches are acknowledged in the order they were given. */
+  acknowledge(batch: Batch<Event>): void;
+};
+
+export const eventsPerBatchMax = 1000;

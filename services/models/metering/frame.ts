@@ -1,0 +1,91 @@
+import { crc32 } from 'node:zlib';
+
+/**
+ * A frame is [u32 payload length][u32 CRC-32 of the payload][payload], little-endian. The payload is JSON text and
+ * never empty: eight zero bytes, which a file system may leave behind after a power loss, are not a frame.
+ */
+export const frameHeaderBytes = 8;
+
+/** A length above this is damage, not a frame, so that a flipped bit cannot make a reader wait for gigabytes. */
+export const payloadBytesMax = 1 << 20;
+
+const bufferBytes = 64 * 1024;
+const bufferBytesKept = 1 << 20;
+
+/** Frames on their way to the file: one growing buffer, so that a loop turn's records leave in one write. */
+export class FrameBuffer {
+  #bytes = Buffer.allocUnsafeSlow(bufferBytes);
+  #start = 0;
+  #end = 0;
+
+  get length(): number {
+    return this.#end - this.#start;
+  }
+
+  /** Adds a frame. Throws a RangeError for a payload that is empty or above `payloadBytesMax`. */
+  append(payload: string): void {
+    // UTF-8 needs at most three bytes per UTF-16 unit.
+    this.#reserve(frameHeaderBytes + payload.length * 3);
+    const payloadStart = this.#end + frameHeaderBytes;
+    const length = this.#bytes.write(payload, payloadStart, 'utf8');
+    if (length === 0 || length > payloadBytesMax) {
+      throw new RangeError(`a journal record of ${length} bytes is not between 1 and ${payloadBytesMax}`);
+    }
+    this.#bytes.writeUInt32LE(length, this.#end);
+    this.#bytes.writeUInt32LE(crc32(this.#bytes.subarray(payloadStart, payloadStart + length)), this.#end + 4);
+    this.#end = payloadStart + length;
+  }
+
+  /** Hands the waiting bytes to `write`, which answers how many it took; the rest stays for the next call. */
+  drain(write: (bytes: Buffer, offset: number, length: number) => number): void {
+    while (this.length > 0) this.#start += write(this.#bytes, this.#start, this.length);
+    this.#start = 0;
+    this.#end = 0;
+    // An outage of the disk may have made it large.
+    if (this.#bytes.length > bufferBytesKept) this.#bytes = Buffer.allocUnsafeSlow(bufferBytes);
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#end + bytes <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, this.length + bytes));
+    this.#bytes.copy(larger, 0, this.#start, this.#end);
+    this.#end = this.length;
+    this.#start = 0;
+    this.#bytes = larger;
+  }
+}
+
+/** What follows the last good frame: nothing, the beginning of a frame (a torn write), or bytes that cannot be one. */
+export type FrameTail = 'end' | 'torn' | 'damaged';
+
+export type ParsedFrames = {
+  payloads: string[];
+  /** For each payload, the offset behind its frame. */
+  ends: number[];
+  /** The offset behind the last good frame. */
+  end: number;
+  tail: FrameTail;
+};
+
+/** Reads the checksummed prefix of `bytes`. Never throws: whatever follows the prefix is described by `tail`. */
+export function parseFrames(bytes: Buffer): ParsedFrames {
+  const payloads: string[] = [];
+  const ends: number[] = [];
+  let end = 0;
+  const stop = (tail: FrameTail): ParsedFrames => ({ payloads, ends, end, tail });
+  while (bytes.length - end >= frameHeaderBytes) {
+    const length = bytes.readUInt32LE(end);
+    if (length === 0) return stop(isZero(bytes.subarray(end)) ? 'torn' : 'damaged');
+    if (length > payloadBytesMax) return stop('damaged');
+    const payloadStart = end + frameHeaderBytes;
+    if (payloadStart + length > bytes.length) return stop('torn');
+    const payload = bytes.subarray(payloadStart, payloadStart + length);
+    if (crc32(payload) !== bytes.readUInt32LE(end + 4)) return stop('damaged');
+    end = payloadStart + length;
+    payloads.push(payload.toString('utf8'));
+    ends.push(end);
+  }
+  return stop(end === bytes.length ? 'end' : 'torn');
+}
+
+const isZero = (bytes: Buffer): boolean => bytes.every((byte) => byte === 0);

@@ -1,0 +1,315 @@
+import * as fs from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { describe, expect, test, vi } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import {
+  drain,
+  drainToTheEnd,
+  journalFolder,
+  openTestJournal,
+  testCodec,
+  testLogger,
+  written,
+} from './fixtures/test-journal.ts';
+import { adoptOrphans } from './orphans.ts';
+import { listSegments } from './segment-files.ts';
+import type { JournalFiles } from './segment-log.ts';
+
+const event = (number: number) => ({ id: `event-${number}`, tokens: number });
+const ids = (events: { id: string }[]) => events.map(({ id }) => id);
+
+/** The real file system, with one call replaced. */
+const filesWith = (replaced: Partial<JournalFiles>): JournalFiles => ({ ...fs, ...replaced });
+const diskError = (code: string) => Object.assign(new Error(`${code}: injected`), { code });
+
+const adopt = (directory: string) =>
+  adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger: testLogger() });
+
+test('events come out in the order they ended', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  for (let number = 0; number < 2500; number += 1) journal.end(`event-${number}`, event(number));
+  expect(ids(await drain(journal))).toEqual(Array.from({ length: 2500 }, (_, number) => `event-${number}`));
+  await journal.close();
+});
+
+test('all records of one loop turn leave in one write, before the next turn', async () => {
+  using folder = journalFolder();
+  const writeSync = vi.fn<JournalFiles['writeSync']>(fs.writeSync);
+  const journal = openTestJournal(folder.path, {
+    files: filesWith({ writeSync }),
+  });
+  const order: string[] = [];
+  for (let number = 0; number < 100; number += 1) {
+    journal.begin(`event-${number}`, event(number));
+    journal.end(`event-${number}`, event(number), () => order.push(`event-${number}`));
+  }
+  expect(order).toEqual([]);
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(order).toHaveLength(100);
+  expect(writeSync).toHaveBeenCalledTimes(1);
+  await drain(journal);
+  await journal.close();
+});
+
+test('a journal with nothing left leaves no folder behind', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  journal.begin('event-1', event(1));
+  await written(journal, event(1));
+  await drain(journal);
+  await journal.close();
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('what is not acknowledged, and what is still open, is there for the next process', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  journal.begin('event-1', event(1));
+  journal.progress('event-1', { tokens: 4 });
+  await written(journal, event(2));
+  await journal.close();
+  const [orphan] = adopt(folder.path);
+  expect(await drainToTheEnd(orphan!)).toEqual([event(2), { id: 'event-1', tokens: 4, interrupted: true }]);
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('acknowledged segments are deleted, others are not', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1000 });
+  for (let number = 0; number < 100; number += 1) await written(journal, event(number));
+  const before = listSegments(join(folder.path, journal.name));
+  expect(before.length).toBeGreaterThan(4);
+  const batch = await journal.nextBatch(AbortSignal.abort());
+  expect(listSegments(join(folder.path, journal.name))).toEqual(before);
+  journal.acknowledge(batch!);
+  expect(listSegments(join(folder.path, journal.name)).length).toBeLessThanOrEqual(1);
+  expect(journal.stats()).toMatchObject({ pendingEvents: 0, lagMs: 0 });
+  await journal.close();
+});
+
+test('the begin of a long request outlives the segment it was written to', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 500 });
+  journal.begin('long', { id: 'long', tokens: 0 });
+  journal.progress('long', { tokens: 12 });
+  for (let number = 0; number < 200; number += 1) {
+    await written(journal, event(number));
+    if (number % 10 === 0) await drain(journal);
+  }
+  await vi.waitFor(async () => {
+    await written(journal, event(0));
+    await drain(journal);
+    expect(listSegments(join(folder.path, journal.name))[0]).toBeGreaterThan(1);
+    expect(journal.stats().segments).toBeLessThan(10);
+  });
+  await journal.close();
+  const [orphan] = adopt(folder.path);
+  expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'long', tokens: 12, interrupted: true });
+});
+
+describe('an outage of usage', () => {
+  test('memory holds no more than its bound, and every event comes once and in order', async () => {
+    using folder = journalFolder();
+    const journal = openTestJournal(folder.path, { eventsInMemoryMax: 1000, segmentBytes: 20_000 });
+    const decode = vi.spyOn(testCodec, 'decode');
+    const total = 5000;
+    const outcome: string[] = [];
+    for (let number = 0; number < total; number += 1) {
+      journal.begin(`event-${number}`, event(number));
+      journal.end(`event-${number}`, event(number));
+      if (number % 50 === 0) await new Promise((resolve) => setImmediate(resolve));
+    }
+    outcome.push(...ids(await drain(journal)));
+    expect(outcome).toEqual(Array.from({ length: total }, (_, number) => `event-${number}`));
+    expect(decode).toHaveBeenCalledTimes(total - 1000);
+    // Caught up: the next event comes from memory again.
+    await written(journal, event(total));
+    expect(await drain(journal)).toEqual([event(total)]);
+    expect(decode).toHaveBeenCalledTimes(total - 1000);
+    expect(journal.stats()).toMatchObject({ pendingEvents: 0, segments: 1 });
+    decode.mockRestore();
+    await journal.close();
+  });
+
+  test('events that end while the backlog is read are neither lost nor doubled', async () => {
+    using folder = journalFolder();
+    const journal = openTestJournal(folder.path, { eventsInMemoryMax: 10, segmentBytes: 5000 });
+    const closing = new AbortController();
+    const seen: string[] = [];
+    const total = 3000;
+    let next = 0;
+    const produce = () => {
+      for (let count = 0; count < 7 && next < total; count += 1, next += 1) journal.end(`event-${next}`, event(next));
+      if (next < total) setImmediate(produce);
+    };
+    produce();
+    while (seen.length < total) {
+      const batch = await journal.nextBatch(closing.signal);
+      seen.push(...ids(batch!.events));
+      journal.acknowledge(batch!);
+    }
+    expect(seen).toEqual(Array.from({ length: total }, (_, number) => `event-${number}`));
+    await journal.close();
+    expect(readdirSync(folder.path)).toEqual([]);
+  });
+
+  test('the lag is the age of the oldest event that is not stored', async () => {
+    using folder = journalFolder();
+    const clock = { now: () => 0, monotonic: vi.fn(() => 1000) };
+    const journal = openTestJournal(folder.path, { clock, eventsInMemoryMax: 1 });
+    journal.end('event-1', event(1));
+    clock.monotonic.mockReturnValue(1700);
+    journal.end('event-2', event(2));
+    expect(journal.stats()).toMatchObject({ lagMs: 700, pendingEvents: 2 });
+    await new Promise((resolve) => setImmediate(resolve));
+    await drain(journal);
+    expect(journal.stats()).toMatchObject({ lagMs: 0, pendingEvents: 0 });
+    await journal.close();
+  });
+});
+
+describe('a disk that refuses writes', () => {
+  /** A disk with `free` bytes: it takes what fits, as a real one, and then fails. */
+  function fullDisk(code: string) {
+    const disk = { free: Number.POSITIVE_INFINITY };
+    const files = filesWith({
+      writeSync(fd, bytes, offset, length, position) {
+        const count = Math.min(length, disk.free);
+        if (count === 0) throw diskError(code);
+        disk.free -= count;
+        return fs.writeSync(fd, bytes, offset, count, position);
+      },
+    });
+    return { disk, files };
+  }
+
+  test.each(['ENOSPC', 'EIO'])(
+    '%s: unhealthy at once, healthy when it passes, no frame lost or doubled',
+    async (code) => {
+      const roundWith = async (free: number) => {
+        using folder = journalFolder();
+        const { disk, files } = fullDisk(code);
+        const journal = openTestJournal(folder.path, { files, logger: testLogger() });
+        await written(journal, event(0));
+        disk.free = free;
+        // Open requests finish although the disk is full.
+        await Promise.all([1, 2, 3, 4, 5].map((number) => written(journal, event(number))));
+        expect(journal.healthy).toBe(false);
+        disk.free = Number.POSITIVE_INFINITY;
+        journal.end('event-6', event(6));
+        await vi.waitFor(() => expect(journal.healthy).toBe(true));
+        await journal.close();
+        const [orphan] = adopt(folder.path);
+        expect(await drainToTheEnd(orphan!)).toEqual([0, 1, 2, 3, 4, 5, 6].map(event));
+      };
+      // Every place in which a write of some frames can stop.
+      await Promise.all(Array.from({ length: 200 }, (_, free) => roundWith(free)));
+    },
+  );
+
+  test('events still reach usage from memory, and the folder goes once the disk is back', async () => {
+    using folder = journalFolder();
+    const { disk, files } = fullDisk('ENOSPC');
+    const journal = openTestJournal(folder.path, { files });
+    disk.free = 0;
+    await written(journal, event(1));
+    expect(journal.healthy).toBe(false);
+    expect(await drain(journal)).toEqual([event(1)]);
+    disk.free = Number.POSITIVE_INFINITY;
+    await vi.waitFor(() => expect(journal.healthy).toBe(true));
+    await journal.close();
+    expect(readdirSync(folder.path)).toEqual([]);
+  });
+
+  test('a new segment that cannot be made is the same', async () => {
+    using folder = journalFolder();
+    let full = false;
+    const files = filesWith({
+      openSync: (path, flags) => {
+        if (full) throw diskError('ENOSPC');
+        return fs.openSync(path, flags);
+      },
+    });
+    const journal = openTestJournal(folder.path, { files, segmentBytes: 1 });
+    await written(journal, event(1));
+    full = true;
+    await written(journal, event(2));
+    expect(journal.healthy).toBe(false);
+    full = false;
+    await vi.waitFor(() => expect(journal.healthy).toBe(true));
+    await journal.close();
+    const [orphan] = adopt(folder.path);
+    expect(await drainToTheEnd(orphan!)).toEqual([event(1), event(2)]);
+  });
+
+  test('progress is not kept in memory meanwhile', async () => {
+    using folder = journalFolder();
+    const { disk, files } = fullDisk('ENOSPC');
+    const journal = openTestJournal(folder.path, { files });
+    journal.begin('event-1', event(1));
+    await written(journal, event(2));
+    disk.free = 0;
+    await written(journal, event(3));
+    const { bytes } = journal.stats();
+    for (let tokens = 0; tokens < 1000; tokens += 1) journal.progress('event-1', { tokens });
+    await new Promise<void>((resolve) => journal.progress('event-1', { tokens: 1 }, resolve));
+    expect(journal.stats().bytes).toBe(bytes);
+    await journal.close();
+  });
+});
+
+describe('sync', () => {
+  test('always: nothing counts as written before the disk confirms it', async () => {
+    using folder = journalFolder();
+    const confirm: (() => void)[] = [];
+    const files = filesWith({ fdatasync: (fd, done) => void confirm.push(() => fs.fdatasync(fd, done)) });
+    const journal = openTestJournal(folder.path, { sync: 'always', files });
+    let reported = 0;
+    journal.end('event-1', event(1), () => (reported += 1));
+    await vi.waitFor(() => expect(confirm).toHaveLength(1));
+    // Written while the first sync runs, so that the first cannot vouch for it.
+    journal.end('event-2', event(2), () => (reported += 1));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(reported).toBe(0);
+    confirm[0]!();
+    await vi.waitFor(() => expect(confirm).toHaveLength(2));
+    expect(reported).toBe(1);
+    confirm[1]!();
+    await vi.waitFor(() => expect(reported).toBe(2));
+    await drain(journal);
+    await journal.close();
+  });
+
+  test('group: many writes share a sync, and the name of a new file is synced too', async () => {
+    using folder = journalFolder();
+    const fdatasync = vi.fn(fs.fdatasync);
+    const fsync = vi.fn(fs.fsync);
+    const journal = openTestJournal(folder.path, { files: filesWith({ fdatasync, fsync }) });
+    for (let number = 0; number < 20; number += 1) await written(journal, event(number));
+    await journal.close();
+    expect(fdatasync.mock.calls.length).toBeGreaterThanOrEqual(1);
+    expect(fdatasync.mock.calls.length).toBeLessThan(20);
+    expect(fsync).toHaveBeenCalledTimes(1);
+  });
+
+  test('a failed sync is fatal, is never repeated, and confirms nothing', async () => {
+    using folder = journalFolder();
+    const fdatasync = vi.fn((_fd: number, done: (error: Error | null) => void) => setImmediate(done, diskError('EIO')));
+    const onFatal = vi.fn();
+    const onWritten = vi.fn();
+    const files = filesWith({ fdatasync });
+    const journal = openTestJournal(folder.path, { sync: 'always', files, onFatal });
+    journal.end('event-1', event(1), onWritten);
+    await vi.waitFor(() => expect(onFatal).toHaveBeenCalledTimes(1));
+    journal.end('event-2', event(2), onWritten);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(journal.healthy).toBe(false);
+    await journal.close();
+    expect(fdatasync).toHaveBeenCalledTimes(1);
+    expect(onFatal).toHaveBeenCalledTimes(1);
+    expect(onWritten).not.toHaveBeenCalled();
+    expect(existsSync(join(folder.path, journal.name))).toBe(true);
+  });
+});

@@ -1,0 +1,288 @@
+import { randomBytes } from 'node:crypto';
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import { BatchQueue } from './batch-queue.ts';
+import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax, type LogPosition } from './event-codec.ts';
+import { type FolderLock, lockFolder } from './folder-lock.ts';
+import { beginText, endText, isEnd, parseRecord, progressText } from './record.ts';
+import { readSegment, type SegmentPart, segmentPath } from './segment-files.ts';
+import { type JournalFiles, type JournalSync, SegmentLog } from './segment-log.ts';
+
+export type JournalOptions<Event, Progress> = {
+  /** The folder of all journals of this data directory; each process gets its own below it. */
+  directory: string;
+  codec: EventCodec<Event, Progress>;
+  clock: Clock;
+  logger: Logger;
+  /** See JournalSync; the setting JOURNAL_SYNC. */
+  sync?: JournalSync;
+  segmentBytes?: number;
+  /** Ended events kept in memory for the shipper; further ones are read back from the files. */
+  eventsInMemoryMax?: number;
+  files?: JournalFiles;
+  /** The disk could not confirm written data: the process must end. Called at most once. */
+  onFatal(error: Error): void;
+};
+
+export type JournalStats = {
+  healthy: boolean;
+  /** Size of the journal, what is not written yet included. */
+  bytes: number;
+  segments: number;
+  /** Ended and not acknowledged. */
+  pendingEvents: number;
+  /** Begun and not ended. */
+  openEvents: number;
+  /** Age of the oldest event that is not acknowledged, in milliseconds. */
+  lagMs: number;
+  writeErrors: number;
+};
+
+const segmentBytesDefault = 8 * 1024 * 1024;
+const eventsInMemoryMaxDefault = 10 * eventsPerBatchMax;
+const batchDelayMs = 50;
+const readRetryMs = 100;
+
+/** Begins of long requests are copied once they hold back more full segments than this. */
+const segmentsHeldMax = 4;
+
+type OpenRequest = { segment: number; begin: string; progress: string | null };
+
+/**
+ * The journal of metering (reliability.md, Metering): each request's begin, progress and end, on this machine's disk
+ * before the response's last bytes leave, until Usage has stored the event.
+ */
+export class Journal<Event, Progress> implements EventSource<Event> {
+  readonly name: string;
+  readonly #options: JournalOptions<Event, Progress>;
+  readonly #folder: string;
+  readonly #lock: FolderLock;
+  readonly #log: SegmentLog;
+  /** Requests that have begun and not ended, with the texts that would be lost with the segment they stand in. */
+  readonly #open = new Map<string, OpenRequest>();
+  readonly #queue: BatchQueue<Event>;
+  /** Not null while there are more events than memory should hold: where in the files the next one is looked for. */
+  #readFrom: LogPosition | null = null;
+  #handedOut: Batch<Event> | null = null;
+  #carrying = false;
+  /** Monotonic milliseconds at the first end in each segment; for the lag of what memory no longer holds. */
+  #segmentTimes: { segment: number; sinceMs: number }[] = [];
+  #pending = 0;
+  #wakeAt = Number.POSITIVE_INFINITY;
+  #wake: () => void = () => {};
+
+  constructor(options: JournalOptions<Event, Progress>, folder: { name: string; path: string; lock: FolderLock }) {
+    this.name = folder.name;
+    this.#options = options;
+    this.#folder = folder.path;
+    this.#lock = folder.lock;
+    this.#queue = new BatchQueue(options.eventsInMemoryMax ?? eventsInMemoryMaxDefault);
+    this.#log = new SegmentLog({
+      folder: folder.path,
+      segmentBytes: options.segmentBytes ?? segmentBytesDefault,
+      sync: options.sync ?? 'group',
+      logger: options.logger,
+      files: options.files,
+      onFatal: options.onFatal,
+    });
+  }
+
+  /** False while the disk refuses writes: new billable work must be refused (503); open requests may finish. */
+  get healthy(): boolean {
+    return this.#log.healthy;
+  }
+
+  /** A request was admitted. The record is written before the loop turn ends, so before any upstream can answer. */
+  begin(id: string, event: Event): void {
+    const begin = beginText(id, this.#options.codec.encode(event));
+    this.#log.append(begin);
+    this.#open.set(id, { segment: this.#log.segment, begin, progress: null });
+  }
+
+  /** What an open request has produced so far; each record replaces the one before it. `onWritten` as in `end`. */
+  progress(id: string, counted: Progress, onWritten?: () => void): void {
+    const request = this.#open.get(id);
+    if (request === undefined) return;
+    request.progress = progressText(id, JSON.stringify(counted));
+    // While the disk refuses writes only begins and ends are kept for it, so that memory stays bounded.
+    if (this.#log.healthy) this.#log.append(request.progress, onWritten);
+    else if (onWritten !== undefined) setImmediate(onWritten);
+  }
+
+  /**
+   * A request ended. `onWritten` is called once the event can no longer be lost by this process's death (well under a
+   * millisecond): send the response's last bytes then. See SegmentLog.append for what happens when the disk is full.
+   */
+  end(id: string, event: Event, onWritten?: () => void): void {
+    this.#log.append(endText(id, this.#options.codec.encode(event)), onWritten);
+    this.#open.delete(id);
+    this.#pending += 1;
+    this.#noteTime();
+    if (this.#readFrom === null) {
+      if (this.#queue.full) this.#readFrom = this.#queue.last!.end;
+      else this.#queue.push(event, this.#log.end, this.#options.clock.monotonic());
+    }
+    if (this.#available >= this.#wakeAt) this.#wake();
+  }
+
+  get #available(): number {
+    return this.#pending - (this.#handedOut?.events.length ?? 0);
+  }
+
+  #noteTime(): void {
+    const { segment } = this.#log;
+    if (this.#segmentTimes.at(-1)?.segment === segment) return;
+    this.#segmentTimes = this.#segmentTimes.filter((time) => time.segment >= this.#log.firstSegment);
+    this.#segmentTimes.push({ segment, sinceMs: this.#options.clock.monotonic() });
+  }
+
+  /** When the first event of a segment ended: an early bound for all of its events. */
+  #sinceMs(segment: number): number {
+    const time = this.#segmentTimes.find((candidate) => candidate.segment >= segment);
+    return time?.sinceMs ?? this.#options.clock.monotonic();
+  }
+
+  async nextBatch(closing: AbortSignal): Promise<Batch<Event> | null> {
+    for (;;) {
+      await this.#until(1, null, closing);
+      await this.#until(eventsPerBatchMax, batchDelayMs, closing);
+      const batch = this.#queue.take() ?? (await this.#readBatch());
+      if (batch !== null) {
+        this.#handedOut = batch;
+        return batch;
+      }
+      if (closing.aborted) return null;
+      await this.#until(Number.POSITIVE_INFINITY, readRetryMs, closing);
+    }
+  }
+
+  /** Resolves when `count` events can be taken, `timeoutMs` are over, or `closing` aborts. */
+  #until(count: number, timeoutMs: number | null, closing: AbortSignal): Promise<void> | undefined {
+    if (closing.aborted || this.#available >= count) return undefined;
+    return new Promise((resolve) => {
+      const timer = timeoutMs === null ? null : setTimeout(() => this.#wake(), timeoutMs);
+      this.#wakeAt = count;
+      this.#wake = () => {
+        this.#wakeAt = Number.POSITIVE_INFINITY;
+        if (timer !== null) clearTimeout(timer);
+        closing.removeEventListener('abort', this.#wake);
+        this.#wake = () => {};
+        resolve();
+      };
+      closing.addEventListener('abort', this.#wake);
+    });
+  }
+
+  /** Reads the next events back from the files; returns to memory once it has caught up with the writer. */
+  async #readBatch(): Promise<Batch<Event> | null> {
+    const events: Event[] = [];
+    const sinceMs = this.#sinceMs(this.#readFrom?.segment ?? 0);
+    while (this.#readFrom !== null && events.length < eventsPerBatchMax) {
+      const { segment, offset } = this.#readFrom;
+      const { segment: lastSegment, offset: endOffset } = this.#log.end;
+      if (segment === lastSegment && offset === endOffset) {
+        // Whatever could not be read on the way is no longer waited for.
+        this.#readFrom = null;
+        this.#pending = events.length;
+        break;
+      }
+      if (segment === lastSegment && offset >= this.#log.writtenEnd.offset) break;
+      const part = await readSegment(segmentPath(this.#folder, segment), offset);
+      const taken = this.#decodeEnds(part, eventsPerBatchMax - events.length);
+      events.push(...taken.events);
+      this.#readFrom = { segment, offset: taken.end };
+      if (taken.end === part.end && part.tail !== 'more' && segment < this.#log.segment) {
+        if (part.tail !== 'end')
+          this.#options.logger.error({ segment, offset: part.end }, 'a journal segment is damaged');
+        this.#readFrom = { segment: segment + 1, offset: 0 };
+      } else if (taken.end === offset) {
+        // A write that a full disk cut short; the rest will follow.
+        break;
+      }
+    }
+    if (events.length === 0) return null;
+    return { events, end: this.#readFrom ?? this.#log.end, sinceMs };
+  }
+
+  /** The events among the frames, at most `count`, and the place behind the last frame that was looked at. */
+  #decodeEnds(part: SegmentPart, count: number): { events: Event[]; end: number } {
+    const events: Event[] = [];
+    for (const [index, text] of part.payloads.entries()) {
+      if (!isEnd(text)) continue;
+      try {
+        events.push(this.#options.codec.decode((parseRecord(text) as { event: unknown }).event));
+      } catch (error) {
+        this.#options.logger.error({ err: error, record: text }, 'a journal record cannot be read');
+      }
+      if (events.length === count) return { events, end: part.ends[index]! };
+    }
+    return { events, end: part.end };
+  }
+
+  acknowledge(batch: Batch<Event>): void {
+    this.#handedOut = null;
+    this.#pending -= batch.events.length;
+    const idle = this.#pending === 0 && this.#readFrom === null;
+    this.#deleteBefore(idle ? this.#log.segment : batch.end.segment);
+  }
+
+  /** Deletes the segments below `bound`, but none that holds the only record of an open request. */
+  #deleteBefore(bound: number): void {
+    if (this.#carrying || this.#log.sealedBefore(bound) === 0) return;
+    const held = [...this.#open.values()].filter((request) => request.segment < bound);
+    const firstHeld = held.reduce((first, { segment }) => Math.min(first, segment), bound);
+    this.#log.removeBefore(firstHeld);
+    // A full disk takes no copies; and few segments are not worth the copying.
+    if (this.#log.healthy && this.#log.sealedBefore(bound) > segmentsHeldMax) this.#carryOver(held, bound);
+  }
+
+  /** Repeats the records of long requests at the journal's end, so that the segments they began in can go. */
+  #carryOver(requests: OpenRequest[], bound: number): void {
+    const records = requests.flatMap(({ begin, progress }) => (progress === null ? [begin] : [begin, progress]));
+    this.#carrying = true;
+    this.#log.appendDurably(records, () => {
+      this.#carrying = false;
+      this.#log.removeBefore(bound);
+    });
+    for (const request of requests) request.segment = this.#log.segment;
+  }
+
+  stats(): JournalStats {
+    const oldest = this.#handedOut ?? this.#queue.first;
+    const sinceMs = oldest?.sinceMs ?? (this.#readFrom === null ? null : this.#sinceMs(this.#readFrom.segment));
+    return {
+      healthy: this.healthy,
+      bytes: this.#log.bytes,
+      segments: this.#log.segments,
+      pendingEvents: this.#pending,
+      openEvents: this.#open.size,
+      lagMs: sinceMs === null ? 0 : this.#options.clock.monotonic() - sinceMs,
+      writeErrors: this.#log.writeErrors,
+    };
+  }
+
+  /**
+   * Writes, syncs and closes. If everything is acknowledged and nothing open, the folder goes too; otherwise the next
+   * process adopts it.
+   */
+  async close(): Promise<void> {
+    await this.#log.close();
+    if (this.#pending === 0 && this.#open.size === 0) this.#lock.removeFolder();
+    else this.#lock.release();
+  }
+}
+
+/** Starts this process's journal in a folder of its own below `directory`. Throws the file system's error if it cannot. */
+export function openJournal<Event, Progress>(options: JournalOptions<Event, Progress>): Journal<Event, Progress> {
+  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+  for (;;) {
+    const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
+    const path = join(options.directory, name);
+    mkdirSync(path, { mode: 0o700 });
+    // An adopter may have seen the empty folder first; it then belongs to it, and we take another.
+    const lock = lockFolder(path);
+    if (lock !== null) return new Journal(options, { name, path, lock });
+  }
+}

@@ -1,0 +1,190 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import {
+  appendFileSync,
+  cpSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import {
+  drain,
+  drainToTheEnd,
+  journalFolder,
+  openTestJournal,
+  testCodec,
+  testLogger,
+  written,
+} from './fixtures/test-journal.ts';
+import { parseFrames } from './frame.ts';
+import { adoptOrphans } from './orphans.ts';
+import { isEnd } from './record.ts';
+import { segmentPath } from './segment-files.ts';
+
+const event = (number: number) => ({ id: `event-${number}`, tokens: number });
+const ids = (events: { id: string }[]) => events.map(({ id }) => id);
+const adopt = (directory: string, logger = testLogger()) =>
+  adoptOrphans({ directory, codec: testCodec, clock: systemClock, logger });
+
+/** Runs one of the fixtures as a process of its own, killed with the scope. */
+function run(fixture: string, ...args: string[]): { child: ChildProcess } & Disposable {
+  const path = join(import.meta.dirname, 'fixtures', fixture);
+  const child = spawn(process.execPath, [path, ...args], { stdio: ['pipe', 'pipe', 'inherit'] });
+  return { child, [Symbol.dispose]: () => void child.kill('SIGKILL') };
+}
+
+/** A journal on disk that its process closed with `events` in it, unacknowledged. */
+async function leftBehind(directory: string, events: number): Promise<string> {
+  const journal = openTestJournal(directory);
+  for (let number = 0; number < events; number += 1) await written(journal, event(number));
+  await journal.close();
+  return join(directory, journal.name);
+}
+
+test('the journal of a living process is not adopted', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  await written(journal, event(1));
+  expect(adopt(folder.path)).toEqual([]);
+  await drain(journal);
+  await journal.close();
+});
+
+test.each(['group', 'always'] as const)(
+  'sync %s: a killed process loses nothing it reported as written',
+  async (sync) => {
+    using folder = journalFolder();
+    using process = run('append-forever.ts', folder.path, sync);
+    const reported: string[] = [];
+    const lines = createInterface({ input: process.child.stdout! });
+    lines.on('line', (line) => {
+      reported.push(line);
+      if (reported.length === 500) process.child.kill('SIGKILL');
+    });
+    await Promise.all([once(process.child, 'exit'), once(lines, 'close')]);
+
+    const adopted = adopt(folder.path);
+    expect(adopted).toHaveLength(1);
+    const events = await drainToTheEnd(adopted[0]!);
+    const ended = events.filter(({ interrupted }) => interrupted !== true);
+    const found = new Set(ids(events));
+    expect(reported.filter((id) => !found.has(id))).toEqual([]);
+    expect(found.size).toBe(events.length);
+    // In order, and each with the tokens it ended with; the requests that were cut come last, with what was counted.
+    expect(ended.map(({ tokens }) => tokens)).toEqual(ended.map(({ tokens }) => tokens).toSorted((a, b) => a - b));
+    const cut = events.filter(({ id }) => id.endsWith('0'));
+    expect(cut.length).toBeGreaterThan(40);
+    for (const { id, tokens, interrupted } of cut.slice(0, -1)) {
+      expect({ tokens, interrupted }).toEqual({ tokens: Number(id.slice(6)) / 2, interrupted: true });
+    }
+    expect(readdirSync(folder.path)).toEqual([]);
+  },
+);
+
+test('of several processes that adopt at once, exactly one gets each journal', async () => {
+  using folder = journalFolder();
+  for (let journals = 0; journals < 5; journals += 1) await leftBehind(folder.path, 20);
+  using first = run('adopt.ts', folder.path);
+  using second = run('adopt.ts', folder.path);
+  using third = run('adopt.ts', folder.path);
+  const found = [first, second, third].map(async ({ child }) => {
+    const lines = createInterface({ input: child.stdout! })[Symbol.asyncIterator]();
+    await lines.next();
+    return { child, lines };
+  });
+  const ready = await Promise.all(found);
+  for (const { child } of ready) child.stdin!.write('go');
+  const results = await Promise.all(
+    ready.map(async ({ lines }) => JSON.parse((await lines.next()).value ?? '[]') as string[]),
+  );
+  expect(results.flat()).toHaveLength(100);
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('an adopter that gives up leaves everything for the next', async () => {
+  using folder = journalFolder();
+  await leftBehind(folder.path, 2500);
+  const [first] = adopt(folder.path);
+  await first!.nextBatch(new AbortController().signal);
+  expect(adopt(folder.path)).toEqual([]);
+  first!.release();
+  const [second] = adopt(folder.path);
+  expect(await drainToTheEnd(second!)).toHaveLength(2500);
+});
+
+test('a tail torn at any offset gives back the checksummed prefix', async () => {
+  using folder = journalFolder();
+  const left = await leftBehind(folder.path, 4);
+  const bytes = readFileSync(segmentPath(left, 1));
+  const { ends } = parseFrames(bytes);
+  rmSync(left, { recursive: true });
+  for (let cut = 0; cut <= bytes.length; cut += 1) {
+    mkdirSync(left);
+    writeFileSync(segmentPath(left, 1), bytes.subarray(0, cut));
+    const [orphan] = adopt(folder.path);
+    const whole = ends.filter((end) => end <= cut).length;
+    expect(await drainToTheEnd(orphan!)).toEqual([0, 1, 2, 3].slice(0, whole).map(event));
+  }
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('a torn segment does not hide the ones behind it', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1 });
+  for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
+  await journal.close();
+  const second = segmentPath(join(folder.path, journal.name), 2);
+  truncateSync(second, statSync(second).size - 3);
+  expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(1), event(3)]);
+});
+
+test('a damaged segment is read up to the damage and kept for the operator', async () => {
+  using folder = journalFolder();
+  const left = await leftBehind(folder.path, 3);
+  const path = segmentPath(left, 1);
+  const bytes = readFileSync(path);
+  bytes[parseFrames(bytes).ends[0]! + 20]! ^= 0xff;
+  writeFileSync(path, bytes);
+  const logger = testLogger();
+  expect(await drainToTheEnd(adopt(folder.path, logger)[0]!)).toEqual([event(0)]);
+  expect(logger.lines.join()).toContain('stops early');
+  expect(readdirSync(folder.path)).toEqual(['damaged']);
+  expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
+  expect(adopt(folder.path)).toEqual([]);
+});
+
+test('records that checksum but make no sense are skipped', async () => {
+  using folder = journalFolder();
+  const left = await leftBehind(folder.path, 1);
+  const other = openTestJournal(folder.path, { codec: { ...testCodec, encode: () => '{"no":"event"}' } });
+  await written(other, event(1));
+  await other.close();
+  appendFileSync(segmentPath(left, 1), readFileSync(segmentPath(join(folder.path, other.name), 1)));
+  rmSync(join(folder.path, other.name), { recursive: true });
+  expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(0)]);
+});
+
+test('files that are no journal are left alone', async () => {
+  using folder = journalFolder();
+  writeFileSync(join(folder.path, 'note.txt'), 'not ours');
+  expect(adopt(folder.path)).toEqual([]);
+  expect(readdirSync(folder.path)).toEqual(['note.txt']);
+});
+
+test('a journal on a copied disk replays the same', async () => {
+  using folder = journalFolder();
+  using copy = journalFolder();
+  const left = await leftBehind(folder.path, 10);
+  cpSync(left, join(copy.path, 'from-a-backup'), { recursive: true });
+  const fromCopy = await drainToTheEnd(adopt(copy.path)[0]!);
+  expect(ids(fromCopy)).toEqual(ids(await drainToTheEnd(adopt(folder.path)[0]!)));
+  expect(isEnd('{"t":"e","id":"x","event":{}}')).toBe(true);
+});

@@ -1,0 +1,124 @@
+import { mkdirSync, readdirSync, renameSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from './event-codec.ts';
+import { type FolderLock, lockFolder } from './folder-lock.ts';
+import { createReplay } from './replay.ts';
+import { listSegments, readSegment, segmentPath } from './segment-files.ts';
+
+/** Segments with damage in them are kept here, below the journals' folder, for an operator to look at. */
+const damagedFolder = 'damaged';
+
+export type AdoptOptions<Event, Progress> = {
+  /** The folder of all journals, as of openJournal. */
+  directory: string;
+  codec: EventCodec<Event, Progress>;
+  clock: Clock;
+  logger: Logger;
+};
+
+/** The journal of a dead process. It is deleted once every batch is acknowledged and `nextBatch` has answered null. */
+export type AdoptedJournal<Event> = EventSource<Event> & {
+  /** Gives it up; if it was not deleted, somebody else may adopt it. */
+  release(): void;
+};
+
+/**
+ * Takes over the journals which dead processes left behind; call it at start and from time to time. Each has exactly one
+ * adopter at a time, and if that one dies too, the next starts again from the journal's beginning (Usage.Record is
+ * idempotent by event id).
+ */
+export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
+  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
+  return readdirSync(options.directory, { withFileTypes: true }).flatMap((entry) => {
+    if (!entry.isDirectory() || entry.name === damagedFolder) return [];
+    const lock = lockFolder(join(options.directory, entry.name));
+    return lock === null ? [] : [adoptedJournal(options, entry.name, lock)];
+  });
+}
+
+function adoptedJournal<Event, Progress>(
+  options: AdoptOptions<Event, Progress>,
+  name: string,
+  lock: FolderLock,
+): AdoptedJournal<Event> {
+  const sinceMs = options.clock.monotonic();
+  const events = readEvents(options, name);
+  let damaged: number[] | null = null;
+  let released = false;
+  const once = (letGo: () => void) => {
+    if (released) return;
+    released = true;
+    letGo();
+  };
+
+  async function fill(batch: Batch<Event>, closing: AbortSignal): Promise<void> {
+    while (damaged === null && !closing.aborted && batch.events.length < eventsPerBatchMax) {
+      const next = await events.next();
+      if (next.done === true) damaged = next.value;
+      else batch.events.push(next.value);
+    }
+  }
+
+  return {
+    name,
+    async nextBatch(closing) {
+      if (released) return null;
+      const batch: Batch<Event> = { events: [], end: { segment: 0, offset: 0 }, sinceMs };
+      try {
+        await fill(batch, closing);
+      } catch (error) {
+        // It stays as it is for the next adoption.
+        once(() => lock.release());
+        throw error;
+      }
+      if (batch.events.length > 0) return batch;
+      if (damaged !== null) {
+        for (const segment of damaged) keepDamaged(options.directory, name, segment);
+        once(() => lock.removeFolder());
+      }
+      return null;
+    },
+    // The folder goes as a whole or not at all, since a begin without an end is only known at the journal's end.
+    acknowledge() {},
+    release: () => once(() => lock.release()),
+  };
+}
+
+function keepDamaged(directory: string, name: string, segment: number): void {
+  mkdirSync(join(directory, damagedFolder), { recursive: true, mode: 0o700 });
+  renameSync(segmentPath(join(directory, name), segment), join(directory, damagedFolder, `${name}-segment-${segment}`));
+}
+
+/** All events of a journal, then the numbers of its damaged segments. */
+async function* readEvents<Event, Progress>(
+  { directory, codec, logger }: AdoptOptions<Event, Progress>,
+  name: string,
+): AsyncGenerator<Event, number[], undefined> {
+  const folder = join(directory, name);
+  const replay = createReplay(codec);
+  const damaged: number[] = [];
+  for (const segment of listSegments(folder)) {
+    let offset = 0;
+    for (;;) {
+      const part = await readSegment(segmentPath(folder, segment), offset);
+      for (const text of part.payloads) {
+        try {
+          const event = replay.accept(text);
+          if (event !== null) yield event;
+        } catch (error) {
+          logger.error({ err: error, journal: name, segment, record: text }, 'a journal record cannot be read');
+        }
+      }
+      offset = part.end;
+      if (part.tail === 'more') continue;
+      if (part.tail !== 'end')
+        logger.warn({ journal: name, segment, offset, tail: part.tail }, 'a journal segment stops early');
+      if (part.tail === 'damaged') damaged.push(segment);
+      break;
+    }
+  }
+  yield* replay.interrupted();
+  return damaged;
+}

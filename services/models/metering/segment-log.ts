@@ -1,0 +1,270 @@
+import * as fs from 'node:fs';
+import type { Logger } from '#shared/logger.ts';
+import type { LogPosition } from './event-codec.ts';
+import { FrameBuffer } from './frame.ts';
+import { segmentPath } from './segment-files.ts';
+
+/** The calls by which a journal writes; tests put failing ones in their place. */
+export type JournalFiles = {
+  openSync(path: string, flags: string): number;
+  writeSync(fd: number, bytes: Buffer, offset: number, length: number, position: number): number;
+  fdatasync(fd: number, done: (error: Error | null) => void): void;
+  fsync(fd: number, done: (error: Error | null) => void): void;
+  closeSync(fd: number): void;
+  unlinkSync(path: string): void;
+};
+
+/**
+ * `group`: records survive the process's death as soon as they are written, a power loss 10 ms later.
+ * `always`: nothing counts as written before the disk has it.
+ */
+export type JournalSync = 'group' | 'always';
+
+export type SegmentLogOptions = {
+  folder: string;
+  segmentBytes: number;
+  sync: JournalSync;
+  logger: Logger;
+  files?: JournalFiles;
+  /** Called once, when the disk could not confirm written data. The process must end: what the disk has is unknown. */
+  onFatal(error: Error): void;
+};
+
+const groupSyncMs = 10;
+const writeRetryMs = 100;
+
+/**
+ * An append-only log of frames in numbered files. Appends are buffered and leave in one write at the end of the loop
+ * turn. A failed write keeps its bytes and repeats them at the same offset, so that the file never holds a frame
+ * twice or in part; a failed fdatasync is never repeated (reliability.md, Faults).
+ */
+export class SegmentLog {
+  readonly #options: SegmentLogOptions;
+  readonly #files: JournalFiles;
+  readonly #frames = new FrameBuffer();
+  readonly #sealed: { segment: number; bytes: number }[] = [];
+  readonly #folderFd: number | null;
+  #segment = 1;
+  /** Bytes of the current segment which are in its file. */
+  #written = 0;
+  #fd: number | null = null;
+  #flushScheduled = false;
+  #retry: NodeJS.Timeout | null = null;
+  #healthy = true;
+  #failed = false;
+  /** Called after the next flush. */
+  #onWritten: (() => void)[] = [];
+  /** Called after the sync that follows the next flush. */
+  #onDurable: (() => void)[] = [];
+  /** Called after the next sync. */
+  #onSynced: (() => void)[] = [];
+  /** Files written since the last sync began, and whether one of them is new, so that its name needs a sync too. */
+  #unsynced = { fds: new Set<number>(), newFiles: false };
+  #syncTimer: NodeJS.Timeout | null = null;
+  #syncing: Promise<void> | null = null;
+  writeErrors = 0;
+
+  constructor(options: SegmentLogOptions) {
+    this.#options = options;
+    this.#files = options.files ?? fs;
+    // Windows cannot open a folder; its file systems keep a new file's name by themselves.
+    this.#folderFd = process.platform === 'win32' ? null : this.#files.openSync(options.folder, 'r');
+  }
+
+  /** False while the disk refuses writes, and for good after a failed sync. */
+  get healthy(): boolean {
+    return this.#healthy && !this.#failed;
+  }
+
+  /** The segment which the next record goes to. */
+  get segment(): number {
+    return this.#segment;
+  }
+
+  /** The place behind the last appended record, whether or not it is in its file yet. */
+  get end(): LogPosition {
+    return { segment: this.#segment, offset: this.#written + this.#frames.length };
+  }
+
+  /** The place behind the last record which is in its file. */
+  get writtenEnd(): LogPosition {
+    return { segment: this.#segment, offset: this.#written };
+  }
+
+  /** The oldest segment that is still there. */
+  get firstSegment(): number {
+    return this.#sealed[0]?.segment ?? this.#segment;
+  }
+
+  /** How many full segments stand before the given one. */
+  sealedBefore(segment: number): number {
+    return this.#sealed.filter((sealed) => sealed.segment < segment).length;
+  }
+
+  get bytes(): number {
+    return this.#sealed.reduce((sum, { bytes }) => sum + bytes, this.#written + this.#frames.length);
+  }
+
+  get segments(): number {
+    return this.#sealed.length + (this.#fd === null ? 0 : 1);
+  }
+
+  /**
+   * Appends a record. `onWritten` follows, in order, once it is safe from this process's death (`always`: from power
+   * loss). While the disk refuses writes it is called all the same, so that open requests can finish; the record then
+   * waits in memory. It is never called after a failed sync.
+   */
+  append(payload: string, onWritten?: () => void): void {
+    this.#frames.append(payload);
+    if (onWritten !== undefined) this.#onWritten.push(onWritten);
+    if (this.#flushScheduled) return;
+    this.#flushScheduled = true;
+    setImmediate(this.#scheduledFlush);
+  }
+
+  /** Appends records; `onDurable` follows only when all of them are on the disk, however long that takes. */
+  appendDurably(payloads: readonly string[], onDurable: () => void): void {
+    for (const payload of payloads) this.append(payload);
+    this.#onDurable.push(onDurable);
+  }
+
+  #scheduledFlush = (): void => {
+    this.#flushScheduled = false;
+    if (this.#retry === null) this.flush();
+    else this.#release();
+  };
+
+  /** Writes what is buffered, now. */
+  flush(): void {
+    if (this.#failed || this.#frames.length === 0) return;
+    try {
+      const fd = this.#openSegment();
+      this.#frames.drain((bytes, offset, length) => {
+        const count = this.#files.writeSync(fd, bytes, offset, length, this.#written);
+        if (count === 0) throw new Error('the file system wrote nothing');
+        this.#written += count;
+        return count;
+      });
+      this.#unsynced.fds.add(fd);
+    } catch (error) {
+      this.#refused(error);
+      return;
+    }
+    if (!this.#healthy) {
+      this.#healthy = true;
+      this.#options.logger.info({ folder: this.#options.folder }, 'the journal can be written again');
+    }
+    if (this.#written >= this.#options.segmentBytes) this.#seal();
+    this.#onSynced.push(...this.#onDurable.splice(0));
+    if (this.#options.sync === 'always') this.#onSynced.push(...this.#onWritten.splice(0));
+    else this.#release();
+    this.#scheduleSync();
+  }
+
+  #openSegment(): number {
+    if (this.#fd === null) {
+      this.#fd = this.#files.openSync(segmentPath(this.#options.folder, this.#segment), 'w');
+      this.#unsynced.newFiles = true;
+    }
+    return this.#fd;
+  }
+
+  #refused(error: unknown): void {
+    this.writeErrors += 1;
+    if (this.#healthy) {
+      this.#healthy = false;
+      const { folder } = this.#options;
+      this.#options.logger.error({ err: error, folder }, 'the journal cannot be written; new billable work is refused');
+    }
+    this.#retry ??= setTimeout(() => {
+      this.#retry = null;
+      this.flush();
+    }, writeRetryMs).unref();
+    this.#release();
+  }
+
+  /** Lets everybody who waits for a write go on. */
+  #release(): void {
+    if (this.#onWritten.length === 0) return;
+    const waiting = this.#onWritten;
+    this.#onWritten = [];
+    this.#call(waiting);
+  }
+
+  #call(callbacks: (() => void)[]): void {
+    for (const callback of callbacks) {
+      try {
+        callback();
+      } catch (error) {
+        this.#options.logger.error({ err: error }, 'a callback of the journal failed');
+      }
+    }
+  }
+
+  #seal(): void {
+    this.#sealed.push({ segment: this.#segment, bytes: this.#written });
+    this.#segment += 1;
+    this.#written = 0;
+    this.#fd = null;
+  }
+
+  #sync = (): void => {
+    this.#syncTimer = null;
+    if (this.#syncing === null && !this.#failed) this.#syncing = this.#syncGroup();
+  };
+
+  async #syncGroup(): Promise<void> {
+    const { fds, newFiles } = this.#unsynced;
+    const waiting = this.#onSynced;
+    this.#unsynced = { fds: new Set(), newFiles: false };
+    this.#onSynced = [];
+    try {
+      await Promise.all([...fds].map((fd) => confirmed((done) => this.#files.fdatasync(fd, done))));
+      const folderFd = this.#folderFd;
+      if (newFiles && folderFd !== null) await confirmed((done) => this.#files.fsync(folderFd, done));
+    } catch (error) {
+      this.#failed = true;
+      this.#options.onFatal(error as Error);
+      return;
+    } finally {
+      this.#syncing = null;
+    }
+    for (const fd of fds) if (fd !== this.#fd && !this.#unsynced.fds.has(fd)) this.#files.closeSync(fd);
+    this.#call(waiting);
+    if (this.#unsynced.fds.size > 0) this.#scheduleSync();
+  }
+
+  #scheduleSync(): void {
+    if (this.#options.sync === 'always') this.#sync();
+    else this.#syncTimer ??= setTimeout(this.#sync, groupSyncMs).unref();
+  }
+
+  /** Deletes the files of all full segments numbered below `segment`. */
+  removeBefore(segment: number): void {
+    while (this.#sealed[0] !== undefined && this.#sealed[0].segment < segment) {
+      try {
+        this.#files.unlinkSync(segmentPath(this.#options.folder, this.#sealed[0].segment));
+      } catch (error) {
+        this.#options.logger.warn({ err: error }, 'a journal segment could not be deleted; the next time tries again');
+        return;
+      }
+      this.#sealed.shift();
+    }
+  }
+
+  /** Writes and syncs what it can and closes the files. Nothing may be appended afterwards. */
+  async close(): Promise<void> {
+    this.flush();
+    if (this.#retry !== null) clearTimeout(this.#retry);
+    while (!this.#failed && (this.#syncing !== null || this.#unsynced.fds.size > 0)) {
+      if (this.#syncTimer !== null) clearTimeout(this.#syncTimer);
+      this.#sync();
+      await this.#syncing;
+    }
+    if (this.#fd !== null) this.#files.closeSync(this.#fd);
+    if (this.#folderFd !== null) this.#files.closeSync(this.#folderFd);
+  }
+}
+
+const confirmed = (call: (done: (error: Error | null) => void) => void): Promise<void> =>
+  new Promise((resolve, reject) => call((error) => (error === null ? resolve() : reject(error))));

@@ -1,0 +1,141 @@
+import { readdirSync } from 'node:fs';
+import { expect, test, vi } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import {
+  journalFolder,
+  openTestJournal,
+  type TestEvent,
+  testCodec,
+  testLogger,
+  written,
+} from './fixtures/test-journal.ts';
+import { adoptOrphans } from './orphans.ts';
+import { createShipper } from './shipper.ts';
+
+const event = (number: number): TestEvent => ({ id: `event-${number}`, tokens: number });
+const ids = (events: readonly { id: string }[]) => events.map(({ id }) => id);
+const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
+
+/** A Usage that stores by id, as the real one, and can be away. */
+function usage() {
+  const stored = new Map<string, TestEvent>();
+  const calls: number[] = [];
+  const state = { away: false };
+  const record = async (events: readonly TestEvent[]) => {
+    if (state.away) throw new Error('connection refused');
+    calls.push(events.length);
+    for (const one of events) stored.set(one.id, one);
+  };
+  return { stored, calls, state, record };
+}
+
+const base = () => ({ clock: systemClock, logger: testLogger() });
+
+test('events are stored in batches of a thousand at most and leave an empty journal', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const { stored, calls, record } = usage();
+  const shipper = createShipper({ journal, record, ...base() });
+  for (const number of numbers(2500)) journal.end(`event-${number}`, event(number));
+  await vi.waitFor(() => expect(stored.size).toBe(2500));
+  expect(calls).toEqual([1000, 1000, 500]);
+  await shipper.close(1000);
+  await journal.close();
+  expect(shipper.stats().shippedEvents).toBe(2500);
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('while usage is away the journal keeps everything, and nothing waits for it', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { eventsInMemoryMax: 20 });
+  const { stored, state, record } = usage();
+  const logger = testLogger();
+  const shipper = createShipper({ journal, record, clock: systemClock, logger });
+  state.away = true;
+  for (const number of numbers(100)) await written(journal, event(number));
+  await vi.waitFor(() => expect(shipper.stats().failedCalls).toBeGreaterThan(1));
+  expect(journal.stats().pendingEvents).toBe(100);
+  expect(logger.lines).toHaveLength(1);
+  state.away = false;
+  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  expect([...stored.keys()]).toEqual(numbers(100).map((number) => `event-${number}`));
+  await shipper.close(1000);
+  await journal.close();
+});
+
+test('a call that stored and then failed is sent again, with the same events', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const { stored, record } = usage();
+  const sent: string[][] = [];
+  const shipper = createShipper({
+    journal,
+    record: async (events) => {
+      await record(events);
+      sent.push(ids(events));
+      if (sent.length === 1) throw new Error('connection reset after the commit');
+    },
+    ...base(),
+  });
+  await written(journal, event(1));
+  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  expect(sent).toEqual([['event-1'], ['event-1']]);
+  expect(stored.size).toBe(1);
+  await shipper.close(1000);
+  await journal.close();
+});
+
+test('events that usage refuses for good are set aside one by one; the others are stored', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const { stored, record } = usage();
+  const logger = testLogger();
+  const refusal = new Error('invalid argument');
+  const shipper = createShipper({
+    journal,
+    record: async (events) => {
+      if (events.some(({ tokens }) => tokens === 7 || tokens === 90)) throw refusal;
+      await record(events);
+    },
+    isRefused: (error) => error === refusal,
+    clock: systemClock,
+    logger,
+  });
+  for (const number of numbers(100)) journal.end(`event-${number}`, event(number));
+  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  expect(stored.size).toBe(98);
+  expect(shipper.stats().refusedEvents).toBe(2);
+  expect(logger.lines.filter((line) => line.includes('event-7"') || line.includes('event-90"'))).toHaveLength(2);
+  await shipper.close(1000);
+  await journal.close();
+});
+
+test('close ships what is there', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const { stored, record } = usage();
+  const shipper = createShipper({ journal, record, ...base() });
+  for (const number of numbers(1500)) journal.end(`event-${number}`, event(number));
+  await shipper.close(5000);
+  expect(stored.size).toBe(1500);
+  await journal.close();
+  expect(readdirSync(folder.path)).toEqual([]);
+});
+
+test('close gives up at its deadline, and the next process ships the rest', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const never = createShipper({ journal, record: () => new Promise<void>(() => {}), ...base() });
+  await written(journal, event(1));
+  await never.close(20);
+  await journal.close();
+
+  const next = openTestJournal(folder.path);
+  const { stored, record } = usage();
+  const shipper = createShipper({ journal: next, record, ...base() });
+  for (const orphan of adoptOrphans({ directory: folder.path, codec: testCodec, ...base() })) shipper.adopt(orphan);
+  await vi.waitFor(() => expect([...stored.keys()]).toEqual(['event-1']));
+  await vi.waitFor(() => expect(readdirSync(folder.path)).toEqual([next.name]));
+  await shipper.close(1000);
+  await next.close();
+});

@@ -1,0 +1,114 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { EventSource } from './event-codec.ts';
+import type { AdoptedJournal } from './orphans.ts';
+
+export type ShipperOptions<Event> = {
+  journal: EventSource<Event>;
+  /** Stores events; idempotent by event id. Anything it throws is retried until `isRefused` says that it is no use. */
+  record(events: readonly Event[], signal: AbortSignal): Promise<void>;
+  /** Whether the events themselves are at fault (INVALID_ARGUMENT), so that a repetition would fail for ever. */
+  isRefused?(error: unknown): boolean;
+  clock: Clock;
+  logger: Logger;
+};
+
+export type ShipperStats = {
+  shippedEvents: number;
+  /** Events which Usage refused for good; each is in the log with all its fields. */
+  refusedEvents: number;
+  failedCalls: number;
+};
+
+export type Shipper<Event> = {
+  /** Ships a dead process's journal as well, beside this process's own. */
+  adopt(journal: AdoptedJournal<Event>): void;
+  stats(): ShipperStats;
+  /** Ships what is there, for at most `deadlineMs`; what then remains stays in the journal. */
+  close(deadlineMs: number): Promise<void>;
+};
+
+const retryMinMs = 100;
+const retryMaxMs = 2000;
+
+/**
+ * Carries events from the journal to Usage in batches, one call at a time, and acknowledges each only once it is stored.
+ * Nothing waits for it: while Usage is away the journal grows. A crash between the two sends a batch again.
+ */
+export function createShipper<Event>(options: ShipperOptions<Event>): Shipper<Event> {
+  const { clock, logger } = options;
+  const closing = new AbortController();
+  const giveUp = new AbortController();
+  const counts: ShipperStats = { shippedEvents: 0, refusedEvents: 0, failedCalls: 0 };
+  const running = new Set<Promise<void>>();
+
+  /** Repeats until the events are stored; answers false if the deadline of `close` came first. */
+  async function store(events: readonly Event[]): Promise<boolean> {
+    const startedMs = clock.monotonic();
+    for (let failures = 0; !giveUp.signal.aborted; failures += 1) {
+      try {
+        await options.record(events, giveUp.signal);
+        counts.shippedEvents += events.length;
+        if (failures > 0) logger.info({ failures, afterMs: clock.monotonic() - startedMs }, 'usage takes events again');
+        return true;
+      } catch (error) {
+        counts.failedCalls += 1;
+        if (options.isRefused?.(error) === true) return setAside(events, error);
+        if (failures === 0) logger.warn({ err: error, events: events.length }, 'usage cannot be reached; events wait');
+        const backOffMs = Math.min(retryMaxMs, retryMinMs * 2 ** failures) * (0.5 + Math.random() / 2);
+        await delay(backOffMs, undefined, { signal: giveUp.signal }).catch(() => {});
+      }
+    }
+    return false;
+  }
+
+  /** Finds the event at fault by halving, so that one bad event holds up no others and costs none of them. */
+  async function setAside(events: readonly Event[], error: unknown): Promise<boolean> {
+    if (events.length > 1) {
+      const middle = events.length >> 1;
+      return (await store(events.slice(0, middle))) && (await store(events.slice(middle)));
+    }
+    counts.refusedEvents += events.length;
+    logger.error({ err: error, event: events[0] }, 'usage refused an event; it is set aside in this line alone');
+    return true;
+  }
+
+  async function ship(source: EventSource<Event>): Promise<void> {
+    for (let failures = 0; !giveUp.signal.aborted; ) {
+      try {
+        const batch = await source.nextBatch(closing.signal);
+        if (batch === null) return;
+        if ((await store(batch.events)) && !giveUp.signal.aborted) source.acknowledge(batch);
+        failures = 0;
+      } catch (error) {
+        logger.error({ err: error, journal: source.name }, 'the journal cannot be read');
+        failures += 1;
+        await delay(Math.min(retryMaxMs, retryMinMs * 2 ** failures), undefined, { signal: closing.signal }).catch(
+          () => {},
+        );
+        if (closing.signal.aborted) return;
+      }
+    }
+  }
+
+  function start(work: Promise<void>): void {
+    running.add(work);
+    void work.finally(() => running.delete(work));
+  }
+
+  start(ship(options.journal));
+  return {
+    adopt: (journal) => start(ship(journal).finally(() => journal.release())),
+    stats: () => ({ ...counts }),
+    async close(deadlineMs) {
+      closing.abort();
+      const deadline = setTimeout(() => giveUp.abort(), deadlineMs);
+      // A call that ignores its signal must not hold up the process's end.
+      const gaveUp = new Promise((resolve) => giveUp.signal.addEventListener('abort', resolve, { once: true }));
+      await Promise.race([Promise.all(running), gaveUp]);
+      clearTimeout(deadline);
+      giveUp.abort();
+    },
+  };
+}
