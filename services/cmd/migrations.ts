@@ -1,0 +1,17 @@
+import type { ServiceMigrations } from '#shared/db/migrate.ts';
+import { migrations as auth } from '../auth/db/migrations/index.ts';
+import { migrations as billing } from '../billing/db/migrations/index.ts';
+import { migrations as jobs } from '../jobs/db/migrations/index.ts';
+import { migrations as keys } from '../keys/db/migrations/index.ts';
+import { migrations as models } from '../models/db/migrations/index.ts';
+import { migrations as usage } from '../usage/db/migrations/index.ts';
+
+/** Every service's migrations. Schemas know nothing of each other, so the order is of no consequence. */
+export const serviceMigrations: readonly ServiceMigrations[] = [
+  { service: 'keys', migrations: keys },
+  { service: 'auth', migrations: auth },
+  { service: 'usage', migrations: usage },
+  { service: 'billing', migrations: billing },
+  { service: 'models', migrations: models },
+  { service: 'jobs', migrations: jobs },
+];

@@ -1,0 +1,45 @@
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+
+/** SQLSTATE of a pg error, or of one inside an ORM error; a Node error's code otherwise. */
+export function errorCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : undefined;
+}
+
+/** Two transactions were in each other's way, and this one was undone: it may simply be run again. */
+export const isConflict = (error: unknown): boolean => ['40P01', '40001'].includes(errorCode(error) ?? '');
+
+/** A UNIQUE constraint refused a row; with a name, only that constraint counts. */
+export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
+  errorCode(error) === '23505' &&
+  (constraint === undefined || (error as { constraint?: string }).constraint === constraint);
+
+/** PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a lock not had in time. */
+const outOfReachStates = /^(08...|53...|57...|55P03|25P03|25P04)$/;
+const outOfReachErrnos = /^(ECONN\w+|ENOENT|ENOTFOUND|EAI_AGAIN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
+/** pg reports these without a code. */
+const outOfReachTexts =
+  /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|The database does not answer|Query read timeout|Connection ended)/;
+
+/** Whether a query failed because the database could not be reached or had no capacity. */
+export function isOutOfReach(error: unknown): boolean {
+  if (!(error instanceof Error)) return false;
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (code !== undefined && outOfReachStates.test(code)) return true;
+  if (code !== undefined && syscall !== undefined && outOfReachErrnos.test(code)) return true;
+  return outOfReachTexts.test(error.message) || (error.cause !== undefined && isOutOfReach(error.cause));
+}
+
+/** How long a client should wait when the database is out of reach, in milliseconds. */
+const retryAfterMs = 1_000;
+
+/** What callers see of a failed query: OVERLOADED when trying later may help, otherwise the error as it is. */
+export function databaseError(error: unknown): unknown {
+  if (error instanceof GatewayError || !(isOutOfReach(error) || isConflict(error))) return error;
+  const message = error instanceof Error ? error.message : String(error);
+  return new GatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded or restarting. Try again shortly.', {
+    internal: `the database is out of reach or too busy: ${message}`,
+    retryAfterMs,
+    cause: error,
+  });
+}

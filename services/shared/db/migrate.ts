@@ -1,0 +1,116 @@
+import { type Migration, Migrator } from '@mikro-orm/migrations';
+import { type Constructor, MikroORM } from '@mikro-orm/postgresql';
+import pg from 'pg';
+import type { Logger } from '#shared/logger.ts';
+import { StartError } from '#shared/start-error.ts';
+import { appRole, checkReachable, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
+
+/** A migration with the name under which it is recorded; never rename one that has been released. */
+export type NamedMigration = { name: string; class: Constructor<Migration> };
+
+export type ServiceMigrations = { service: string; migrations: readonly NamedMigration[] };
+
+const migrationsTable = 'schema_migrations';
+
+/** Any constant will do: it keeps two gateways which start at once from migrating the same database together. */
+const advisoryLock = 7_205_759_403_792_794n;
+
+/**
+ * Brings each service's schema up to date, as the login role of `connection`, which owns what it makes. Services
+ * work as `modelgateway_app`, which may read and write new tables; a migration takes back what is too much
+ * (`revoke update, delete on … from modelgateway_app` makes a table append-only).
+ *
+ * @throws StartError when the database is out of reach or the login role lacks a right.
+ */
+export async function migrateAll(
+  connection: DatabaseUrl,
+  services: readonly ServiceMigrations[],
+  logger: Logger,
+): Promise<void> {
+  await checkReachable(connection);
+  const client = new pg.Client(clientConfig(connection, { applicationName: 'migrate' }));
+  client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
+  await client.connect();
+  try {
+    await client.query('select pg_advisory_lock($1)', [advisoryLock]);
+    await createAppRole(client);
+    for (const { service, migrations } of services) {
+      await createSchema(client, service);
+      const applied = await applyPending(connection, service, migrations, client);
+      for (const name of applied) logger.info({ service, migration: name }, 'migrated');
+    }
+  } catch (error) {
+    if ((error as { code?: string }).code !== '42501') throw error;
+    throw new StartError(
+      `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas.`,
+      { cause: error },
+    );
+  } finally {
+    // Ends the session, and with it the lock.
+    await client.end();
+  }
+}
+
+async function createAppRole(client: pg.Client): Promise<void> {
+  const { rows } = await client.query('select pg_has_role(oid, $2) as usable from pg_roles where rolname = $1', [
+    appRole,
+    'MEMBER',
+  ]);
+  if (rows[0]?.usable === true) return;
+  if (rows.length === 0) {
+    try {
+      await client.query(`create role ${appRole} nologin`);
+    } catch (error) {
+      // Roles belong to the whole server: another of its databases may have been quicker.
+      if (!['42710', '23505'].includes((error as { code?: string }).code ?? '')) throw error;
+    }
+  }
+  await client.query(`grant ${appRole} to current_user`);
+}
+
+async function createSchema(client: pg.Client, service: string): Promise<void> {
+  const schema = pg.escapeIdentifier(service);
+  await client.query(`
+    create schema if not exists ${schema};
+    grant usage on schema ${schema} to ${appRole};
+    alter default privileges in schema ${schema} grant select, insert, update, delete on tables to ${appRole};
+    alter default privileges in schema ${schema} grant usage, select on sequences to ${appRole};
+  `);
+}
+
+async function applyPending(
+  connection: DatabaseUrl,
+  service: string,
+  migrations: readonly NamedMigration[],
+  client: pg.Client,
+): Promise<string[]> {
+  if (migrations.length === 0 || (await areApplied(client, service, migrations))) return [];
+  const orm = await MikroORM.init({
+    driverOptions: { ...clientConfig(connection, { applicationName: 'migrate', schema: service }), max: 2 },
+    dbName: databaseOf(connection),
+    schema: service,
+    entities: [],
+    discovery: { warnWhenNoEntities: false },
+    extensions: [Migrator],
+    migrations: { tableName: migrationsTable, migrationsList: [...migrations], snapshot: false, silent: true },
+  });
+  try {
+    const done = await orm.migrator.up();
+    await client.query(
+      `revoke insert, update, delete on ${pg.escapeIdentifier(service)}.${migrationsTable} from ${appRole}`,
+    );
+    return done.map(({ name }) => name);
+  } finally {
+    await orm.close();
+  }
+}
+
+/** Spares an ordinary start the migrator, of which there is one per service. */
+async function areApplied(client: pg.Client, service: string, migrations: readonly NamedMigration[]): Promise<boolean> {
+  const table = `${pg.escapeIdentifier(service)}.${migrationsTable}`;
+  const { rows: found } = await client.query('select to_regclass($1) is not null as found', [table]);
+  if (!found[0].found) return false;
+  const { rows } = await client.query(`select name from ${table}`);
+  const applied = new Set(rows.map(({ name }) => name));
+  return migrations.every(({ name }) => applied.has(name));
+}

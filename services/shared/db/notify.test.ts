@@ -1,0 +1,66 @@
+import { createLogger } from '#shared/logger.ts';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { type Listener, listen, notify } from './notify.ts';
+import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
+import { sqlTransaction, transaction } from './transaction.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+let listener: Listener;
+const heard: string[] = [];
+let gaps = 0;
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = await openServiceDatabase({ service: 'keys', connection: testDatabase.url, entities: [], logger });
+  listener = await listen({
+    connection: testDatabase.url,
+    channels: { news: (payload) => heard.push(payload) },
+    onGap: () => {
+      gaps += 1;
+    },
+    logger,
+  });
+});
+
+afterAll(async () => {
+  await listener?.close();
+  await database?.close();
+  await testDatabase?.drop();
+});
+
+test('a notification is delivered when its transaction commits, from plain SQL and from the ORM', async () => {
+  await sqlTransaction(database, (client) => notify(client, 'news', 'plain'));
+  await transaction(database, (em) => notify(em, 'news', 'orm'));
+  await vi.waitFor(() => expect(heard).toEqual(['plain', 'orm']), 5_000);
+});
+
+test('a notification of a transaction that is rolled back is never delivered', async () => {
+  heard.length = 0;
+  const rolledBack = sqlTransaction(database, async (client) => {
+    await notify(client, 'news', 'undone');
+    throw new Error('changed my mind');
+  });
+  await expect(rolledBack).rejects.toThrow('changed my mind');
+  // Notifications keep their order: once the later one is here, the earlier one cannot come any more.
+  await sqlTransaction(database, (client) => notify(client, 'news', 'after'));
+  await vi.waitFor(() => expect(heard).toEqual(['after']), 5_000);
+});
+
+test('a listener whose connection is cut listens again and says that it missed something', async () => {
+  heard.length = 0;
+  gaps = 0;
+  const admin = new pg.Client({ connectionString: testDatabase.url });
+  await admin.connect();
+  await admin.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where application_name = 'modelgateway-listen' and datname = current_database()`,
+  );
+  await admin.end();
+  await vi.waitFor(() => expect(gaps).toBe(1), 5_000);
+  await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
+  await vi.waitFor(() => expect(heard).toEqual(['still here']), 5_000);
+});

@@ -1,0 +1,108 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import pg from 'pg';
+import type { Logger } from '#shared/logger.ts';
+import { clientConfig, type DatabaseUrl } from './connection.ts';
+
+/** What a statement can be sent through: a pg client or pool, or the ORM's unit of work. */
+export type StatementRunner = Pick<pg.ClientBase, 'query'> | SqlEntityManager;
+
+/** PostgreSQL documentation, NOTIFY: the payload must be shorter than 8000 bytes. Send ids, not contents. */
+const payloadBytesMax = 7_999;
+
+/** Tells the listeners of `channel`, when the transaction commits and only then. Equal payloads of one transaction arrive once. */
+export async function notify(tx: StatementRunner, channel: string, payload: string): Promise<void> {
+  if (Buffer.byteLength(payload) > payloadBytesMax) throw new Error(`The payload for ${channel} is too long to notify`);
+  if ('execute' in tx) await tx.execute('select pg_notify(?, ?)', [channel, payload]);
+  else await tx.query({ name: 'notify', text: 'select pg_notify($1, $2)', values: [channel, payload] });
+}
+
+export type ListenOptions = {
+  connection: DatabaseUrl;
+  /** What to do with a payload, by channel. */
+  channels: Readonly<Record<string, (payload: string) => void>>;
+  /** The connection was lost and is back: notifications in between are gone, so whatever they tell must be read again. */
+  onGap: () => void;
+  logger: Logger;
+};
+
+export type Listener = { close(): Promise<void> };
+
+const heartbeatMs = 1_000;
+const reconnectDelayMsMax = 1_000;
+
+/**
+ * Listens on a connection of its own, and comes back when it is lost. A heartbeat finds a server that no longer
+ * answers within two seconds (reliability.md: revocation under partition). Resolves once it listens.
+ */
+export async function listen(options: ListenOptions): Promise<Listener> {
+  const { logger, onGap } = options;
+  const closed = new AbortController();
+  let client = await connectListener(options);
+
+  const keepListening = async (): Promise<void> => {
+    for (;;) {
+      await lossOf(client, closed.signal);
+      if (closed.signal.aborted) return;
+      logger.warn({ channels: Object.keys(options.channels) }, 'notifications were lost; listening again');
+      const next = await reconnect(options, closed.signal);
+      if (next === undefined) return;
+      client = next;
+      onGap();
+    }
+  };
+  const running = keepListening();
+  return {
+    close: async () => {
+      closed.abort();
+      await running;
+      await client.end().catch(() => {});
+    },
+  };
+}
+
+async function connectListener({ connection, channels }: ListenOptions): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...clientConfig(connection, { applicationName: 'listen' }),
+    query_timeout: heartbeatMs,
+  });
+  // lossOf hears of it as well; this listener is for the time before and after.
+  client.on('error', () => {});
+  client.on('notification', ({ channel, payload }) => channels[channel]?.(payload ?? ''));
+  try {
+    await client.connect();
+    for (const channel of Object.keys(channels)) await client.query(`listen ${pg.escapeIdentifier(channel)}`);
+    return client;
+  } catch (error) {
+    client.end().catch(() => {});
+    throw error;
+  }
+}
+
+async function reconnect(options: ListenOptions, signal: AbortSignal): Promise<pg.Client | undefined> {
+  for (let waitMs = 20; !signal.aborted; waitMs = Math.min(waitMs * 2, reconnectDelayMsMax)) {
+    try {
+      return await connectListener(options);
+    } catch (err) {
+      options.logger.debug({ err }, 'not listening yet');
+      await delay(waitMs, undefined, { signal }).catch(() => {});
+    }
+  }
+  return undefined;
+}
+
+/** Resolves when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. */
+async function lossOf(client: pg.Client, signal: AbortSignal): Promise<void> {
+  const ended = new AbortController();
+  const stop = AbortSignal.any([signal, ended.signal]);
+  client.once('end', () => ended.abort());
+  while (!stop.aborted) {
+    try {
+      await delay(heartbeatMs, undefined, { signal: stop });
+      await client.query('select 1');
+    } catch {
+      ended.abort();
+    }
+  }
+  if (!signal.aborted) client.end().catch(() => {});
+}

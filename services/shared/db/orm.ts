@@ -1,0 +1,100 @@
+import { type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
+import pg from 'pg';
+import type { Logger } from '#shared/logger.ts';
+import { appRole, clientConfig, connectTimeoutMs, type DatabaseUrl, databaseOf } from './connection.ts';
+import { databaseError } from './errors.ts';
+import { watchedClientClass } from './server-watch.ts';
+
+/** A service's access to its own schema, as the restricted role. */
+export type ServiceDatabase = {
+  service: string;
+  orm: MikroORM;
+  /** A new unit of work: one per request or job. */
+  em(): SqlEntityManager;
+  /** For prepared statements, `unnest` and COPY. int8 comes as bigint, timestamptz as Date, date and numeric as text. */
+  pool: pg.Pool;
+  /** One statement outside a transaction; out of reach becomes OVERLOADED. Give hot statements a `name`: it prepares them. */
+  query<Row extends pg.QueryResultRow>(statement: pg.QueryConfig<unknown[]>): Promise<pg.QueryResult<Row>>;
+  close(): Promise<void>;
+};
+
+export type ServiceDatabaseOptions = {
+  /** The service's name, which is its schema's name. */
+  service: string;
+  connection: DatabaseUrl;
+  entities: EntityName[];
+  logger: Logger;
+  /** The most connections of each of the two pools (ORM and plain SQL); none is opened before it is needed. */
+  poolMax?: number;
+  /** The longest a statement may run, waiting for locks included, in milliseconds. */
+  statementTimeoutMs?: number;
+};
+
+const idleTimeoutMs = 30_000;
+/** A transaction that its owner forgot holds locks: it is ended, in milliseconds. */
+const idleInTransactionTimeoutMs = 10_000;
+
+/** Opens a service's database. Connections are made when they are needed, so that this succeeds while Postgres is away. */
+export async function openServiceDatabase(options: ServiceDatabaseOptions): Promise<ServiceDatabase> {
+  const { service, connection, entities, logger, poolMax = 10, statementTimeoutMs = 5_000 } = options;
+  const poolConfig: pg.PoolConfig = {
+    ...clientConfig(connection, { applicationName: service, schema: service, role: appRole, statementTimeoutMs }),
+    connectionTimeoutMillis: connectTimeoutMs,
+    idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
+    idleTimeoutMillis: idleTimeoutMs,
+    max: poolMax,
+    Client: watchedClientClass(connection, logger) as pg.PoolConfig['Client'],
+  };
+  const pool = new pg.Pool({ ...poolConfig, types: plainTypes() });
+  surviveLostConnections(pool, logger);
+
+  const orm = await MikroORM.init({
+    driverOptions: poolConfig,
+    dbName: databaseOf(connection),
+    schema: service,
+    entities,
+    discovery: { warnWhenNoEntities: false },
+    logger: (message) => logger.debug({ orm: message }, 'orm'),
+    colors: false,
+  });
+
+  return {
+    service,
+    orm,
+    em: () => orm.em.fork(),
+    pool,
+    query: async (statement) => {
+      try {
+        return await pool.query(statement);
+      } catch (error) {
+        throw databaseError(error);
+      }
+    },
+    close: async () => {
+      await Promise.all([pool.end(), orm.close()]);
+    },
+  };
+}
+
+/** pg reports a connection that the server dropped as an event; without a listener it would end the process. */
+function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
+  pool.on('error', (err) => logger.warn({ err }, 'an idle database connection was lost'));
+  pool.on('connect', (client) => {
+    client.on('error', (err) => logger.debug({ err }, 'a database connection was lost'));
+  });
+}
+
+function plainTypes(): pg.CustomTypesConfig {
+  const { INT8, DATE } = pg.types.builtins;
+  // pg-types knows the number, but has no name for it.
+  const int8Array = 1016 as typeof INT8;
+  const parseInt8Array = pg.types.getTypeParser(int8Array);
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(INT8, BigInt);
+  types.setTypeParser(int8Array, (text) =>
+    (parseInt8Array(text) as (string | null)[]).map((item) => (item === null ? null : BigInt(item))),
+  );
+  // pg would make a Date at midnight of the machine's own time zone.
+  types.setTypeParser(DATE, (text) => text);
+  return types;
+}

@@ -1,0 +1,92 @@
+import pg from 'pg';
+import type { Logger } from '#shared/logger.ts';
+import { clientConfig, type DatabaseUrl } from './connection.ts';
+
+const tickMs = 100;
+/** After this many ticks without any answer the server is asked for a sign of life. */
+const ticksUntilDoubt = 4;
+/** After this many ticks without any answer the server counts as frozen (reliability.md: 503 within 1 s). */
+const ticksUntilFrozen = 9;
+
+type Watched = pg.Client & { connection: { stream: { destroy(error: Error): void } } };
+
+/**
+ * A pg Client class for pools whose queries fail within a second when the server freezes, while a statement that is
+ * only slow, or waits for a lock, may go on to its statement_timeout. The two look alike from a single connection,
+ * so in doubt a fresh connection asks: any reply is a sign of life.
+ *
+ * Silence is counted in ticks of the event loop, so that a process which was itself suspended blames nobody.
+ */
+export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.Client {
+  const waiting = new Map<Watched, number>();
+  let silentTicks = 0;
+  let ticker: NodeJS.Timeout | undefined;
+
+  const tick = (): void => {
+    silentTicks += 1;
+    if (silentTicks === ticksUntilDoubt) {
+      probe(url, () => {
+        silentTicks = 0;
+      });
+    }
+    if (silentTicks < ticksUntilFrozen) return;
+    logger.error({ connections: waiting.size }, 'the database does not answer; its waiting queries are given up');
+    silentTicks = 0;
+    for (const client of waiting.keys()) client.connection.stream.destroy(new Error('The database does not answer'));
+  };
+  const begin = (client: Watched): void => {
+    waiting.set(client, (waiting.get(client) ?? 0) + 1);
+    if (ticker !== undefined) return;
+    silentTicks = 0;
+    ticker = setInterval(tick, tickMs).unref();
+  };
+  const end = (client: Watched): void => {
+    silentTicks = 0;
+    const remaining = (waiting.get(client) ?? 1) - 1;
+    if (remaining > 0) waiting.set(client, remaining);
+    else waiting.delete(client);
+    if (waiting.size > 0) return;
+    clearInterval(ticker);
+    ticker = undefined;
+  };
+
+  return class WatchedClient extends pg.Client {
+    constructor(config?: string | pg.ClientConfig) {
+      super(config);
+      const query = this.query.bind(this) as (...words: unknown[]) => unknown;
+      const self = this as unknown as Watched;
+      const watchedQuery = (...words: unknown[]): unknown => {
+        const callback = words.at(-1);
+        if (typeof callback === 'function') {
+          words[words.length - 1] = (...answer: unknown[]) => {
+            end(self);
+            callback(...answer);
+          };
+        }
+        begin(self);
+        const result = query(...words);
+        if (result instanceof Promise) {
+          const done = (): void => end(self);
+          result.then(done, done);
+        } else if (typeof callback !== 'function') {
+          // A cursor or a COPY stream answers by itself, at its reader's pace.
+          end(self);
+        }
+        return result;
+      };
+      this.query = watchedQuery as typeof this.query;
+    }
+  };
+}
+
+/** Calls back if the server says anything at all, be it that it has no room. */
+function probe(url: DatabaseUrl, onSign: () => void): void {
+  const client = new pg.Client(clientConfig(url, { applicationName: 'probe' }));
+  client.on('error', () => {});
+  client
+    .connect()
+    .then(onSign, (error: { code?: string; severity?: string }) => {
+      if (error.severity !== undefined) onSign();
+    })
+    .finally(() => client.end().catch(() => {}));
+}

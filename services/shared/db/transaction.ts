@@ -1,0 +1,61 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { IsolationLevel, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type pg from 'pg';
+import { databaseError, isConflict } from './errors.ts';
+import type { ServiceDatabase } from './orm.ts';
+
+const attemptsMax = 5;
+/** Doubles with each attempt; half of it is chance, so that two rivals part. */
+const backoffMs = 10;
+
+/**
+ * Runs `work` in one transaction of the ORM, with a unit of work of its own that is flushed before the commit.
+ * It may run several times, after a deadlock or a serialization failure: it must change nothing but the database.
+ *
+ * @throws GatewayError OVERLOADED when the database is out of reach or the conflicts go on.
+ */
+export function transaction<T>(
+  database: Pick<ServiceDatabase, 'em'>,
+  work: (em: SqlEntityManager) => Promise<T>,
+  options: { isolationLevel?: IsolationLevel } = {},
+): Promise<T> {
+  return retryingConflicts(() => database.em().transactional(work, options));
+}
+
+/** Like `transaction`, in plain SQL on one connection: for prepared statements, `unnest` and COPY. */
+export function sqlTransaction<T>(
+  database: Pick<ServiceDatabase, 'pool'>,
+  work: (client: pg.PoolClient) => Promise<T>,
+  options: { isolationLevel?: IsolationLevel } = {},
+): Promise<T> {
+  const { isolationLevel = IsolationLevel.READ_COMMITTED } = options;
+  return retryingConflicts(async () => {
+    const client = await database.pool.connect();
+    let broken: Error | undefined;
+    try {
+      await client.query(`begin isolation level ${isolationLevel}`);
+      const result = await work(client);
+      await client.query('commit');
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch((failure: Error) => {
+        broken = failure;
+      });
+      throw error;
+    } finally {
+      // A connection that cannot even roll back is not given to anybody else.
+      client.release(broken);
+    }
+  });
+}
+
+async function retryingConflicts<T>(attempt: () => Promise<T>): Promise<T> {
+  for (let count = 1; ; count += 1) {
+    try {
+      return await attempt();
+    } catch (error) {
+      if (!isConflict(error) || count === attemptsMax) throw databaseError(error);
+      await delay(backoffMs * 2 ** count * (0.5 + Math.random() / 2));
+    }
+  }
+}

@@ -1,0 +1,48 @@
+import { randomBytes } from 'node:crypto';
+import pg from 'pg';
+import { inject } from 'vitest';
+import { type DatabaseUrl, withDatabase } from '#shared/db/connection.ts';
+import { migrateAll } from '#shared/db/migrate.ts';
+import type { Logger } from '#shared/logger.ts';
+import { serviceMigrations } from '../../services/cmd/migrations.ts';
+
+export type TestDatabase = {
+  /** Logs in as the superuser or owner; openServiceDatabase takes the restricted role by itself. */
+  url: DatabaseUrl;
+  name: string;
+  drop(): Promise<void>;
+} & AsyncDisposable;
+
+/**
+ * A database of the test's own, migrated, in some tens of milliseconds. `await using database = await createTestDatabase()`
+ * drops it at the end of the block; otherwise call `drop` in afterAll.
+ */
+export const createTestDatabase = (): Promise<TestDatabase> =>
+  createDatabase(inject('postgresUrl'), inject('templateDatabase'));
+
+/** A database of the test's own with nothing in it. */
+export const createEmptyDatabase = (): Promise<TestDatabase> => createDatabase(inject('postgresUrl'), 'template0');
+
+/** Makes the database that is copied; global-setup.ts calls it once in a run. */
+export async function createTemplateDatabase(serverUrl: DatabaseUrl, logger: Logger): Promise<TestDatabase> {
+  const template = await createDatabase(serverUrl, 'template0');
+  await migrateAll(template.url, serviceMigrations, logger);
+  return template;
+}
+
+async function createDatabase(serverUrl: DatabaseUrl, template: string): Promise<TestDatabase> {
+  const name = `mgtest_${process.pid}_${randomBytes(6).toString('hex')}`;
+  await runOn(serverUrl, `create database ${name} template ${template} strategy file_copy`);
+  const drop = (): Promise<void> => runOn(serverUrl, `drop database if exists ${name} with (force)`);
+  return { url: withDatabase(serverUrl, name), name, drop, [Symbol.asyncDispose]: drop };
+}
+
+async function runOn(url: DatabaseUrl, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  try {
+    await client.query(statement);
+  } finally {
+    await client.end();
+  }
+}
