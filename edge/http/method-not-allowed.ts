@@ -1,0 +1,43 @@
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { EdgeApp } from '../routes/routes.ts';
+
+const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+
+/**
+ * Watches which methods each path is registered for, and answers the others with 405 and `Allow` once `close` is called
+ * behind the last route.
+ */
+export function methodNotAllowed(app: EdgeApp): { close(app: EdgeApp): void } {
+  const registered = new Map<string, Set<string>>();
+  let closed = false;
+  app.addHook('onRoute', (route) => {
+    if (closed) return;
+    const known = registered.get(route.url) ?? new Set();
+    for (const method of [route.method].flat()) known.add(method);
+    registered.set(route.url, known);
+  });
+
+  return {
+    close(rest) {
+      closed = true;
+      for (const [url, known] of registered) {
+        const allow = [...known].sort().join(', ');
+        const others = methods.filter((method) => !known.has(method));
+        if (others.length === 0) continue;
+        rest.route({
+          method: [...others],
+          url,
+          config: { access: { surface: 'public' } },
+          // Refused before its body is read, whatever its type is.
+          onRequest: (request, reply, done) => {
+            reply.header('allow', allow);
+            done(
+              gatewayError(ErrorReason.METHOD_NOT_SUPPORTED, `${request.method} is not supported here; use ${allow}.`),
+            );
+          },
+          handler: () => undefined,
+        });
+      }
+    },
+  };
+}

@@ -1,0 +1,90 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../caller.ts';
+import { isoTime } from '../../http/json.ts';
+import { retirementHeaders } from '../../openai/retirement-headers.ts';
+import type { Routes } from '../routes.ts';
+
+/** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
+export const modelRoutes: Routes = (app, { models, publicUrl }) => {
+  for (const prefix of ['/v1', '/api/v1'] as const) {
+    const modelJson = prefix === '/v1' ? openaiModelJson : platformModelJson;
+
+    app.get(`${prefix}/models`, { config: { access: { surface: 'api', scope: 'models:list' } } }, async (request) => {
+      const answer = await models.listModels({}, { contextValues: callerContext(callerOfRequest(request)) });
+      return { object: 'list', data: answer.models.map(modelJson) };
+    });
+
+    app.get(
+      `${prefix}/models/deprecations`,
+      { config: { access: { surface: 'api', scope: 'models:list' } } },
+      async (request) => {
+        const answer = await models.listDeprecations({}, { contextValues: callerContext(callerOfRequest(request)) });
+        return { object: 'list', data: answer.models.map(modelJson) };
+      },
+    );
+
+    // A wildcard, since names contain slashes, raw or as %2F (openai-contract.md section 1).
+    app.get(
+      `${prefix}/models/*`,
+      { config: { access: { surface: 'api', scope: 'models:retrieve' } } },
+      async (request, reply) => {
+        const name = (request.params as { '*': string })['*'];
+        const { model } = await models.getModel({ name }, { contextValues: callerContext(callerOfRequest(request)) });
+        return reply.headers(retirementHeaders(name, model!.retirement, publicUrl)).send(modelJson(model!));
+      },
+    );
+  }
+};
+
+function openaiModelJson(model: Model) {
+  const retirement = model.retirement;
+  return {
+    id: model.name,
+    object: 'model',
+    created: model.createdAt === undefined ? 0 : Math.floor(timestampMs(model.createdAt) / 1000),
+    owned_by: model.ownedBy,
+    shutdown_date: isoTime(retirement?.sunsetAt)?.slice(0, 10) ?? null,
+    deprecated_at: isoTime(retirement?.deprecatedAt),
+    sunset_at: isoTime(retirement?.sunsetAt),
+    replacement_model_name: retirement?.replacementModelName || null,
+    is_serviceable: model.isServiceable,
+    retirement_note: retirement?.retirementNote || null,
+  };
+}
+
+const platformModelJson = (model: Model) => ({
+  ...openaiModelJson(model),
+  display_name: model.displayName,
+  operations: model.operations.map(operationName),
+  context_window: model.contextWindow || null,
+  max_output_tokens: model.maxOutputTokens || null,
+  visibility: model.visibility === Visibility.PRIVATE ? 'private' : 'public',
+  prices: model.price?.rates === undefined ? null : ratesJson(model.price.rates),
+  deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatusName(status) })),
+});
+
+/** An operation as the API names it: the name of its enum value in lower case, e.g. `chat_completions`. */
+export const operationName = (operation: Operation): string => nameOf(Operation, operation).toLowerCase();
+
+/** A deployment status as the API names it: Pending, Running, Degraded, Stopped or Failed. */
+export function deploymentStatusName(status: DeploymentStatus): string {
+  const name = nameOf(DeploymentStatus, status);
+  return name.slice(0, 1) + name.slice(1).toLowerCase();
+}
+
+const nameOf = (values: Readonly<Record<string, number>>, value: number): string =>
+  Object.keys(values).find((name) => values[name] === value) ?? 'UNSPECIFIED';
+
+export const ratesJson = (rates: PriceRates) => ({
+  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
+  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
+  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
+  per_image_usd: usdJson(rates.perImageNanoUsd),
+  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
+  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
+  per_request_usd: usdJson(rates.perRequestNanoUsd),
+});
