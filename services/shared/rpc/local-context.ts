@@ -101,8 +101,7 @@ export class LocalContext implements HandlerContext, ReportedCall {
 
   /** The client's signal fired (EventListenerObject, so that no closure is made per call). */
   handleEvent(): void {
-    const cause = this.#clientSignal?.reason;
-    this.abort(new ConnectError('the client cancelled the call', Code.Canceled, undefined, undefined, cause));
+    this.abort(ConnectError.from(this.#clientSignal?.reason, Code.Canceled));
   }
 
   /** Ends the call early: tells the handler by `signal` and whoever waits by `onAbort`. */

@@ -1,0 +1,100 @@
+import type { SecureContextOptions } from 'node:tls';
+import type { Interceptor, Transport } from '@connectrpc/connect';
+import { createConnectTransport, Http2SessionManager } from '@connectrpc/connect-node';
+import { callerAmong } from './caller.ts';
+import { fromConnectError } from './connect-errors.ts';
+import { effectiveTimeoutMs, unaryTimeoutMsDefault } from './deadline.ts';
+import { InterruptibleStream } from './interruptible-stream.ts';
+import type { ServiceTokens } from './service-token.ts';
+
+export type RpcClientTransportOptions = {
+  /** Where the services listen, e.g. `http://keys:7001` (h2c) or `https://keys:7001`. */
+  url: string;
+  /** Signs each call that has a caller; without it only health can be called. */
+  tokens?: ServiceTokens;
+  /** The certificate authority of an https url, and this client's own certificate where the server asks for one. */
+  tls?: Pick<SecureContextOptions, 'ca' | 'cert' | 'key'>;
+  interceptors?: readonly Interceptor[];
+  /** The largest response message taken, in bytes. */
+  readMaxBytes?: number;
+};
+
+export type RpcClientTransport = Transport & {
+  /** Closes the connection, and with it every call that is under way. */
+  close(): void;
+};
+
+/** A connection which says nothing for this long while calls are open is asked for a sign of life. */
+const pingIntervalMs = 5_000;
+/** Without that sign it counts as dead, and its calls fail with OVERLOADED. */
+const pingTimeoutMs = 3_000;
+const readMaxBytesDefault = 36 * 1024 * 1024;
+
+/**
+ * A transport to another process by the Connect protocol over one HTTP/2 connection, which is opened when needed and
+ * again after it was lost. Unary calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
+ */
+export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
+  const { url, tokens, tls, interceptors = [], readMaxBytes = readMaxBytesDefault } = options;
+  const sessionManager = new Http2SessionManager(url, { pingIntervalMs, pingTimeoutMs }, tls);
+  const connect = createConnectTransport({
+    baseUrl: url,
+    httpVersion: '2',
+    sessionManager,
+    acceptCompression: [],
+    readMaxBytes,
+    interceptors: [...interceptors, ...(tokens ? [attachServiceToken(tokens)] : [])],
+  });
+
+  return {
+    async unary(method, signal, timeoutMs, header, input, values) {
+      try {
+        const deadlineMs = effectiveTimeoutMs(timeoutMs, unaryTimeoutMsDefault);
+        return await connect.unary(method, signal, deadlineMs, header, input, values);
+      } catch (error) {
+        throw fromConnectError(error);
+      }
+    },
+
+    async stream(method, signal, timeoutMs, header, input, values) {
+      const call = new AbortController();
+      const cancel = () => call.abort(signal?.reason);
+      if (signal?.aborted) cancel();
+      else signal?.addEventListener('abort', cancel);
+      const ended = () => signal?.removeEventListener('abort', cancel);
+      try {
+        const deadlineMs = effectiveTimeoutMs(timeoutMs, undefined);
+        const response = await connect.stream(method, call.signal, deadlineMs, header, input, values);
+        const message = new InterruptibleStream(response.message, (received) => received as never, {
+          finished: ended,
+          failed(error) {
+            ended();
+            return fromConnectError(error);
+          },
+          left() {
+            ended();
+            call.abort();
+          },
+        });
+        return { ...response, message };
+      } catch (error) {
+        ended();
+        throw fromConnectError(error);
+      }
+    },
+
+    close: () => sessionManager.abort(),
+  };
+}
+
+/** Puts the caller of the call into a token for the called service. */
+const attachServiceToken =
+  (tokens: ServiceTokens): Interceptor =>
+  (next) =>
+  async (request) => {
+    const caller = callerAmong(request.contextValues);
+    if (caller !== undefined) {
+      request.header.set('authorization', `Bearer ${await tokens.mint(request.service.typeName, caller)}`);
+    }
+    return next(request);
+  };

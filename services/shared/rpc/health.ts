@@ -1,0 +1,72 @@
+import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
+import { notFound } from '../errors.ts';
+import { type RpcService, rpcService } from './rpc-service.ts';
+
+/** The state of this process's services by the standard protocol grpc.health.v1, open to everybody. */
+export type RpcHealth = {
+  rpc: RpcService;
+  /** Says whether a service (its full proto name; `''` for the process) takes calls, and tells whoever watches. */
+  set(name: string, serving: boolean): void;
+  /** Takes all services out at once, as the first step of a shutdown. */
+  stopServing(): void;
+};
+
+export function createHealth(names: readonly string[]): RpcHealth {
+  const statuses = new Map<string, Status>(['', ...names].map((name) => [name, Status.SERVING]));
+  const watchers = new Set<() => void>();
+
+  function changed() {
+    for (const wake of watchers) wake();
+  }
+
+  const rpc = rpcService(
+    Health,
+    {
+      check({ service }) {
+        const status = statuses.get(service);
+        if (status === undefined) throw notFound('service');
+        return { status };
+      },
+      list: () => ({
+        statuses: Object.fromEntries([...statuses].map(([name, status]) => [name, { status }])),
+      }),
+      async *watch({ service }, { signal }) {
+        let wake = () => {};
+        const onChange = () => wake();
+        watchers.add(onChange);
+        signal.addEventListener('abort', onChange);
+        try {
+          let told: Status | undefined;
+          while (!signal.aborted) {
+            const change = new Promise<void>((resolve) => {
+              wake = resolve;
+            });
+            const status = statuses.get(service) ?? Status.SERVICE_UNKNOWN;
+            if (status === told) {
+              await change;
+              continue;
+            }
+            told = status;
+            yield { status };
+          }
+        } finally {
+          watchers.delete(onChange);
+          signal.removeEventListener('abort', onChange);
+        }
+      },
+    },
+    { callers: 'anyone' },
+  );
+
+  return {
+    rpc,
+    set(name, serving) {
+      statuses.set(name, serving ? Status.SERVING : Status.NOT_SERVING);
+      changed();
+    },
+    stopServing() {
+      for (const name of statuses.keys()) statuses.set(name, Status.NOT_SERVING);
+      changed();
+    },
+  };
+}

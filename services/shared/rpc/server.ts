@@ -1,0 +1,101 @@
+import type { Http2Session } from 'node:http2';
+import type { SecureContextOptions } from 'node:tls';
+import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
+import { type FastifyInstance, fastify } from 'fastify';
+import { ErrorReason, gatewayError } from '../errors.ts';
+import type { CallReport } from './call-report.ts';
+import { toConnectError } from './connect-errors.ts';
+import { createHealth, type RpcHealth } from './health.ts';
+import type { RpcService } from './rpc-service.ts';
+import { endWatchesOn, reportCalls, serviceTokenGate, validateRequests } from './server-interceptors.ts';
+import type { ServiceTokens } from './service-token.ts';
+import type { ValidateMessage } from './validation.ts';
+
+export type RpcServerDeps = {
+  services: readonly RpcService[];
+  tokens: ServiceTokens;
+  report: CallReport;
+  validate: ValidateMessage;
+  /** Key and certificate; without them the server speaks HTTP/2 in clear text (h2c). */
+  tls?: Pick<SecureContextOptions, 'key' | 'cert' | 'ca'> & { requestCert?: boolean };
+  /** How long calls may go on once the server closes, in milliseconds. */
+  drainMs?: number;
+};
+
+export type RpcServer = {
+  /** Binds and answers the base URL for clients. */
+  listen(address: { host: string; port: number }): Promise<string>;
+  health: RpcHealth;
+  /** Refuses new calls, ends subscriptions at once and other calls after `drainMs`; resolves when all connections are closed. */
+  close(): Promise<void>;
+};
+
+const drainMsDefault = 5_000;
+/** How long a call has to answer its client after it was told to stop, before its connection is cut. */
+const lastWordsMs = 500;
+/** Streams at the same time on one connection; Invoke holds one for each running request of an edge. */
+const concurrentStreamsMax = 10_000;
+
+/** Serves Connect, gRPC and gRPC-web on one HTTP/2 port. Every call but health needs a service token. */
+export function createRpcServer(deps: RpcServerDeps): RpcServer {
+  const { services, tokens, report, validate, tls, drainMs = drainMsDefault } = deps;
+  const health = createHealth(services.map(({ service }) => service.typeName));
+  const draining = new AbortController();
+  const stopping = new AbortController();
+  const interceptors = [endWatchesOn(draining.signal), reportCalls(report), validateRequests(validate)];
+  const app = http2Fastify(tls);
+  const sessions = new Set<Http2Session>();
+  app.server.on('session', (session: Http2Session) => {
+    sessions.add(session);
+    session.once('close', () => sessions.delete(session));
+  });
+
+  app.register(fastifyConnectPlugin, {
+    // Nothing is compressed between services, so a small message never becomes a large one.
+    acceptCompression: [],
+    shutdownSignal: stopping.signal,
+    interceptors,
+    routes(router) {
+      for (const rpc of [...services, health.rpc]) {
+        router.service(rpc.service, rpc.implementation, {
+          readMaxBytes: rpc.readMaxBytes,
+          requestGate: serviceTokenGate(rpc, tokens, report),
+        });
+      }
+    },
+  });
+
+  return {
+    health,
+    async listen({ host, port }) {
+      await app.listen({ host, port });
+      const address = app.server.address();
+      const boundPort = typeof address === 'object' && address !== null ? address.port : port;
+      return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${boundPort}`;
+    },
+    async close() {
+      health.stopServing();
+      draining.abort(shuttingDown());
+      const stop = setTimeout(() => stopping.abort(shuttingDown()), drainMs);
+      const cut = setTimeout(() => {
+        for (const session of sessions) session.destroy();
+      }, drainMs + lastWordsMs);
+      try {
+        await app.close();
+      } finally {
+        clearTimeout(stop);
+        clearTimeout(cut);
+      }
+    },
+  };
+}
+
+const shuttingDown = () =>
+  toConnectError(gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is restarting. Try again shortly.'));
+
+/** A Fastify that speaks HTTP/2 only. Its own logger is off: calls are reported by an interceptor. */
+function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
+  const http2 = { settings: { maxConcurrentStreams: concurrentStreamsMax } };
+  const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
+  return fastify(options as object) as unknown as FastifyInstance;
+}

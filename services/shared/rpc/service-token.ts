@@ -1,0 +1,131 @@
+import { createSecretKey, type KeyObject } from 'node:crypto';
+import { fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type JWTPayload, errors as joseErrors, jwtVerify, SignJWT } from 'jose';
+import type { Clock } from '../clock.ts';
+import { ErrorReason, gatewayError } from '../errors.ts';
+import { type Caller, CallerKind, CallerSchema } from './caller.ts';
+
+/**
+ * Service tokens (security.md, Service calls): a JWT of at most 60 s which says which service calls which, and carries
+ * on whose behalf. A token for one service is refused by every other.
+ */
+export type ServiceTokens = {
+  /** Signs a token for a call of `audience` (the full name of the proto service). */
+  mint(audience: string, caller: Caller): Promise<string>;
+  /** The caller in a token, when it was minted for `audience` by one of `issuers`; else UNAUTHENTICATED_SERVICE. */
+  verify(token: string, audience: string, issuers: readonly string[]): Promise<Caller>;
+};
+
+const tokenType = 'service+jwt';
+const lifetimeSeconds = 60;
+/** How far the clocks of two machines may differ. */
+const clockToleranceSeconds = 5;
+/** A cached token is used for half its life, so that it never expires under way. */
+const cachedMs = (lifetimeSeconds / 2) * 1000;
+const cacheEntriesMax = 1_000;
+/** HMAC-SHA-256 wants a key as long as its output (RFC 7518 section 3.2). */
+export const serviceSecretBytesMin = 32;
+
+/** The first secret signs and all verify, so that a secret is replaced by adding the new one in front of the old. */
+export function createServiceTokens(deps: {
+  /** The name of this process's service, as others have it in their lists of callers. */
+  issuer: string;
+  secrets: readonly string[];
+  clock: Clock;
+}): ServiceTokens {
+  const { issuer, clock } = deps;
+  const keys = deps.secrets.map(secretKey);
+  const [signingKey] = keys;
+  if (signingKey === undefined) throw new Error('A service secret is needed to sign service tokens.');
+  const cache = new Map<string, { token: string; freshUntilMs: number }>();
+
+  function sign(audience: string, encodedCaller: string, nowMs: number): Promise<string> {
+    const nowSeconds = Math.floor(nowMs / 1000);
+    return new SignJWT({ caller: encodedCaller })
+      .setProtectedHeader({ alg: 'HS256', typ: tokenType })
+      .setIssuer(issuer)
+      .setAudience(audience)
+      .setIssuedAt(nowSeconds)
+      .setExpirationTime(nowSeconds + lifetimeSeconds)
+      .sign(signingKey!);
+  }
+
+  return {
+    async mint(audience, caller) {
+      const nowMs = clock.now();
+      const encodedCaller = Buffer.from(toBinary(CallerSchema, caller)).toString('base64url');
+      // A caller with a request id is rarely met twice; the others are services, which call again and again.
+      if (caller.requestId !== '') return sign(audience, encodedCaller, nowMs);
+      const cacheKey = `${audience} ${encodedCaller}`;
+      const cached = cache.get(cacheKey);
+      if (cached !== undefined && nowMs < cached.freshUntilMs && nowMs >= cached.freshUntilMs - cachedMs) {
+        return cached.token;
+      }
+      if (cache.size >= cacheEntriesMax) cache.clear();
+      const token = await sign(audience, encodedCaller, nowMs);
+      cache.set(cacheKey, { token, freshUntilMs: nowMs + cachedMs });
+      return token;
+    },
+
+    async verify(token, audience, issuers) {
+      const payload = await verifiedPayload(token, keys, {
+        algorithms: ['HS256'],
+        typ: tokenType,
+        audience,
+        issuer: [...issuers],
+        requiredClaims: ['iss', 'aud', 'iat', 'exp', 'caller'],
+        maxTokenAge: lifetimeSeconds,
+        clockTolerance: clockToleranceSeconds,
+        currentDate: new Date(clock.now()),
+      });
+      return callerIn(payload);
+    },
+  };
+}
+
+type VerifyOptions = Parameters<typeof jwtVerify>[2];
+
+async function verifiedPayload(token: string, keys: readonly KeyObject[], options: VerifyOptions): Promise<JWTPayload> {
+  let refusal: unknown;
+  for (const key of keys) {
+    try {
+      return (await jwtVerify(token, key, options)).payload;
+    } catch (error) {
+      refusal = error;
+      // Only another secret's signature is worth another try.
+      if (!(error instanceof joseErrors.JWSSignatureVerificationFailed)) break;
+    }
+  }
+  throw refusedToken(refusal);
+}
+
+function callerIn(payload: JWTPayload): Caller {
+  const { caller: encoded, iss, exp, iat } = payload;
+  if (typeof encoded !== 'string' || exp! - iat! > lifetimeSeconds) throw refusedToken('bad claims');
+  const caller = decodeCaller(encoded);
+  // A service is who its token says, not who it says.
+  caller.service = caller.kind === CallerKind.SERVICE ? iss! : '';
+  return caller;
+}
+
+function decodeCaller(encoded: string): Caller {
+  try {
+    return fromBinary(CallerSchema, Buffer.from(encoded, 'base64url'));
+  } catch (error) {
+    throw refusedToken(error);
+  }
+}
+
+const refusedToken = (cause: unknown) =>
+  gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', {
+    cause,
+    internal: cause instanceof Error ? cause.message : String(cause),
+  });
+
+function secretKey(secret: string): KeyObject {
+  const bytes = Buffer.from(secret, 'utf8');
+  if (bytes.length < serviceSecretBytesMin) {
+    throw new Error(`A service secret needs at least ${serviceSecretBytesMin} bytes; it has ${bytes.length}.`);
+  }
+  return createSecretKey(bytes);
+}
