@@ -47,7 +47,7 @@ export const sseContentType = 'text/event-stream; charset=utf-8';
 export const sseFrame = (json: string): Uint8Array => Buffer.from(`data: ${json}\n\n`);
 
 /** One SSE frame with an event name, as image and audio streams have it; the name is the value's `type`. */
-export const sseEvent = (value: { type: string }): Uint8Array =>
+export const sseEvent = (value: { type: string; [field: string]: unknown }): Uint8Array =>
   Buffer.from(`event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`);
 
 /** An error body. 429 and 503 ask the caller to come back in a second. */

@@ -3,10 +3,10 @@ import { Refusal } from './answer.ts';
 export type JsonObject = Record<string, unknown>;
 
 /** The body as a JSON object; anything else is a 400. */
-export function parseJsonObject(body: Uint8Array): JsonObject {
+export function parseJsonObject(body: Buffer): JsonObject {
   let value: unknown;
   try {
-    value = JSON.parse(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString());
+    value = JSON.parse(body.toString());
   } catch {
     throw new Refusal('We could not parse the JSON body of your request.');
   }

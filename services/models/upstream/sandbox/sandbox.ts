@@ -8,10 +8,14 @@ import { chatCompletions } from './chat.ts';
 import { textCompletions } from './completions.ts';
 import { embeddings } from './embeddings.ts';
 import { parseJsonObject } from './fields.ts';
+import { imageGenerations } from './images.ts';
 import { type KnobBoard, knobBoard, type SandboxKnobs } from './knobs.ts';
 import { type SandboxModel, sandboxModels } from './models.ts';
+import { parseMultipart } from './multipart.ts';
 import { Playback } from './playback.ts';
+import { speech } from './speech.ts';
 import { loadTokenizer, type Tokenizer } from './tokens.ts';
+import { transcriptions, translations } from './transcriptions.ts';
 
 export type SandboxDeps = {
   clock: Clock;
@@ -75,13 +79,19 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
 async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
   let model: SandboxModel | undefined;
   try {
-    const body = request.body.length === 1 ? request.body[0]! : Buffer.concat(request.body);
+    const body = oneBuffer(request.body);
+    const tokens = await respond.tokenizer();
+    if (isAudioForm(request.operation)) {
+      const form = parseMultipart(request.contentType, body);
+      model = findModel(form.fields.get('model')?.at(-1), request.operation);
+      const operate = request.operation === Operation.AUDIO_TRANSCRIPTIONS ? transcriptions : translations;
+      return { model, answer: operate({ model, form, tokens }) };
+    }
     const json = parseJsonObject(body);
     model = findModel(json.model, request.operation);
     const id = createHash('sha256').update(body).digest('hex').slice(0, 24);
     const created = Math.floor(respond.clock.now() / 1000);
-    const tokens = await respond.tokenizer();
-    return { model, answer: await operate(request.operation, { model, json, id, created, tokens }) };
+    return { model, answer: await operateOnJson(request.operation, { model, json, id, created, tokens }) };
   } catch (error) {
     if (error instanceof Refusal) {
       return { model, answer: errorAnswer(error.status, error.message, error.param, error.code) };
@@ -90,7 +100,17 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
   }
 }
 
-function operate(operation: Operation, call: Call): Answer | Promise<Answer> {
+const oneBuffer = (pieces: readonly Uint8Array[]): Buffer => {
+  const [first] = pieces;
+  if (first === undefined || pieces.length > 1) return Buffer.concat(pieces);
+  return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+};
+
+const isAudioForm = (operation: Operation): boolean =>
+  operation === Operation.AUDIO_TRANSCRIPTIONS || operation === Operation.AUDIO_TRANSLATIONS;
+
+/** The operations with a JSON body. */
+function operateOnJson(operation: Operation, call: Call): Answer | Promise<Answer> {
   switch (operation) {
     case Operation.CHAT_COMPLETIONS:
       return chatCompletions(call);
@@ -98,6 +118,10 @@ function operate(operation: Operation, call: Call): Answer | Promise<Answer> {
       return textCompletions(call);
     case Operation.EMBEDDINGS:
       return embeddings(call);
+    case Operation.IMAGES_GENERATIONS:
+      return imageGenerations(call);
+    case Operation.AUDIO_SPEECH:
+      return speech(call);
     default:
       throw new Refusal('The sandbox does not know this operation.', { status: 404, code: 'unknown_url' });
   }

@@ -9,6 +9,10 @@ export type Tokenizer = {
   first(text: string, max: number): { text: string; tokens: number; whole: boolean };
 };
 
+/** Texts up to this length have their count remembered, and this many of them: 4 MB at most. */
+const rememberedLengthMax = 1_000;
+const rememberedMax = 2_000;
+
 /** Loads the vocabulary: 160 ms of CPU and about 60 MB, hence only when the first call needs it. */
 export async function loadTokenizer(): Promise<Tokenizer> {
   const vocabulary = await import('gpt-tokenizer/encoding/o200k_base');
@@ -19,15 +23,27 @@ export async function loadTokenizer(): Promise<Tokenizer> {
       ? vocabulary.encode(text, options)
       : pieces.flatMap((piece) => vocabulary.encode(piece, options));
   };
+  const countPieces = (text: string, max: number) => {
+    let total = 0;
+    for (const piece of splitLongRuns(text)) {
+      total += vocabulary.countTokens(piece, options);
+      if (total > max) break;
+    }
+    return total;
+  };
+  // Counting is half the CPU of a small answer, and load comes as the same texts again and again.
+  const counts = new Map<string, number>();
+  const count = (text: string, max = Number.POSITIVE_INFINITY) => {
+    if (text.length > rememberedLengthMax) return countPieces(text, max);
+    const known = counts.get(text);
+    if (known !== undefined) return known;
+    if (counts.size === rememberedMax) counts.clear();
+    const counted = countPieces(text, Number.POSITIVE_INFINITY);
+    counts.set(text, counted);
+    return counted;
+  };
   return {
-    count(text, max = Number.POSITIVE_INFINITY) {
-      let total = 0;
-      for (const piece of splitLongRuns(text)) {
-        total += vocabulary.countTokens(piece, options);
-        if (total > max) break;
-      }
-      return total;
-    },
+    count,
     encode,
     decode(tokens) {
       if (tokens.some((token) => !Number.isInteger(token) || token < 0)) return null;
@@ -38,9 +54,9 @@ export async function loadTokenizer(): Promise<Tokenizer> {
       }
     },
     first(text, max) {
-      const tokens = encode(text);
-      if (tokens.length <= max) return { text, tokens: tokens.length, whole: true };
-      let cut = vocabulary.decode(tokens.slice(0, max));
+      const total = count(text);
+      if (total <= max) return { text, tokens: total, whole: true };
+      let cut = vocabulary.decode(encode(text).slice(0, max));
       // A token may end inside a character, which then decodes to a replacement character.
       while (!text.startsWith(cut)) cut = cut.slice(0, -1);
       return { text: cut, tokens: max, whole: false };

@@ -1,0 +1,142 @@
+import { type Answer, jsonAnswer, Refusal, sseContentType, sseEvent, streamAnswer, textAnswer } from './answer.ts';
+import { type JsonObject, wordField } from './fields.ts';
+import { type Heard, listen, type Segment, wordsOf } from './listening.ts';
+import type { SandboxModel } from './models.ts';
+import type { Form } from './multipart.ts';
+import { deltasOf } from './reply.ts';
+import { srtOf, vttOf } from './subtitles.ts';
+import type { Tokenizer } from './tokens.ts';
+
+/** One call with a form, as an audio operation gets it. */
+export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer };
+
+const fileBytesMax = 26_214_400;
+const extensions = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
+/** How speech counts where a model counts tokens. */
+const tokensPerSecond = 10;
+const plainText = 'text/plain; charset=utf-8';
+
+/** POST /audio/transcriptions. */
+export function transcriptions(call: FormCall): Answer {
+  const { form } = call;
+  const fields = lastValues(form);
+  const format = wordField(fields, 'response_format', ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']);
+  const granularities =
+    form.fields.get('timestamp_granularities[]') ?? form.fields.get('timestamp_granularities') ?? [];
+  const heard = listen(audioOf(form));
+  const usage = audioUsage(call, heard, fields);
+  if (wordField(fields, 'stream', ['false', 'true']) === 'true') {
+    return streamAnswer(sseContentType, transcriptEvents(heard.text, usage));
+  }
+  switch (format) {
+    case 'verbose_json': {
+      const language = typeof fields.language === 'string' && fields.language !== '' ? fields.language : 'english';
+      return jsonAnswer({ ...verbose('transcribe', language, heard, granularities), usage });
+    }
+    case 'diarized_json':
+      return jsonAnswer({
+        task: 'transcribe',
+        duration: heard.seconds,
+        text: heard.text,
+        segments: heard.segments.map((segment, i) => ({
+          type: 'transcript.text.segment',
+          id: `seg_${i}`,
+          speaker: 'A',
+          ...segment,
+        })),
+        usage,
+      });
+    case 'json':
+      return jsonAnswer({ text: heard.text, usage });
+    default:
+      return asText(format, heard);
+  }
+}
+
+/** POST /audio/translations. The sandbox hears everything in English already. */
+export function translations(call: FormCall): Answer {
+  const fields = lastValues(call.form);
+  const format = wordField(fields, 'response_format', ['json', 'text', 'srt', 'verbose_json', 'vtt']);
+  const heard = listen(audioOf(call.form));
+  const usage = audioUsage(call, heard, fields);
+  if (format === 'json') return jsonAnswer({ text: heard.text, usage });
+  if (format === 'verbose_json') return jsonAnswer({ ...verbose('translate', 'english', heard, []), usage });
+  return asText(format, heard);
+}
+
+/** A form's fields with their last values, so that the readers for JSON fields read them too. */
+const lastValues = (form: Form): JsonObject =>
+  Object.fromEntries([...form.fields].map(([name, values]) => [name, values.at(-1)]));
+
+function audioOf({ file }: Form): Buffer {
+  if (file === undefined) throw new Refusal("Missing required parameter: 'file'.", { param: 'file' });
+  const extension = /\.([a-z0-9]+)$/i.exec(file.name)?.[1]?.toLowerCase();
+  if (extension === undefined || !extensions.includes(extension)) {
+    throw new Refusal(`Invalid file format. Supported formats: ${extensions.join(', ')}.`, { param: 'file' });
+  }
+  if (file.bytes.length === 0) throw new Refusal('The audio file is empty.', { param: 'file' });
+  if (file.bytes.length > fileBytesMax) {
+    throw new Refusal(`Maximum content size limit (${fileBytesMax} bytes) exceeded.`, {
+      status: 413,
+      param: 'file',
+      code: 'request_too_large',
+    });
+  }
+  return file.bytes;
+}
+
+function audioUsage({ model, tokens }: FormCall, heard: Heard, fields: JsonObject) {
+  if (model.audioUsage === 'duration') return { type: 'duration', seconds: Math.ceil(heard.seconds) };
+  const textTokens = typeof fields.prompt === 'string' ? tokens.count(fields.prompt) : 0;
+  const audioTokens = Math.ceil(heard.seconds * tokensPerSecond);
+  const outputTokens = tokens.count(heard.text);
+  return {
+    type: 'tokens',
+    input_tokens: textTokens + audioTokens,
+    input_token_details: { text_tokens: textTokens, audio_tokens: audioTokens },
+    output_tokens: outputTokens,
+    total_tokens: textTokens + audioTokens + outputTokens,
+  };
+}
+
+function verbose(task: string, language: string, heard: Heard, granularities: readonly string[]) {
+  const withWords = granularities.includes('word');
+  const withSegments = granularities.includes('segment') || !withWords;
+  return {
+    task,
+    language,
+    duration: heard.seconds,
+    text: heard.text,
+    ...(withWords && { words: heard.segments.flatMap(wordsOf) }),
+    ...(withSegments && { segments: heard.segments.map(verboseSegment) }),
+  };
+}
+
+const verboseSegment = ({ start, end, text }: Segment, id: number) => ({
+  id,
+  seek: 0,
+  start,
+  end,
+  text,
+  tokens: [],
+  temperature: 0,
+  avg_logprob: 0,
+  compression_ratio: 1,
+  no_speech_prob: 0,
+});
+
+function asText(format: 'text' | 'srt' | 'vtt', heard: Heard): Answer {
+  switch (format) {
+    case 'text':
+      return textAnswer(plainText, `${heard.text}\n`);
+    case 'srt':
+      return textAnswer(plainText, srtOf(heard.segments));
+    case 'vtt':
+      return textAnswer('text/vtt; charset=utf-8', vttOf(heard.segments));
+  }
+}
+
+function* transcriptEvents(text: string, usage: object): Generator<Uint8Array> {
+  for (const delta of deltasOf(text)) yield sseEvent({ type: 'transcript.text.delta', delta });
+  yield sseEvent({ type: 'transcript.text.done', text, usage });
+}
