@@ -48,7 +48,8 @@ export function lockFolder(folder: string): FolderLock | null {
     removeFolder() {
       // The lock's file goes last, so that nobody takes a folder that still holds records which are stored.
       try {
-        for (const name of readdirSync(folder)) if (name !== lockFile) rmSync(join(folder, name), { recursive: true });
+        for (const name of readdirSync(folder))
+          if (name !== lockFile) rmSync(join(folder, name), { recursive: true, force: true });
       } finally {
         release();
       }

@@ -84,7 +84,7 @@ test('acknowledged segments are deleted, others are not', async () => {
   const batch = await journal.nextBatch(AbortSignal.abort());
   expect(listSegments(join(folder.path, journal.name))).toEqual(before);
   journal.acknowledge(batch!);
-  expect(listSegments(join(folder.path, journal.name)).length).toBeLessThanOrEqual(1);
+  await vi.waitFor(() => expect(listSegments(join(folder.path, journal.name)).length).toBeLessThanOrEqual(1));
   expect(journal.stats()).toMatchObject({ pendingEvents: 0, lagMs: 0 });
   await journal.close();
 });

@@ -6,7 +6,7 @@ import type { Logger } from '#shared/logger.ts';
 import { BatchQueue } from './batch-queue.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax, type LogPosition } from './event-codec.ts';
 import { type FolderLock, lockFolder } from './folder-lock.ts';
-import { beginText, endText, isEnd, parseRecord, progressText } from './record.ts';
+import { beginRecord, endRecord, isEnd, parseRecord, progressRecord, type RecordText } from './record.ts';
 import { readSegment, type SegmentPart, segmentPath } from './segment-files.ts';
 import { type JournalFiles, type JournalSync, SegmentLog } from './segment-log.ts';
 
@@ -48,7 +48,7 @@ const readRetryMs = 100;
 /** Begins of long requests are copied once they hold back more full segments than this. */
 const segmentsHeldMax = 4;
 
-type OpenRequest = { segment: number; begin: string; progress: string | null };
+type OpenRequest = { segment: number; begin: RecordText; progress: RecordText | null };
 
 /**
  * The journal of metering (reliability.md, Metering): each request's begin, progress and end, on this machine's disk
@@ -60,7 +60,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   readonly #folder: string;
   readonly #lock: FolderLock;
   readonly #log: SegmentLog;
-  /** Requests that have begun and not ended, with the texts that would be lost with the segment they stand in. */
+  /** Requests that have begun and not ended, with the records that would be lost with the segment they stand in. */
   readonly #open = new Map<string, OpenRequest>();
   readonly #queue: BatchQueue<Event>;
   /** Not null while there are more events than memory should hold: where in the files the next one is looked for. */
@@ -96,7 +96,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
 
   /** A request was admitted. The record is written before the loop turn ends, so before any upstream can answer. */
   begin(id: string, event: Event): void {
-    const begin = beginText(id, this.#options.codec.encode(event));
+    const begin = beginRecord(id, this.#options.codec.encode(event));
     this.#log.append(begin);
     this.#open.set(id, { segment: this.#log.segment, begin, progress: null });
   }
@@ -105,7 +105,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   progress(id: string, counted: Progress, onWritten?: () => void): void {
     const request = this.#open.get(id);
     if (request === undefined) return;
-    request.progress = progressText(id, JSON.stringify(counted));
+    request.progress = progressRecord(id, JSON.stringify(counted));
     // While the disk refuses writes only begins and ends are kept for it, so that memory stays bounded.
     if (this.#log.healthy) this.#log.append(request.progress, onWritten);
     else if (onWritten !== undefined) setImmediate(onWritten);
@@ -116,7 +116,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
    * millisecond): send the response's last bytes then. See SegmentLog.append for what happens when the disk is full.
    */
   end(id: string, event: Event, onWritten?: () => void): void {
-    this.#log.append(endText(id, this.#options.codec.encode(event)), onWritten);
+    this.#log.append(endRecord(id, this.#options.codec.encode(event)), onWritten);
     this.#open.delete(id);
     this.#pending += 1;
     this.#noteTime();

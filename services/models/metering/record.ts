@@ -4,11 +4,23 @@ export type JournalRecord =
   | { t: 'p'; id: string; counted: unknown }
   | { t: 'e'; id: string; event: unknown };
 
-// Written by hand, not by JSON.stringify, since the event is JSON text already.
-export const beginText = (id: string, event: string): string => `{"t":"b","id":${JSON.stringify(id)},"event":${event}}`;
-export const progressText = (id: string, counted: string): string =>
-  `{"t":"p","id":${JSON.stringify(id)},"counted":${counted}}`;
-export const endText = (id: string, event: string): string => `{"t":"e","id":${JSON.stringify(id)},"event":${event}}`;
+/** A record on its way to the file: the text before its JSON value, the value, and the text after it. */
+export type RecordText = { head: string; json: string };
+export const recordTail = '}';
+
+// Written by hand, not by JSON.stringify, since the value is JSON text already.
+export const beginRecord = (id: string, event: string): RecordText => ({ head: head('b', id, 'event'), json: event });
+export const progressRecord = (id: string, counted: string): RecordText => ({
+  head: head('p', id, 'counted'),
+  json: counted,
+});
+export const endRecord = (id: string, event: string): RecordText => ({ head: head('e', id, 'event'), json: event });
+
+const head = (type: JournalRecord['t'], id: string, field: 'event' | 'counted'): string =>
+  `{"t":"${type}","id":${JSON.stringify(id)},"${field}":`;
+
+/** The whole text of a record. */
+export const recordText = ({ head, json }: RecordText): string => head + json + recordTail;
 
 /** Whether a frame's text is an end record, without parsing it. */
 export const isEnd = (text: string): boolean => text.startsWith('{"t":"e"');

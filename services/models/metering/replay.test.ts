@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { testCodec } from './fixtures/test-journal.ts';
-import { beginText, endText, progressText } from './record.ts';
+import { beginRecord, endRecord, progressRecord, recordText } from './record.ts';
 import { createReplay } from './replay.ts';
 
-const begin = (id: string) => beginText(id, JSON.stringify({ id, tokens: 0 }));
-const progress = (id: string, tokens: number) => progressText(id, JSON.stringify({ tokens }));
-const end = (id: string, tokens: number) => endText(id, JSON.stringify({ id, tokens }));
+const begin = (id: string) => recordText(beginRecord(id, JSON.stringify({ id, tokens: 0 })));
+const progress = (id: string, tokens: number) => recordText(progressRecord(id, JSON.stringify({ tokens })));
+const end = (id: string, tokens: number) => recordText(endRecord(id, JSON.stringify({ id, tokens })));
 
 test('an end is its event, and nothing of it is left', () => {
   const replay = createReplay(testCodec);

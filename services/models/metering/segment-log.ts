@@ -2,6 +2,7 @@ import * as fs from 'node:fs';
 import type { Logger } from '#shared/logger.ts';
 import type { LogPosition } from './event-codec.ts';
 import { FrameBuffer } from './frame.ts';
+import { type RecordText, recordTail } from './record.ts';
 import { segmentPath } from './segment-files.ts';
 
 /** The calls by which a journal writes; tests put failing ones in their place. */
@@ -10,8 +11,8 @@ export type JournalFiles = {
   writeSync(fd: number, bytes: Buffer, offset: number, length: number, position: number): number;
   fdatasync(fd: number, done: (error: Error | null) => void): void;
   fsync(fd: number, done: (error: Error | null) => void): void;
-  closeSync(fd: number): void;
-  unlinkSync(path: string): void;
+  close(fd: number, done: (error: Error | null) => void): void;
+  unlink(path: string, done: (error: Error | null) => void): void;
 };
 
 /**
@@ -114,8 +115,8 @@ export class SegmentLog {
    * loss). While the disk refuses writes it is called all the same, so that open requests can finish; the record then
    * waits in memory. It is never called after a failed sync.
    */
-  append(payload: string, onWritten?: () => void): void {
-    this.#frames.append(payload);
+  append(record: RecordText, onWritten?: () => void): void {
+    this.#frames.append(record.head, record.json, recordTail);
     if (onWritten !== undefined) this.#onWritten.push(onWritten);
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
@@ -123,8 +124,8 @@ export class SegmentLog {
   }
 
   /** Appends records; `onDurable` follows only when all of them are on the disk, however long that takes. */
-  appendDurably(payloads: readonly string[], onDurable: () => void): void {
-    for (const payload of payloads) this.append(payload);
+  appendDurably(records: readonly RecordText[], onDurable: () => void): void {
+    for (const record of records) this.append(record);
     this.#onDurable.push(onDurable);
   }
 
@@ -229,7 +230,7 @@ export class SegmentLog {
     } finally {
       this.#syncing = null;
     }
-    for (const fd of fds) if (fd !== this.#fd && !this.#unsynced.fds.has(fd)) this.#files.closeSync(fd);
+    for (const fd of fds) if (fd !== this.#fd && !this.#unsynced.fds.has(fd)) this.#close(fd);
     this.#call(waiting);
     if (this.#unsynced.fds.size > 0) this.#scheduleSync();
   }
@@ -239,16 +240,14 @@ export class SegmentLog {
     else this.#syncTimer ??= setTimeout(this.#sync, groupSyncMs).unref();
   }
 
-  /** Deletes the files of all full segments numbered below `segment`. */
+  /** Deletes the files of all full segments numbered below `segment`, in the background: freeing one takes milliseconds. */
   removeBefore(segment: number): void {
     while (this.#sealed[0] !== undefined && this.#sealed[0].segment < segment) {
-      try {
-        this.#files.unlinkSync(segmentPath(this.#options.folder, this.#sealed[0].segment));
-      } catch (error) {
-        this.#options.logger.warn({ err: error }, 'a journal segment could not be deleted; the next time tries again');
-        return;
-      }
-      this.#sealed.shift();
+      const path = segmentPath(this.#options.folder, this.#sealed.shift()!.segment);
+      this.#files.unlink(path, (error) => {
+        // What stays is at worst sent again by an adopter.
+        if (error !== null) this.#options.logger.warn({ err: error, path }, 'a journal segment could not be deleted');
+      });
     }
   }
 
@@ -261,8 +260,13 @@ export class SegmentLog {
       this.#sync();
       await this.#syncing;
     }
-    if (this.#fd !== null) this.#files.closeSync(this.#fd);
-    if (this.#folderFd !== null) this.#files.closeSync(this.#folderFd);
+    if (this.#fd !== null) this.#close(this.#fd);
+    if (this.#folderFd !== null) this.#close(this.#folderFd);
+  }
+
+  #close(fd: number): void {
+    // All that mattered was confirmed by the sync before.
+    this.#files.close(fd, () => {});
   }
 }
 
