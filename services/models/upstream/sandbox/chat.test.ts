@@ -158,6 +158,15 @@ describe('tools', () => {
     expect(calls.map((call: { function: { name: string } }) => call.function.name)).toEqual(names);
   });
 
+  test('streamed arguments are never cut inside a character', async () => {
+    const parameters = { const: `xy${'🦊'.repeat(20)}` };
+    const tools = [{ type: 'function', function: { name: 'fox', parameters } }];
+    const events = await chatEvents({ messages: user('fox'), tools });
+    const parts = events.slice(0, -1).flatMap((chunk) => chunk.choices[0].delta.tool_calls ?? []);
+    expect(parts.length).toBeGreaterThan(2);
+    expect(parts.every((part) => part.function.arguments.isWellFormed())).toBe(true);
+  });
+
   test('parallel_tool_calls false allows one call', async () => {
     const fields = { messages: user('get_weather and get_time'), tools: [weather, time] };
     expect((await chat(fields)).choices[0].message.tool_calls).toHaveLength(2);

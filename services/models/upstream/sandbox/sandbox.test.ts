@@ -149,6 +149,22 @@ describe('knobs', () => {
     expect(seen.chunks).toHaveLength(6);
   });
 
+  test('a handler that pauses and resumes at once does not speed the stream up', async () => {
+    const upstream = await warm({ models: { 'sandbox-chat': { chunkDelayMs: 10 } } });
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const { seen, exchange } = start(upstream, chat, request(), {
+      onChunk(running) {
+        running.pause();
+        running.resume();
+      },
+    });
+    await settle();
+    await vi.advanceTimersByTimeAsync(20);
+    await settle();
+    expect(seen.chunks).toHaveLength(3);
+    exchange.abort();
+  });
+
   test('aborting leaves no timer behind', async () => {
     const upstream = await warm({ models: { 'sandbox-chat': { latencyMs: 100, chunkDelayMs: 10 } } });
     vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });

@@ -141,6 +141,7 @@ describe('refusals', () => {
     ['multipart/form-data; boundary=b', good.replace(' name="model"', ''), 400],
     ['multipart/form-data; boundary=b', good.replace('Content-Disposition', 'Content-Type'), 400],
     ['multipart/form-data; boundary=b', good.slice(0, -6).repeat(101), 400],
+    ['multipart/form-data; boundary=b', good.replace('--b', '--bXX'), 400],
     ['multipart/form-data; boundary=b', '', 400],
   ])('a malformed body %# is refused', async (contentType, body, status) => {
     const { error } = await askJson(Operation.AUDIO_TRANSCRIPTIONS, body, status, { contentType });
