@@ -78,13 +78,13 @@ const checkedEach = (request: StreamRequest, check: (message: unknown) => UnaryR
 
 /**
  * Ends subscriptions as soon as the server drains: they have no end of their own, and their clients turn to another
- * replica. By convention a subscription is an RPC named Watch.
+ * replica. By convention the name of a subscription begins with Watch.
  */
 export const endWatchesOn =
   (draining: AbortSignal): Interceptor =>
   (next) =>
   (request) =>
-    request.method.name === 'Watch'
+    request.method.name.startsWith('Watch')
       ? next({ ...request, signal: AbortSignal.any([request.signal, draining]) } as UnaryRequest | StreamRequest)
       : next(request);
 

@@ -1,0 +1,130 @@
+import { createHmac } from 'node:crypto';
+import { create, toBinary } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { ManualClock } from '../clock.ts';
+import { ErrorReason } from '../errors.ts';
+import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from './caller.ts';
+import { createServiceTokens } from './service-token.ts';
+
+const startMs = Date.UTC(2026, 10, 21);
+const secret = 'the first service secret, long enough';
+const newSecret = 'the next service secret, long enough';
+const keys = 'modelgateway.keys.v1.KeysService';
+
+const user: Caller = create(CallerSchema, {
+  kind: CallerKind.SESSION,
+  tenantId: 't',
+  userId: 'u',
+  role: Role.OWNER,
+  operator: true,
+  requestId: 'req_1',
+});
+
+const tokensOf = (issuer: string, clock = new ManualClock(startMs), secrets = [secret]) =>
+  createServiceTokens({ issuer, secrets, clock });
+
+const refused = { name: 'GatewayError', reason: ErrorReason.UNAUTHENTICATED_SERVICE };
+
+/** A token with any header and claims, signed by hand. */
+function forged(header: object, claims: object, key = secret): string {
+  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
+  const signed = `${encode(header)}.${encode(claims)}`;
+  return `${signed}.${createHmac('sha256', key).update(signed).digest('base64url')}`;
+}
+
+const goodHeader = { alg: 'HS256', typ: 'service+jwt' };
+const goodClaims = {
+  iss: 'edge',
+  aud: keys,
+  iat: startMs / 1000,
+  exp: startMs / 1000 + 60,
+  caller: Buffer.from(toBinary(CallerSchema, user)).toString('base64url'),
+};
+
+test('a token carries the whole caller to the service which it is for', async () => {
+  const token = await tokensOf('edge').mint(keys, user);
+  expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
+});
+
+test('a token made by hand as ours are is accepted, so that the forgeries below fail for one reason each', async () => {
+  expect(await tokensOf('keys').verify(forged(goodHeader, goodClaims), keys, ['edge'])).toEqual(user);
+});
+
+test('a service that acts for itself is who its token says, not who it says', async () => {
+  const token = await tokensOf('jobs').mint(keys, serviceCaller('billing'));
+  const caller = await tokensOf('keys').verify(token, keys, ['jobs']);
+  expect(caller).toMatchObject({ kind: CallerKind.SERVICE, service: 'jobs' });
+});
+
+test('a user cannot pass for a service', async () => {
+  const token = await tokensOf('edge').mint(keys, create(CallerSchema, { ...user, service: 'billing' }));
+  expect((await tokensOf('keys').verify(token, keys, ['edge'])).service).toBe('');
+});
+
+const now = startMs / 1000;
+test.each<[string, string]>([
+  ['nothing', ''],
+  ['not a JWT', 'abc'],
+  ['another audience', forged(goodHeader, { ...goodClaims, aud: 'modelgateway.auth.v1.AuthService' })],
+  ['an issuer which may not call', forged(goodHeader, { ...goodClaims, iss: 'mail' })],
+  ['another secret', forged(goodHeader, goodClaims, newSecret)],
+  ['an expired token', forged(goodHeader, { ...goodClaims, iat: now - 100, exp: now - 40 })],
+  ['a token that lives too long', forged(goodHeader, { ...goodClaims, exp: now + 3600 })],
+  ['an old token that still lives', forged(goodHeader, { ...goodClaims, iat: now - 120, exp: now + 60 })],
+  ['a token of the future', forged(goodHeader, { ...goodClaims, iat: now + 60, exp: now + 120 })],
+  ['no expiry', forged(goodHeader, { ...goodClaims, exp: undefined })],
+  ['no issue time', forged(goodHeader, { ...goodClaims, iat: undefined })],
+  ['no caller', forged(goodHeader, { ...goodClaims, caller: undefined })],
+  ['a caller that cannot be read', forged(goodHeader, { ...goodClaims, caller: '_____w' })],
+  ['no type', forged({ alg: 'HS256' }, goodClaims)],
+  ['a session token', forged({ alg: 'HS256', typ: 'at+jwt' }, goodClaims)],
+  ['the algorithm HS512', forged({ alg: 'HS512', typ: 'service+jwt' }, goodClaims)],
+  ['the algorithm none', `${forged({ alg: 'none', typ: 'service+jwt' }, goodClaims).replace(/[^.]*$/, '')}`],
+  ['an unknown critical header', forged({ ...goodHeader, crit: ['x'], x: 1 }, goodClaims)],
+])('%s is refused', async (_name, token) => {
+  await expect(tokensOf('keys').verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
+});
+
+test('a service that names no callers takes none', async () => {
+  const token = await tokensOf('edge').mint(keys, user);
+  await expect(tokensOf('keys').verify(token, keys, [])).rejects.toMatchObject(refused);
+});
+
+test('a token is good for a minute and the tolerance of clocks, no longer', async () => {
+  const clock = new ManualClock(startMs);
+  const token = await tokensOf('edge', clock).mint(keys, user);
+  const verifier = tokensOf('keys', clock);
+  clock.advance(60_000);
+  expect(await verifier.verify(token, keys, ['edge'])).toEqual(user);
+  clock.advance(6_000);
+  await expect(verifier.verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
+});
+
+test('a service’s own token is minted once for half its life, and again when the clock went back', async () => {
+  const clock = new ManualClock(startMs);
+  const tokens = tokensOf('jobs', clock);
+  const mint = () => tokens.mint(keys, serviceCaller('jobs'));
+  const first = await mint();
+  clock.advance(29_000);
+  expect(await mint()).toBe(first);
+  expect(await tokens.mint('modelgateway.auth.v1.AuthService', serviceCaller('jobs'))).not.toBe(first);
+  clock.advance(2_000);
+  const second = await mint();
+  expect(second).not.toBe(first);
+  clock.set(startMs - 3_600_000);
+  expect(await mint()).not.toBe(second);
+});
+
+test('a secret is replaced without a refused call', async () => {
+  const clock = new ManualClock(startMs);
+  const before = tokensOf('edge', clock, [secret]);
+  const during = tokensOf('edge', clock, [newSecret, secret]);
+  const after = tokensOf('edge', clock, [newSecret]);
+  expect(await during.verify(await before.mint(keys, user), keys, ['edge'])).toEqual(user);
+  expect(await after.verify(await during.mint(keys, user), keys, ['edge'])).toEqual(user);
+  await expect(after.verify(await before.mint(keys, user), keys, ['edge'])).rejects.toMatchObject(refused);
+});
+
+test.each([[[]], [['']], [['short']], [[secret, 'short']]])('the secrets %j are refused at start', (secrets) => {
+  expect(() => tokensOf('edge', undefined, secrets)).toThrow(/service secret/i);
+});
