@@ -1,0 +1,113 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { waitFor } from './wait-for.ts';
+
+/** The folder of package.json. */
+const root = fileURLToPath(new URL('../../', import.meta.url));
+
+export type ProcessOptions = {
+  /** The script, from the repository's root: `services/cmd/all.ts`. */
+  script: string;
+  args?: string[];
+  /** Added to the test's own environment; undefined takes a variable away. */
+  env?: Record<string, string | undefined>;
+};
+
+export type StartedProcess = AsyncDisposable & {
+  readonly pid: number;
+  /** Standard output and error so far. */
+  readonly output: string;
+  /** Null while it runs. */
+  readonly exit: { code: number | null; signal: NodeJS.Signals | null } | null;
+  /** Waits for a line that matches; fails at once, with the output, if the process ends first. */
+  waitForLine(pattern: RegExp, timeoutMs?: number): Promise<RegExpMatchArray>;
+  /** Waits until the port in the pattern's first group, e.g. /port (\d+)/, was printed. */
+  waitForPort(pattern: RegExp, timeoutMs?: number): Promise<number>;
+  signal(signal: NodeJS.Signals): void;
+  /** Waits for its end. */
+  exited(timeoutMs?: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
+  /** kill -9, and its end. Does nothing when it has ended. */
+  kill(): Promise<void>;
+};
+
+/**
+ * Starts a script in a Node process of its own. `await using` kills it at the end of the scope; should the test process
+ * end without that, it is killed then.
+ */
+export function startProcess({ script, args = [], env = {} }: ProcessOptions): StartedProcess {
+  const child: ChildProcess = spawn(process.execPath, [script, ...args], {
+    cwd: root,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  let exit: StartedProcess['exit'] = null;
+  const collect = (text: string) => {
+    output += text;
+  };
+  child.stdout!.setEncoding('utf8').on('data', collect);
+  child.stderr!.setEncoding('utf8').on('data', collect);
+  const killAtEnd = () => void child.kill('SIGKILL');
+  process.once('exit', killAtEnd);
+  // `close`, not `exit`: only then is the output complete.
+  const closed = once(child, 'close').then(([code, signal]) => {
+    exit = { code, signal };
+    process.off('exit', killAtEnd);
+    return exit;
+  });
+  // A script that cannot be spawned has no pid; waiting for it then tells.
+  child.on('error', (error) => collect(`\n${error}`));
+
+  const failed = (what: string) => new Error(`${script} (pid ${child.pid}) ${what}. Its output:\n${output}`);
+
+  async function waitForLine(pattern: RegExp, timeoutMs = 15_000): Promise<RegExpMatchArray> {
+    const search = () => {
+      for (const line of output.split('\n')) {
+        const match = line.match(pattern);
+        if (match !== null) return match;
+      }
+      return exit !== null;
+    };
+    const found = await waitFor(search, { description: `${pattern}`, timeoutMs }).catch(() => {
+      throw failed(`printed nothing like ${pattern} within ${timeoutMs} ms`);
+    });
+    if (found === true) throw failed(`ended (${JSON.stringify(exit)}) before it printed ${pattern}`);
+    return found;
+  }
+
+  async function exited(timeoutMs = 15_000): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+    let timer: NodeJS.Timeout | undefined;
+    const tooLate = new Promise<never>((_resolve, reject) => {
+      timer = setTimeout(() => reject(failed(`still runs after ${timeoutMs} ms`)), timeoutMs);
+    });
+    try {
+      return await Promise.race([closed, tooLate]);
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  const kill = async () => {
+    child.kill('SIGKILL');
+    await closed;
+  };
+
+  return {
+    get pid() {
+      return child.pid!;
+    },
+    get output() {
+      return output;
+    },
+    get exit() {
+      return exit;
+    },
+    waitForLine,
+    waitForPort: async (pattern, timeoutMs) => Number((await waitForLine(pattern, timeoutMs))[1]),
+    signal: (signal) => void child.kill(signal),
+    exited,
+    kill,
+    [Symbol.asyncDispose]: kill,
+  };
+}

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { waitFor } from './wait-for.ts';
+
+test('answers what the condition answers, as soon as it is something', async () => {
+  let looks = 0;
+  expect(await waitFor(() => ++looks === 3 && `look ${looks}`, { description: 'the third look' })).toBe('look 3');
+});
+
+test('a condition that throws is looked at again', async () => {
+  let looks = 0;
+  const condition = async () => {
+    if (++looks < 3) throw new Error('not yet');
+    return looks;
+  };
+  expect(await waitFor(condition, { description: 'no more errors' })).toBe(3);
+});
+
+test('a failure says what was waited for, how long, and what was seen last', async () => {
+  const never = waitFor(() => null, { description: 'rain', timeoutMs: 20 });
+  await expect(never).rejects.toThrow('waited 20 ms for rain; last seen: null');
+  const broken = () => {
+    throw new TypeError('no sky');
+  };
+  await expect(waitFor(broken, { description: 'rain', timeoutMs: 20 })).rejects.toThrow('TypeError: no sky');
+});

@@ -1,0 +1,36 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { inspect } from 'node:util';
+
+export type WaitOptions = {
+  /** Completes the sentence "waited 5000 ms for …". */
+  description: string;
+  timeoutMs?: number;
+  /** Between two looks, in milliseconds. */
+  intervalMs?: number;
+};
+
+/**
+ * Waits until `condition` answers something truthy, and answers that. A condition that throws is not met yet. Fails after
+ * `timeoutMs` (5 s) with what was waited for and what was seen last.
+ */
+export async function waitFor<Value>(
+  condition: () => Value | Promise<Value>,
+  { description, timeoutMs = 5000, intervalMs = 5 }: WaitOptions,
+): Promise<Exclude<Value, false | 0 | '' | null | undefined>> {
+  const deadlineMs = performance.now() + timeoutMs;
+  for (;;) {
+    let seen: Value | undefined;
+    let failure: unknown;
+    try {
+      seen = await condition();
+      if (seen) return seen as Exclude<Value, false | 0 | '' | null | undefined>;
+    } catch (error) {
+      failure = error;
+    }
+    if (performance.now() >= deadlineMs) {
+      const last = failure === undefined ? inspect(seen, { depth: 3 }) : String(failure);
+      throw new Error(`waited ${timeoutMs} ms for ${description}; last seen: ${last}`, { cause: failure });
+    }
+    await delay(intervalMs);
+  }
+}
