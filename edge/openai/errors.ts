@@ -1,64 +1,61 @@
+import { errorCode, type KnownReason } from '#shared/error-codes.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
 export type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
 
-/** The reasons of the vocabulary; the generated type also allows numbers that are not in it. */
-type KnownReason = (typeof ErrorReason)[keyof typeof ErrorReason];
+type Row = { status: number; type: string };
 
-type Row = { status: number; type: string; code: string | null };
-
-const row = (status: number, type: string, code: string | null): Row => ({ status, type, code });
+const row = (status: number, type: string): Row => ({ status, type });
 
 /** The one place where a reason becomes HTTP. A reason without a row does not compile. */
 const rows = {
-  [ErrorReason.UNSPECIFIED]: row(500, 'server_error', 'internal_error'),
-  [ErrorReason.MISSING_API_KEY]: row(401, 'invalid_request_error', 'missing_api_key'),
-  [ErrorReason.INVALID_API_KEY]: row(401, 'invalid_request_error', 'invalid_api_key'),
-  [ErrorReason.EXPIRED_API_KEY]: row(401, 'invalid_request_error', 'expired_api_key'),
-  [ErrorReason.INVALID_TOKEN]: row(401, 'invalid_request_error', 'invalid_token'),
-  [ErrorReason.EXPIRED_TOKEN]: row(401, 'invalid_request_error', 'expired_token'),
-  [ErrorReason.INVALID_CREDENTIALS]: row(401, 'invalid_request_error', 'invalid_credentials'),
-  // A service token is the gateway's own affair: to a client its failure is a fault of ours.
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: row(500, 'server_error', 'internal_error'),
-  [ErrorReason.ENDPOINT_NOT_ALLOWED]: row(403, 'authentication_error', 'endpoint_not_allowed'),
-  [ErrorReason.MISSING_SCOPE]: row(403, 'permission_error', 'missing_scope'),
-  [ErrorReason.IP_NOT_ALLOWED]: row(403, 'permission_error', 'ip_not_allowed'),
-  [ErrorReason.TENANT_SUSPENDED]: row(403, 'permission_error', 'tenant_suspended'),
-  [ErrorReason.INSUFFICIENT_ROLE]: row(403, 'permission_error', 'insufficient_role'),
-  [ErrorReason.MODEL_NOT_FOUND]: row(404, 'invalid_request_error', 'model_not_found'),
-  [ErrorReason.MODEL_SUNSET]: row(410, 'invalid_request_error', 'model_sunset'),
-  [ErrorReason.MODEL_NOT_ALLOWED]: row(403, 'permission_error', 'model_not_allowed'),
-  [ErrorReason.MODEL_UNAVAILABLE]: row(503, 'service_unavailable_error', 'model_unavailable'),
-  [ErrorReason.OVERLOADED]: row(503, 'service_unavailable_error', 'server_is_overloaded'),
-  [ErrorReason.RATE_LIMITED]: row(429, 'requests', 'rate_limit_exceeded'),
-  [ErrorReason.TOKEN_RATE_LIMITED]: row(429, 'tokens', 'rate_limit_exceeded'),
-  [ErrorReason.SPEND_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'spend_cap_exceeded'),
-  [ErrorReason.COST_LIMIT_EXCEEDED]: row(429, 'insufficient_quota', 'cost_limit_exceeded'),
-  [ErrorReason.PAYG_CAP_EXCEEDED]: row(429, 'insufficient_quota', 'payg_cap_exceeded'),
-  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: row(429, 'insufficient_quota', 'credit_balance_exhausted'),
-  [ErrorReason.INVALID_REQUEST]: row(400, 'invalid_request_error', null),
-  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: row(400, 'invalid_request_error', 'context_length_exceeded'),
-  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: row(415, 'invalid_request_error', 'unsupported_content_type'),
-  [ErrorReason.REQUEST_TOO_LARGE]: row(413, 'invalid_request_error', 'request_too_large'),
-  [ErrorReason.NOT_FOUND]: row(404, 'invalid_request_error', 'not_found'),
-  [ErrorReason.UNKNOWN_URL]: row(404, 'invalid_request_error', 'unknown_url'),
-  [ErrorReason.METHOD_NOT_SUPPORTED]: row(405, 'invalid_request_error', 'method_not_supported'),
-  [ErrorReason.CONFLICT]: row(409, 'invalid_request_error', 'conflict'),
-  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: row(400, 'invalid_request_error', 'idempotency_key_reused'),
-  [ErrorReason.KEY_QUOTA_EXCEEDED]: row(403, 'permission_error', 'key_quota_exceeded'),
-  [ErrorReason.RANGE_TOO_LARGE]: row(400, 'invalid_request_error', 'range_too_large'),
-  [ErrorReason.REGISTRATION_UNAVAILABLE]: row(503, 'service_unavailable_error', 'registration_unavailable'),
-  [ErrorReason.INVALID_CODE]: row(400, 'invalid_request_error', 'invalid_code'),
+  [ErrorReason.UNSPECIFIED]: row(500, 'server_error'),
+  [ErrorReason.MISSING_API_KEY]: row(401, 'invalid_request_error'),
+  [ErrorReason.INVALID_API_KEY]: row(401, 'invalid_request_error'),
+  [ErrorReason.EXPIRED_API_KEY]: row(401, 'invalid_request_error'),
+  [ErrorReason.INVALID_TOKEN]: row(401, 'invalid_request_error'),
+  [ErrorReason.EXPIRED_TOKEN]: row(401, 'invalid_request_error'),
+  [ErrorReason.INVALID_CREDENTIALS]: row(401, 'invalid_request_error'),
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: row(500, 'server_error'),
+  [ErrorReason.ENDPOINT_NOT_ALLOWED]: row(403, 'authentication_error'),
+  [ErrorReason.MISSING_SCOPE]: row(403, 'permission_error'),
+  [ErrorReason.IP_NOT_ALLOWED]: row(403, 'permission_error'),
+  [ErrorReason.TENANT_SUSPENDED]: row(403, 'permission_error'),
+  [ErrorReason.INSUFFICIENT_ROLE]: row(403, 'permission_error'),
+  [ErrorReason.MODEL_NOT_FOUND]: row(404, 'invalid_request_error'),
+  [ErrorReason.MODEL_SUNSET]: row(410, 'invalid_request_error'),
+  [ErrorReason.MODEL_NOT_ALLOWED]: row(403, 'permission_error'),
+  [ErrorReason.MODEL_UNAVAILABLE]: row(503, 'service_unavailable_error'),
+  [ErrorReason.OVERLOADED]: row(503, 'service_unavailable_error'),
+  [ErrorReason.RATE_LIMITED]: row(429, 'requests'),
+  [ErrorReason.TOKEN_RATE_LIMITED]: row(429, 'tokens'),
+  [ErrorReason.SPEND_CAP_EXCEEDED]: row(429, 'insufficient_quota'),
+  [ErrorReason.COST_LIMIT_EXCEEDED]: row(429, 'insufficient_quota'),
+  [ErrorReason.PAYG_CAP_EXCEEDED]: row(429, 'insufficient_quota'),
+  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: row(429, 'insufficient_quota'),
+  [ErrorReason.INVALID_REQUEST]: row(400, 'invalid_request_error'),
+  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: row(400, 'invalid_request_error'),
+  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: row(415, 'invalid_request_error'),
+  [ErrorReason.REQUEST_TOO_LARGE]: row(413, 'invalid_request_error'),
+  [ErrorReason.NOT_FOUND]: row(404, 'invalid_request_error'),
+  [ErrorReason.UNKNOWN_URL]: row(404, 'invalid_request_error'),
+  [ErrorReason.METHOD_NOT_SUPPORTED]: row(405, 'invalid_request_error'),
+  [ErrorReason.CONFLICT]: row(409, 'invalid_request_error'),
+  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: row(400, 'invalid_request_error'),
+  [ErrorReason.KEY_QUOTA_EXCEEDED]: row(403, 'permission_error'),
+  [ErrorReason.RANGE_TOO_LARGE]: row(400, 'invalid_request_error'),
+  [ErrorReason.REGISTRATION_UNAVAILABLE]: row(503, 'service_unavailable_error'),
+  [ErrorReason.INVALID_CODE]: row(400, 'invalid_request_error'),
   // The status of an upstream's refusal is the upstream's own; see `statusOf`.
-  [ErrorReason.UPSTREAM_REFUSED]: row(400, 'invalid_request_error', null),
-  [ErrorReason.UPSTREAM_ERROR]: row(502, 'server_error', 'upstream_error'),
-  [ErrorReason.UPSTREAM_TIMEOUT]: row(504, 'server_error', 'upstream_timeout'),
+  [ErrorReason.UPSTREAM_REFUSED]: row(400, 'invalid_request_error'),
+  [ErrorReason.UPSTREAM_ERROR]: row(502, 'server_error'),
+  [ErrorReason.UPSTREAM_TIMEOUT]: row(504, 'server_error'),
   // Nobody is left to read it; the number is what access logs know for "client closed request".
-  [ErrorReason.CANCELLED]: row(499, 'server_error', 'request_cancelled'),
-  [ErrorReason.DEADLINE_EXCEEDED]: row(504, 'server_error', 'deadline_exceeded'),
-  [ErrorReason.UNIMPLEMENTED]: row(501, 'server_error', 'not_implemented'),
-  [ErrorReason.INTERNAL]: row(500, 'server_error', 'internal_error'),
+  [ErrorReason.CANCELLED]: row(499, 'server_error'),
+  [ErrorReason.DEADLINE_EXCEEDED]: row(504, 'server_error'),
+  [ErrorReason.UNIMPLEMENTED]: row(501, 'server_error'),
+  [ErrorReason.INTERNAL]: row(500, 'server_error'),
 } satisfies Record<KnownReason, Row>;
 
 /** A newer service may send a reason which this edge does not know. */
@@ -77,17 +74,13 @@ export const statusOf = (error: GatewayError): number =>
     ? error.details.upstream.status
     : rowOf(error.reason).status;
 
-/** The platform's error code, as clients and usage events carry it; null where the vocabulary has none. */
-export const codeOf = (error: GatewayError): string | null =>
-  error.details.code ?? error.details.upstream?.code ?? rowOf(error.reason).code;
-
 /** The body of an error. */
 export const errorBody = (error: GatewayError): ErrorBody => ({
   error: {
     message: error.message,
     type: error.details.upstream?.type || rowOf(error.reason).type,
     param: error.details.param ?? null,
-    code: codeOf(error),
+    code: errorCode(error),
   },
 });
 

@@ -130,7 +130,7 @@ function priceVersion(price: Price): PriceVersion {
 }
 
 /** Reads a schedule from its message. */
-const retirementSchedule = (message: Retirement): RetirementSchedule => ({
+export const retirementSchedule = (message: Retirement): RetirementSchedule => ({
   deprecatedAtMs: message.deprecatedAt === undefined ? 0 : timestampMs(message.deprecatedAt),
   sunsetAtMs: message.sunsetAt === undefined ? null : timestampMs(message.sunsetAt),
   successor:

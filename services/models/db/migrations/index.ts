@@ -1,4 +1,4 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
+import { CreateCatalog } from './001-create-catalog.ts';
 
-/** In the order in which they run: `{ name: '0001-create-things', class: CreateThings }`. Released names never change. */
-export const migrations: NamedMigration[] = [];
+export const migrations: readonly NamedMigration[] = [{ name: '001-create-catalog', class: CreateCatalog }];

@@ -1,0 +1,97 @@
+import { create, fromJson } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type CatalogSnapshot, CatalogSnapshotSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import {
+  type Deployment,
+  DeploymentSchema,
+  DeploymentSettingsSchema,
+  DeploymentStatus,
+  type Model,
+  ModelSchema,
+  type Price,
+  PriceRatesSchema,
+  PriceSchema,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  DeploymentEntity,
+  type DeploymentRow,
+  GrantEntity,
+  ModelEntity,
+  type ModelRow,
+  PriceEntity,
+  type PriceRow,
+} from '../db/catalog.entities.ts';
+
+/** Reads the whole catalog at one version. Call it in a transaction that sees one state (REPEATABLE READ). */
+export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapshot> {
+  const [{ version, now }] = (await em.execute('select version, now() as now from catalog_version')) as [
+    { version: string; now: Date | string },
+  ];
+  const models = await em.find(ModelEntity, {}, { orderBy: { name: 'asc' } });
+  const deployments = Map.groupBy(
+    await em.find(DeploymentEntity, {}, { orderBy: { id: 'asc' } }),
+    (row) => row.modelId,
+  );
+  const prices = Map.groupBy(
+    await em.find(PriceEntity, {}, { orderBy: { effectiveFrom: 'asc' } }),
+    (row) => row.modelId,
+  );
+  const grants = Map.groupBy(await em.find(GrantEntity, {}), (row) => row.modelId);
+  return create(CatalogSnapshotSchema, {
+    version: BigInt(version),
+    createdAt: timestampFromDate(new Date(now)),
+    models: models.map((row) => ({
+      model: modelMessage(row),
+      grantedTenantIds: (grants.get(row.id) ?? []).map((grant) => grant.tenantId),
+      deployments: (deployments.get(row.id) ?? []).map((deployment) => deploymentMessage(row.name, deployment)),
+      prices: (prices.get(row.id) ?? []).map((price) => priceMessage(row.name, price)),
+    })),
+  });
+}
+
+const modelMessage = (row: ModelRow): Model =>
+  create(ModelSchema, {
+    id: row.id,
+    name: row.name,
+    displayName: row.displayName,
+    ownedBy: row.ownedBy,
+    createdAt: timestampFromDate(row.createdAt),
+    operations: row.operations,
+    contextWindow: row.contextWindow,
+    maxOutputTokens: row.maxOutputTokens,
+    visibility: row.visibility,
+    retirement:
+      row.deprecatedAt == null
+        ? undefined
+        : {
+            deprecatedAt: timestampFromDate(row.deprecatedAt),
+            sunsetAt: row.sunsetAt == null ? undefined : timestampFromDate(row.sunsetAt),
+            replacementModelName: row.replacementModelName ?? '',
+            retirementNote: row.retirementNote ?? '',
+          },
+  });
+
+export const deploymentMessage = (model: string, row: DeploymentRow): Deployment =>
+  create(DeploymentSchema, {
+    id: row.id,
+    model,
+    settings: fromJson(DeploymentSettingsSchema, row.settings),
+    status: row.status,
+    statusChangedAt: timestampFromDate(row.statusChangedAt),
+    statusReason: row.statusReason,
+    createdAt: timestampFromDate(row.createdAt),
+  });
+
+export const priceMessage = (model: string, row: PriceRow): Price =>
+  create(PriceSchema, {
+    id: row.id,
+    model,
+    effectiveFrom: timestampFromDate(row.effectiveFrom),
+    createdAt: timestampFromDate(row.createdAt),
+    rates: fromJson(PriceRatesSchema, row.rates),
+  });
+
+/** Whether a deployment of this status serves (decisions.md, Models). */
+export const isServing = (status: DeploymentStatus): boolean =>
+  status === DeploymentStatus.RUNNING || status === DeploymentStatus.DEGRADED;

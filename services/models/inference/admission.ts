@@ -1,0 +1,55 @@
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { type Catalog, isGranted, isServiceable, type ServedModel } from '../catalog/catalog.ts';
+import { retirementState, sunsetMessage } from '../domain/retirement.ts';
+
+/** How long a client should wait for a model that is not serving, in milliseconds. */
+const unavailableRetryMs = 5_000;
+
+/**
+ * The model that a request names, if the caller may use it now. The order is that of decisions.md (Models): existence and
+ * grant, retired, allowlist, serviceable; what the caller may not know of is refused with the same words as what does not exist.
+ */
+export function admitModel(
+  catalog: Catalog,
+  name: string,
+  operation: Operation,
+  tenantId: string,
+  constraints: CallerConstraints | undefined,
+  nowMs: number,
+): ServedModel {
+  const model = catalog.find(name);
+  if (model === undefined || !isGranted(model, tenantId)) {
+    throw gatewayError(
+      ErrorReason.MODEL_NOT_FOUND,
+      `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
+      { param: 'model' },
+    );
+  }
+  if (retirementState(model.retirement, nowMs) === 'retired') {
+    throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, model.retirement!), { param: 'model' });
+  }
+  const allowlist = constraints?.modelAllowlist ?? [];
+  if (allowlist.length > 0 && !allowlist.includes(model.name)) {
+    throw gatewayError(ErrorReason.MODEL_NOT_ALLOWED, `This API key may not use the model \`${model.name}\`.`, {
+      param: 'model',
+    });
+  }
+  if (!model.operations.has(operation)) {
+    throw invalidRequest('model', `The model \`${model.name}\` does not answer this endpoint.`, 'unsupported_model');
+  }
+  if (!isServiceable(model)) throw modelUnavailable(model.name);
+  return model;
+}
+
+export const modelUnavailable = (model: string, internal?: string): Error =>
+  gatewayError(
+    ErrorReason.MODEL_UNAVAILABLE,
+    `The model \`${model}\` is temporarily not serving. It recovers on its own; try again shortly.`,
+    {
+      param: 'model',
+      retryAfterMs: unavailableRetryMs,
+      internal,
+    },
+  );

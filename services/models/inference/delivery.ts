@@ -1,0 +1,182 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { type InvokeResponse, InvokeResponseSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { Measures } from '../domain/price.ts';
+import { noMeasures } from '../domain/price.ts';
+import type { MeteredCall } from '../metering/metered-call.ts';
+import { type Answered, cancelled } from './attempts.ts';
+import type { PulledExchange } from './exchange.ts';
+import type { AnswerEnd, AnswerReader, PreparedCall } from './prepared-call.ts';
+import { exchangeError } from './upstream-errors.ts';
+
+type Head = NonNullable<MessageInitShape<typeof InvokeResponseSchema>['head']>;
+
+/** A comment line keeps proxies from closing a silent stream; every client ignores it (openai-contract.md section 3). */
+const keepAlive = Buffer.from(': keep-alive\n\n');
+const keepAliveMs = 15_000;
+
+/** The largest answer that is given whole, in bytes. */
+const wholeBytesMax = 256 * 1024 * 1024;
+
+/** Brings the answer of an upstream to the caller and meters it, however it ends. */
+export class Delivery {
+  readonly #exchange: PulledExchange;
+  readonly #reader: AnswerReader;
+  readonly #status: number;
+  readonly #call: PreparedCall;
+  readonly #metered: MeteredCall;
+  readonly #clock: Clock;
+  readonly #signal: AbortSignal;
+
+  constructor(answered: Answered, call: PreparedCall, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
+    this.#exchange = answered.exchange;
+    this.#reader = answered.reader;
+    this.#status = answered.status;
+    this.#call = call;
+    this.#metered = metered;
+    this.#clock = clock;
+    this.#signal = signal;
+  }
+
+  /** The answer as messages: the head, the body, and an end behind a body that is whole. */
+  parts(head: Pick<Head, 'model' | 'retirement' | 'rateLimit'>): AsyncGenerator<InvokeResponse> {
+    const full: Head = { ...head, status: this.#status, contentType: this.#reader.contentType };
+    return this.#reader.passesOn ? this.#passedOn(full) : this.#whole(full);
+  }
+
+  /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
+  async abandon(code: string): Promise<void> {
+    if (this.#metered.ended) return;
+    this.#exchange.abort();
+    const end = this.#reader.end(true);
+    await this.#metered.end({ success: false, status: 499, errorCode: code, used: await this.#measure(end) });
+  }
+
+  async *#whole(head: Head): AsyncGenerator<InvokeResponse> {
+    let bytes = 0;
+    for (;;) {
+      const event = this.#exchange.take();
+      if (event === undefined) {
+        if (this.#signal.aborted) throw cancelled();
+        await this.#exchange.arrival();
+      } else if (event.kind === 'data') {
+        this.#metered.firstByte();
+        bytes += event.chunk.byteLength;
+        if (bytes > wholeBytesMax) throw upstreamFailed('the answer is larger than the gateway keeps');
+        this.#reader.push(event.chunk);
+      } else if (event.kind === 'failed') {
+        throw exchangeError(event.failure);
+      } else if (event.kind === 'end') {
+        break;
+      }
+    }
+    const end = this.#reader.end(false);
+    if (end.failure !== null) throw upstreamFailed(end.failure.message);
+    await this.#metered.end({ success: true, status: this.#status, errorCode: '', used: await this.#measure(end) });
+    const body = oneBuffer(end.forward);
+    yield create(InvokeResponseSchema, {
+      head: { ...head, contentLength: BigInt(body.byteLength) },
+      body,
+      end: this.#endMessage(),
+    });
+  }
+
+  async *#passedOn(head: Head): AsyncGenerator<InvokeResponse> {
+    yield create(InvokeResponseSchema, { head });
+    const isSse = head.contentType!.startsWith('text/event-stream');
+    const failure = yield* this.#pieces(isSse);
+    const end = this.#reader.end(failure !== null);
+    const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure.message));
+    await this.#metered.end({
+      success: error === null,
+      status: this.#status,
+      errorCode:
+        error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
+      used: await this.#measure(end),
+    });
+    // Bytes have no way to say that something failed: the connection must break, so that nobody takes them for whole.
+    if (error !== null && !isSse) throw error;
+    const forward = error === null ? end.forward : [...end.forward, errorFrame(error)];
+    yield create(InvokeResponseSchema, { body: oneBuffer(forward), end: this.#endMessage() });
+  }
+
+  /** The pieces in between; returns the failure that broke the stream off. */
+  async *#pieces(isSse: boolean): AsyncGenerator<InvokeResponse, GatewayError | null> {
+    const silence = isSse ? setInterval(() => this.#exchange.interrupt(), keepAliveMs) : undefined;
+    let sentMs = this.#clock.monotonic();
+    try {
+      while (!this.#reader.complete) {
+        const event = this.#exchange.take();
+        if (event === undefined) {
+          if (this.#signal.aborted) throw cancelled();
+          await this.#exchange.arrival();
+          if (isSse && this.#clock.monotonic() - sentMs >= keepAliveMs) {
+            sentMs = this.#clock.monotonic();
+            yield create(InvokeResponseSchema, { body: keepAlive });
+          }
+        } else if (event.kind === 'data') {
+          this.#metered.firstByte();
+          const pieces = this.#reader.push(event.chunk);
+          if (pieces.length === 0) continue;
+          await this.#metered.progress(this.#reader.outputTokensSoFar);
+          sentMs = this.#clock.monotonic();
+          yield create(InvokeResponseSchema, { body: oneBuffer(pieces) });
+        } else if (event.kind === 'failed') {
+          return exchangeError(event.failure);
+        } else if (event.kind === 'end') {
+          return null;
+        }
+      }
+      return null;
+    } finally {
+      clearInterval(silence);
+    }
+  }
+
+  /** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
+  async #measure(end: AnswerEnd): Promise<Measures> {
+    if (end.reported !== null) return { ...noMeasures, ...end.reported };
+    const outputTokens = await end.countOutputTokens();
+    return { ...noMeasures, inputTokens: await this.#call.countInputTokens(), outputTokens };
+  }
+
+  #endMessage() {
+    const { event } = this.#metered;
+    return {
+      success: event.success,
+      errorCode: event.errorCode,
+      eventId: event.id,
+      usage: {
+        inputTokens: BigInt(event.inputTokens),
+        cachedInputTokens: BigInt(event.cachedInputTokens),
+        outputTokens: BigInt(event.outputTokens),
+        images: BigInt(event.images),
+        audioMs: BigInt(event.audioMs),
+        characters: BigInt(event.characters),
+        costNanoUsd: event.costNanoUsd,
+      },
+    };
+  }
+}
+
+const upstreamFailed = (internal: string): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.', {
+    internal,
+  });
+
+/** An error behind the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
+const errorFrame = (error: GatewayError): Uint8Array =>
+  Buffer.from(
+    `data: ${JSON.stringify({
+      error: {
+        message: error.message,
+        type: 'server_error',
+        param: null,
+        code: error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
+      },
+    })}\n\n`,
+  );
+
+const oneBuffer = (pieces: readonly Uint8Array[]): Uint8Array =>
+  pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);

@@ -1,0 +1,88 @@
+import type { UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead } from '../upstream/upstream.ts';
+
+/** Bytes that may wait for the client before the upstream is paused. */
+const waitingBytesMax = 256 * 1024;
+
+export type ExchangeEvent =
+  | { kind: 'head'; head: UpstreamHead }
+  | { kind: 'data'; chunk: Uint8Array }
+  | { kind: 'end' }
+  | { kind: 'failed'; failure: UpstreamFailure };
+
+/**
+ * The pull side of an upstream exchange: what the upstream pushes waits here until it is taken, and the upstream is paused
+ * while too much waits.
+ */
+export class PulledExchange implements UpstreamHandler {
+  readonly #events: ExchangeEvent[] = [];
+  #exchange: UpstreamExchange | undefined;
+  #waitingBytes = 0;
+  #paused = false;
+  #wake: (() => void) | null = null;
+
+  /** Called once, with what Upstream.send answered. */
+  attach(exchange: UpstreamExchange): void {
+    this.#exchange = exchange;
+  }
+
+  onHead(head: UpstreamHead): void {
+    this.#push({ kind: 'head', head });
+  }
+
+  onData(chunk: Uint8Array): void {
+    this.#waitingBytes += chunk.byteLength;
+    if (this.#waitingBytes > waitingBytesMax && !this.#paused) {
+      this.#paused = true;
+      this.#exchange?.pause();
+    }
+    this.#push({ kind: 'data', chunk });
+  }
+
+  onEnd(): void {
+    this.#push({ kind: 'end' });
+  }
+
+  onError(failure: UpstreamFailure): void {
+    this.#push({ kind: 'failed', failure });
+  }
+
+  #push(event: ExchangeEvent): void {
+    this.#events.push(event);
+    const wake = this.#wake;
+    if (wake !== null) {
+      this.#wake = null;
+      wake();
+    }
+  }
+
+  /** The next event if it is there already; it must be asked for before `arrival` is awaited. */
+  take(): ExchangeEvent | undefined {
+    const event = this.#events.shift();
+    if (event?.kind === 'data') {
+      this.#waitingBytes -= event.chunk.byteLength;
+      if (this.#paused && this.#waitingBytes <= waitingBytesMax / 2) {
+        this.#paused = false;
+        this.#exchange?.resume();
+      }
+    }
+    return event;
+  }
+
+  /** Resolves when something has arrived or `interrupt` was called. */
+  arrival(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+  }
+
+  /** Wakes whoever waits, with nothing to take. */
+  interrupt(): void {
+    const wake = this.#wake;
+    this.#wake = null;
+    wake?.();
+  }
+
+  abort(): void {
+    this.#exchange?.abort();
+  }
+}

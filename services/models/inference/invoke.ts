@@ -1,0 +1,103 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { errorCode } from '#shared/error-codes.ts';
+import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import type { Catalog, ServedModel } from '../catalog/catalog.ts';
+import { noMeasures, priceAt } from '../domain/price.ts';
+import { defaultRateLimits, type RateLimiter, type RateLimits } from '../limits/rate-limiter.ts';
+import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import { admitModel } from './admission.ts';
+import { Attempts } from './attempts.ts';
+import { Delivery } from './delivery.ts';
+import type { PreparedCall } from './prepared-call.ts';
+
+export type InvokeDeps = {
+  catalog: Catalog;
+  limiter: RateLimiter;
+  journal: MeteringJournal;
+  clock: Clock;
+  /** Reads a request body; throws INVALID_REQUEST for one that cannot be read. */
+  prepare(request: InvokeRequest): PreparedCall | Promise<PreparedCall>;
+};
+
+/** InferenceService.Invoke: admits one model call, runs it on a deployment, meters it and streams its answer. */
+export const invoke = (deps: InvokeDeps) =>
+  async function* (request: InvokeRequest, context: HandlerContext): AsyncGenerator<InvokeResponse> {
+    const caller = callerOf(context);
+    const call = await deps.prepare(request);
+    const nowMs = deps.clock.now();
+    const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
+    if (!deps.journal.healthy) throw cannotMeter();
+    const rate = deps.limiter.admit(
+      caller.apiKeyId || caller.userId,
+      rateLimits(request),
+      estimatedTokens(call, model),
+    );
+
+    const metered = new MeteredCall(
+      deps.journal,
+      deps.clock,
+      {
+        tenantId: caller.tenantId,
+        userId: caller.userId,
+        apiKeyId: caller.apiKeyId,
+        sessionId: caller.sessionId,
+        model: model.name,
+        endpoint: request.endpoint,
+        operation: request.operation,
+        streamed: call.streamed,
+        requestId: caller.requestId,
+        jobId: request.jobId,
+        leaseIds: [],
+      },
+      priceAt(model.prices, nowMs),
+    );
+    const attempts = new Attempts(model, call, metered, context.signal);
+    let delivery: Delivery | null = null;
+    try {
+      const answered = await attempts.answered();
+      delivery = new Delivery(answered, call, metered, deps.clock, context.signal);
+      yield* delivery.parts({
+        model: model.name,
+        retirement: model.publishedRetirement,
+        rateLimit: create(RateLimitStateSchema, rate.reading),
+      });
+    } catch (thrown) {
+      const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+      if (delivery !== null) await delivery.abandon(errorCode(error) ?? 'internal_error');
+      else await metered.end({ success: false, status: 0, errorCode: errorCode(error) ?? '', used: noMeasures });
+      throw error;
+    } finally {
+      // The consumer has stopped asking for more: the client left between two pieces.
+      if (delivery !== null) await delivery.abandon(clientGoneCode);
+      attempts.finish();
+      rate.release(metered.event.inputTokens + metered.event.outputTokens);
+    }
+  };
+
+/** The error code of calls whose client went away. */
+const clientGoneCode = 'client_closed_request';
+
+const cannotMeter = (): GatewayError =>
+  gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot take new requests at the moment. Try again shortly.', {
+    retryAfterMs: 5_000,
+    internal: 'the metering journal refuses writes',
+  });
+
+function rateLimits(request: InvokeRequest): RateLimits {
+  const own = request.constraints;
+  return {
+    requestsPerMinute: own?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
+    tokensPerMinute: own?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
+    concurrentRequests: own?.concurrentRequests || defaultRateLimits.concurrentRequests,
+  };
+}
+
+/** Tokens held against the limit of tokens per minute until the call's real use is known. */
+const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
+  call.estimate.inputTokens +
+  Math.min(call.estimate.outputTokensMax ?? 0, model.maxOutputTokens || Number.MAX_SAFE_INTEGER);

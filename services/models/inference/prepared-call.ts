@@ -1,0 +1,54 @@
+import type { Measures } from '../domain/price.ts';
+import type { UpstreamHead } from '../upstream/upstream.ts';
+
+/** What a call will cost at most, known before it runs; budgets and token limits are held against it. */
+export type Estimate = {
+  /** Tokens of the prompt, estimated from its length. */
+  inputTokens: number;
+  /** The most output tokens that the request allows; null: the request does not say. */
+  outputTokensMax: number | null;
+};
+
+/** A request body that was read as far as the gateway needs; one per operation and body. */
+export type PreparedCall = {
+  /** The model as the client named it. */
+  model: string;
+  /** Whether the client asked for server-sent events. */
+  streamed: boolean;
+  estimate: Estimate;
+  /** The body for a deployment, in its own name of the model. */
+  bodyFor(upstreamModel: string): readonly Uint8Array[];
+  contentType: string;
+  /** Reads the answer of one attempt, once its head has a status of success. */
+  reader(head: UpstreamHead): AnswerReader;
+  /** Tokens of the prompt, counted; for answers whose upstream never said. Slow: off the hot path only. */
+  countInputTokens(): Promise<number>;
+};
+
+/** Turns the upstream's bytes into the client's, and finds out what was used. */
+export type AnswerReader = {
+  /** The Content-Type that the client gets. */
+  contentType: string;
+  /** Whether bytes are passed on as they come; otherwise the answer is given whole by `end`. */
+  passesOn: boolean;
+  /** Takes a piece of the upstream's body; answers what may be passed on now. */
+  push(chunk: Uint8Array): readonly Uint8Array[];
+  /** True once the answer is complete although the upstream has not closed it, e.g. behind `[DONE]`. */
+  readonly complete: boolean;
+  /** Output tokens which the pieces passed on so far amount to at least; written to the journal before they are sent. */
+  readonly outputTokensSoFar: number;
+  /** The upstream has ended its answer (`cut`: not by itself). Called once. */
+  end(cut: boolean): AnswerEnd;
+};
+
+/** How an answer ended. */
+export type AnswerEnd = {
+  /** The last bytes for the client. */
+  forward: readonly Uint8Array[];
+  /** What the upstream reported; null: nothing, so that it must be counted. */
+  reported: Partial<Measures> | null;
+  /** Output tokens counted by the gateway, for when nothing was reported. */
+  countOutputTokens(): Promise<number>;
+  /** Null when the answer is whole. */
+  failure: { code: 'upstream_error' | 'upstream_timeout'; message: string } | null;
+};

@@ -1,0 +1,109 @@
+import type { Clock } from '#shared/clock.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
+import type { Journal } from './journal.ts';
+import type { MeteredEvent, MeteredProgress } from './metered-event.ts';
+
+export type MeteringJournal = Pick<Journal<MeteredEvent, MeteredProgress>, 'begin' | 'progress' | 'end' | 'healthy'>;
+
+/** What is known of a call when it is admitted. */
+export type AdmittedCall = Pick<
+  MeteredEvent,
+  | 'tenantId'
+  | 'userId'
+  | 'apiKeyId'
+  | 'sessionId'
+  | 'model'
+  | 'endpoint'
+  | 'operation'
+  | 'streamed'
+  | 'requestId'
+  | 'jobId'
+  | 'leaseIds'
+>;
+
+/** How a call ended. */
+export type CallOutcome = { success: boolean; status: number; errorCode: string; used: Measures };
+
+/** One admitted call on its way through the journal: begun at construction, ended exactly once. */
+export class MeteredCall {
+  readonly #journal: MeteringJournal;
+  readonly #clock: Clock;
+  readonly #price: PriceVersion | null;
+  readonly #startedMs: number;
+  readonly #event: MeteredEvent;
+  #progressTokens = 0;
+  #ended = false;
+
+  constructor(journal: MeteringJournal, clock: Clock, call: AdmittedCall, price: PriceVersion | null) {
+    this.#journal = journal;
+    this.#clock = clock;
+    this.#price = price;
+    this.#startedMs = clock.monotonic();
+    this.#event = {
+      id: uuidv7(),
+      ...call,
+      ...noMeasures,
+      deploymentId: '',
+      success: false,
+      status: 0,
+      errorCode: '',
+      costNanoUsd: 0n,
+      priceVersionId: price?.id ?? '',
+      latencyMs: 0,
+      ttftMs: null,
+    };
+    journal.begin(this.#event.id, this.#event);
+  }
+
+  get event(): Readonly<MeteredEvent> {
+    return this.#event;
+  }
+
+  get ended(): boolean {
+    return this.#ended;
+  }
+
+  /** The deployment of the attempt that now runs. */
+  set deploymentId(id: string) {
+    this.#event.deploymentId = id;
+  }
+
+  /** The first body byte is there. */
+  firstByte(): void {
+    this.#event.ttftMs ??= this.#elapsedMs();
+  }
+
+  /**
+   * Resolves once the journal knows of this many output tokens: they may then be delivered, and a killed process still
+   * charges for what its client got. No promise when nothing is new.
+   */
+  progress(outputTokens: number): Promise<void> | undefined {
+    if (outputTokens <= this.#progressTokens) return undefined;
+    this.#progressTokens = outputTokens;
+    const costNanoUsd = String(this.#cost({ ...noMeasures, outputTokens }));
+    return new Promise((resolve) => this.#journal.progress(this.#event.id, { outputTokens, costNanoUsd }, resolve));
+  }
+
+  /** Ends the call. Resolves once its event can no longer be lost: the last bytes may then be sent. */
+  end(outcome: CallOutcome): Promise<void> {
+    this.#ended = true;
+    Object.assign(this.#event, outcome.used);
+    this.#event.success = outcome.success;
+    this.#event.status = outcome.status;
+    this.#event.errorCode = outcome.errorCode;
+    this.#event.costNanoUsd = this.#cost(outcome.used);
+    this.#event.latencyMs = this.#elapsedMs();
+    return new Promise((resolve) => this.#journal.end(this.#event.id, this.#event, resolve));
+  }
+
+  #cost(used: Measures): bigint {
+    // A request that used nothing is not charged its price per request: it was not served.
+    const nothing = Object.values(used).every((measure) => measure === 0);
+    return this.#price === null || nothing ? 0n : priceUsage(this.#price, used);
+  }
+
+  #elapsedMs(): number {
+    return Math.round(this.#clock.monotonic() - this.#startedMs);
+  }
+}

@@ -1,0 +1,57 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type ImportCatalogRequest,
+  type ImportCatalogResponse,
+  ImportCatalogResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { importModels } from '../catalog/import.ts';
+import { requireOperatorOrStart } from '../catalog/operators.ts';
+import type { ModelsDeps } from '../index.ts';
+
+export const importCatalog =
+  ({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  async (request: ImportCatalogRequest, context: HandlerContext): Promise<ImportCatalogResponse> => {
+    const caller = callerOf(context);
+    requireOperatorOrStart(caller);
+    const nowMs = clock.now();
+    const dryRun = new DryRun();
+    try {
+      const counts = await transaction(database, async (em) => {
+        const done = await importModels(em, request.models, new Date(nowMs));
+        if (request.dryRun) throw dryRun.with(done);
+        await touchCatalog(em);
+        await recordAuditEvent(em, {
+          id: uuidv7(),
+          tenantId: '',
+          type: 'catalog_imported',
+          occurredAtMs: nowMs,
+          caller,
+          asOperator: true,
+          target: { type: 'catalog', id: '' },
+          after: { models: request.models.map(({ name }) => name), ...done },
+        });
+        return done;
+      });
+      await feed.refresh();
+      return create(ImportCatalogResponseSchema, counts);
+    } catch (thrown) {
+      if (thrown !== dryRun) throw thrown;
+      return create(ImportCatalogResponseSchema, dryRun.counts);
+    }
+  };
+
+/** Rolls the transaction of a dry run back, and carries what it would have done out of it. */
+class DryRun extends Error {
+  counts: Awaited<ReturnType<typeof importModels>> | undefined;
+
+  with(counts: Awaited<ReturnType<typeof importModels>>): this {
+    this.counts = counts;
+    return this;
+  }
+}

@@ -1,0 +1,82 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import { DeploymentSettingsSchema, ModelSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  ImportedModelSchema,
+  type RegisterUpstreamRequest,
+  type RegisterUpstreamResponse,
+  RegisterUpstreamResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { importModels } from '../catalog/import.ts';
+import { listedModels } from '../catalog/listing.ts';
+import { requireOperatorOrStart } from '../catalog/operators.ts';
+import { operationsByName } from '../domain/operations-by-name.ts';
+import type { ModelsDeps } from '../index.ts';
+
+/** How long an upstream may take to list its models, in milliseconds. */
+const discoveryTimeoutMs = 10_000;
+
+export const registerUpstream =
+  ({ database, feed, clock, connectUpstream }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>) =>
+  async (request: RegisterUpstreamRequest, context: HandlerContext): Promise<RegisterUpstreamResponse> => {
+    const caller = callerOf(context);
+    requireOperatorOrStart(caller);
+    const settings = create(DeploymentSettingsSchema, {
+      baseUrl: request.baseUrl,
+      secretReference: request.secretReference || undefined,
+      dialect: request.dialect,
+    });
+    const upstream = connectUpstream(settings);
+    let names: string[];
+    try {
+      names = await upstream.listModels(AbortSignal.any([context.signal, AbortSignal.timeout(discoveryTimeoutMs)]));
+    } catch (cause) {
+      throw gatewayError(
+        ErrorReason.UPSTREAM_ERROR,
+        `The models of ${request.baseUrl} cannot be listed: ${(cause as Error).message}.`,
+        { cause },
+      );
+    } finally {
+      await upstream.close();
+    }
+
+    const nowMs = clock.now();
+    const imported = names.map((name) =>
+      create(ImportedModelSchema, {
+        name,
+        settings: create(ModelSettingsSchema, {
+          operations: [...(request.operations.length > 0 ? request.operations : operationsByName(name))],
+        }),
+        deployments: [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
+      }),
+    );
+    const counts = await transaction(database, async (em) => {
+      const done = await importModels(em, imported, new Date(nowMs));
+      if (done.modelsCreated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
+        await touchCatalog(em);
+        await recordAuditEvent(em, {
+          id: uuidv7(),
+          tenantId: '',
+          type: 'upstream_registered',
+          occurredAtMs: nowMs,
+          caller,
+          asOperator: true,
+          target: { type: 'upstream', id: request.baseUrl },
+          after: { models: names },
+        });
+      }
+      return done;
+    });
+    await feed.refresh();
+    const registered = new Set(names);
+    return create(RegisterUpstreamResponseSchema, {
+      models: listedModels(feed.snapshot, '', nowMs).filter(({ name }) => registered.has(name)),
+      deploymentsCreated: counts.deploymentsCreated,
+    });
+  };
