@@ -22,13 +22,19 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const logger = createLogger({ level: 'error', name: 'test' });
   const embedded = givenUrl ? undefined : await startEmbeddedPostgres({ dataDir, logger, fast: true });
   const url = givenUrl || embedded!.url;
-  const template = await createTemplateDatabase(url, logger);
+  const stop = async (): Promise<void> => {
+    await embedded?.stop();
+    rmSync(dataDir, { recursive: true, force: true });
+  };
+  const template = await createTemplateDatabase(url, logger).catch(async (error) => {
+    await stop();
+    throw error;
+  });
   project.provide('postgresUrl', url);
   project.provide('templateDatabase', template.name);
 
   return async () => {
     await template.drop();
-    await embedded?.stop();
-    rmSync(dataDir, { recursive: true, force: true });
+    await stop();
   };
 }

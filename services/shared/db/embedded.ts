@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
@@ -71,6 +72,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       pid: server.pid,
       stop: async () => {
         await server.stop();
+        if (socket !== folder.home) rmSync(socket, { recursive: true, force: true });
         releaseClaim();
       },
     };

@@ -4,6 +4,7 @@ import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { appRole, checkReachable, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
+import { errorCode } from './errors.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
 export type NamedMigration = { name: string; class: Constructor<Migration> };
@@ -40,7 +41,7 @@ export async function migrateAll(
       for (const name of applied) logger.info({ service, migration: name }, 'migrated');
     }
   } catch (error) {
-    if ((error as { code?: string }).code !== '42501') throw error;
+    if (errorCode(error) !== '42501') throw error;
     throw new StartError(
       `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas.`,
       { cause: error },
@@ -62,7 +63,7 @@ async function createAppRole(client: pg.Client): Promise<void> {
       await client.query(`create role ${appRole} nologin`);
     } catch (error) {
       // Roles belong to the whole server: another of its databases may have been quicker.
-      if (!['42710', '23505'].includes((error as { code?: string }).code ?? '')) throw error;
+      if (!['42710', '23505'].includes(errorCode(error) ?? '')) throw error;
     }
   }
   await client.query(`grant ${appRole} to current_user`);
@@ -95,7 +96,11 @@ async function applyPending(
     migrations: { tableName: migrationsTable, migrationsList: [...migrations], snapshot: false, silent: true },
   });
   try {
-    const done = await orm.migrator.up();
+    const done = await orm.migrator.up().catch((cause: Error) => {
+      throw Object.assign(new Error(`A migration of ${service} failed: ${cause.message}`, { cause }), {
+        code: errorCode(cause),
+      });
+    });
     await client.query(
       `revoke insert, update, delete on ${pg.escapeIdentifier(service)}.${migrationsTable} from ${appRole}`,
     );

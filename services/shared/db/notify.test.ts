@@ -1,6 +1,6 @@
-import { createLogger } from '#shared/logger.ts';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { createLogger } from '#shared/logger.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { type Listener, listen, notify } from './notify.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';

@@ -49,7 +49,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   surviveLostConnections(pool, logger);
 
   const orm = await MikroORM.init({
-    driverOptions: poolConfig,
+    driverOptions: { ...poolConfig, onPoolCreated: takeBackLostConnections },
     dbName: databaseOf(connection),
     schema: service,
     entities,
@@ -81,6 +81,24 @@ function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
   pool.on('error', (err) => logger.warn({ err }, 'an idle database connection was lost'));
   pool.on('connect', (client) => {
     client.on('error', (err) => logger.debug({ err }, 'a database connection was lost'));
+  });
+}
+
+/**
+ * Kysely, below the ORM, keeps a connection for ever when its BEGIN or ROLLBACK fails, as both do once the connection is
+ * lost; after `poolMax` such losses nothing would be left. So a lost connection goes back by itself.
+ */
+function takeBackLostConnections(pool: pg.Pool): void {
+  const inUse = new Set<pg.PoolClient>();
+  pool.on('acquire', (client) => inUse.add(client));
+  pool.on('release', (_error, client) => inUse.delete(client));
+  pool.on('connect', (client) => {
+    client.once('end', () => {
+      if (!inUse.has(client)) return;
+      client.release(true);
+      // Whoever still holds it may release it once more.
+      client.release = () => {};
+    });
   });
 }
 

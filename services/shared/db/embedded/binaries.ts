@@ -24,7 +24,7 @@ export function findPostgresBinaries(): PostgresBinaries {
 }
 
 /** npm packages cannot hold symbolic links; the package's install script makes them, unless scripts were switched off. */
-function repairLibraryLinks(folder: string): void {
+export function repairLibraryLinks(folder: string): void {
   const listFile = join(folder, 'pg-symlinks.json');
   if (!existsSync(listFile)) return;
   const links = JSON.parse(readFileSync(listFile, 'utf8')) as { source: string; target: string }[];

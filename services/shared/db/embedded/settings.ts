@@ -11,6 +11,8 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
     'max_parallel_workers_per_gather=0',
     'jit=off',
     'max_wal_size=1GB',
+    // A deadlock is retried (transaction.ts): the sooner it is found, the sooner it is over.
+    'deadlock_timeout=200ms',
     'timezone=UTC',
     'log_timezone=UTC',
     'log_line_prefix=',

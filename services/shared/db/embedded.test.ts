@@ -1,0 +1,177 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
+import { createLogger } from '#shared/logger.ts';
+import { StartError } from '#shared/start-error.ts';
+import { findProcess } from './embedded/processes.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+const program = join(import.meta.dirname, '../../../test/support/embedded-gateway.ts');
+const patience = { timeout: 15_000, interval: 20 };
+
+let folder: string;
+let dataDir: string;
+let running: EmbeddedPostgres | undefined;
+let gateway: ChildProcess | undefined;
+
+// The tests go on with one another's data, as the starts of one installation do.
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'mg-embedded-'));
+  chmodSync(folder, 0o755);
+  dataDir = join(folder, 'data');
+  const { url } = await start();
+  await query(url, 'create table kept (text text)');
+  await query(url, "insert into kept values ('first start')");
+  await running!.stop();
+});
+
+afterEach(async () => {
+  if (gateway !== undefined && gateway.exitCode === null && gateway.signalCode === null) {
+    gateway.kill('SIGTERM');
+    await once(gateway, 'exit');
+  }
+  gateway = undefined;
+  await running?.stop();
+  running = undefined;
+});
+
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const start = async (path = dataDir): Promise<EmbeddedPostgres> => {
+  running = await startEmbeddedPostgres({ dataDir: path, logger, fast: true });
+  return running;
+};
+
+/** Starts a gateway process; without setpriv Postgres survives its death, as on macOS. */
+async function startGateway(options: { setpriv: boolean }): Promise<{ url: string; postgresPid: number }> {
+  gateway = spawn(process.execPath, [program, dataDir], {
+    env: options.setpriv ? process.env : { ...process.env, PATH: '/nonexistent' },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  for await (const line of createInterface({ input: gateway.stdout! })) return JSON.parse(line);
+  throw new Error('The gateway ended instead of starting');
+}
+
+async function query(url: string, statement: string): Promise<unknown[]> {
+  const client = new pg.Client({ connectionString: url });
+  client.on('error', () => {});
+  await client.connect();
+  try {
+    return (await client.query(statement)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+const keptRows = (url: string): Promise<unknown[]> => query(url, 'select text from kept');
+
+test('a second start finds the data of the first', async () => {
+  const { url } = await start();
+  expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
+});
+
+test('there is no TCP port, and only this system user may log in', async () => {
+  const { url } = await start();
+  expect(await query(url, 'show listen_addresses')).toEqual([{ listen_addresses: '' }]);
+  const rules = await query(url, 'select type, auth_method from pg_hba_file_rules');
+  expect(rules).toEqual([{ type: 'local', auth_method: 'peer' }]);
+});
+
+test.runIf(process.platform === 'linux')(
+  'Postgres ends when its gateway is killed, and the next start serves',
+  async () => {
+    const { postgresPid } = await startGateway({ setpriv: true });
+    gateway!.kill('SIGKILL');
+    await vi.waitFor(() => expect(findProcess(postgresPid)).toBeUndefined(), patience);
+    const { url } = await start();
+    expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
+  },
+);
+
+test('a start right after the gateway was killed does not stumble over the Postgres that is still ending', async () => {
+  await startGateway({ setpriv: true });
+  gateway!.kill('SIGKILL');
+  await once(gateway!, 'exit');
+  const { url } = await start();
+  expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
+});
+
+test('a Postgres that outlived its killed gateway is ended by the next start, which keeps its commits', async () => {
+  const orphan = await startGateway({ setpriv: false });
+  gateway!.kill('SIGKILL');
+  await once(gateway!, 'exit');
+  expect(findProcess(orphan.postgresPid)).toBeDefined();
+  await query(orphan.url, "insert into kept values ('through the orphan')");
+  const { url, pid } = await start();
+  expect(pid()).not.toBe(orphan.postgresPid);
+  expect(findProcess(orphan.postgresPid)).toBeUndefined();
+  expect(await keptRows(url)).toEqual([{ text: 'first start' }, { text: 'through the orphan' }]);
+  await query(url, "delete from kept where text = 'through the orphan'");
+});
+
+test('a second gateway on the same DATA_DIR is refused in one line, and the first goes on', async () => {
+  const first = await startGateway({ setpriv: true });
+  const refusal = await startEmbeddedPostgres({ dataDir, logger, fast: true }).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toBe(
+    `DATA_DIR ${dataDir} is in use by the gateway with process id ${gateway!.pid}: stop that one, or give this one another DATA_DIR.`,
+  );
+  expect(await keptRows(first.url)).toEqual([{ text: 'first start' }]);
+});
+
+test('a stale pid file that names a living stranger, and a torn claim, do not stop a start', async () => {
+  writeFileSync(
+    join(dataDir, 'postgres/data/postmaster.pid'),
+    `${process.pid}\n${dataDir}/postgres/data\n1763690000\n5432\n${dataDir}/postgres\n\n  1 2\nready   \n`,
+  );
+  writeFileSync(join(dataDir, 'postgres.owner'), '{"pid":');
+  const { url } = await start();
+  expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
+});
+
+test('a Postgres that is killed comes back by itself with every committed row', async () => {
+  const { url, pid } = await start();
+  const killed = pid();
+  process.kill(killed, 'SIGKILL');
+  await vi.waitFor(async () => expect(await keptRows(url)).toEqual([{ text: 'first start' }]), patience);
+  expect(pid()).not.toBe(killed);
+});
+
+test('a first start that was killed half-way is done again', async () => {
+  const path = join(folder, 'half-way');
+  mkdirSync(join(path, 'postgres/data.unfinished/base'), { recursive: true });
+  const { url } = await start(path);
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+  expect(existsSync(join(path, 'postgres/data.unfinished'))).toBe(false);
+});
+
+test('a DATA_DIR whose path is too long for a socket works', async () => {
+  const { url } = await start(join(folder, 'x'.repeat(120)));
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+});
+
+test('a DATA_DIR that cannot be written is refused in one line', async () => {
+  const file = join(folder, 'file');
+  writeFileSync(file, '');
+  const refusal = await startEmbeddedPostgres({ dataDir: join(file, 'data'), logger }).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toBe(
+    `DATA_DIR ${join(file, 'data')} cannot be written (ENOTDIR): make it writable for this user, choose another DATA_DIR, or set DATABASE_URL.`,
+  );
+});
+
+test.runIf(process.geteuid?.() === 0)(
+  'root runs Postgres as another user, even below a folder closed to that user',
+  async () => {
+    const closed = join(folder, 'closed');
+    mkdirSync(closed, { mode: 0o700 });
+    const { url } = await start(join(closed, 'data'));
+    expect(await query(url, "select (pg_stat_file('base')).isdir")).toEqual([{ isdir: true }]);
+  },
+);

@@ -1,0 +1,91 @@
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { createLogger } from '#shared/logger.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
+import { migrateAll } from './migrate.ts';
+import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
+import { sqlTransaction, transaction } from './transaction.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+const overloaded = { reason: ErrorReason.OVERLOADED };
+let folder: string;
+let server: EmbeddedPostgres;
+let database: ServiceDatabase;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'mg-watch-'));
+  server = await startEmbeddedPostgres({ dataDir: folder, logger, fast: true });
+  await migrateAll(server.url, [{ service: 'watched', migrations: [] }], logger);
+  database = await openServiceDatabase({ service: 'watched', connection: server.url, entities: [], logger });
+});
+
+afterAll(async () => {
+  await database?.close();
+  await server?.stop();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Stops or continues the server with all its sessions, as a hung disk or a paused container would. */
+function signalServer(signal: 'SIGSTOP' | 'SIGCONT'): void {
+  const pid = server.pid();
+  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
+  for (const each of [pid, ...children]) process.kill(each, signal);
+}
+
+test('a statement that is only slow is left alone', async () => {
+  const slow = database.query({ text: 'select pg_sleep(1.5)' });
+  await expect(slow).resolves.toMatchObject({ rowCount: 1 });
+});
+
+test('a statement beyond statement_timeout is refused as overloaded', async () => {
+  const hasty = await openServiceDatabase({
+    service: 'watched',
+    connection: server.url,
+    entities: [],
+    logger,
+    statementTimeoutMs: 50,
+  });
+  await expect(hasty.query({ text: 'select pg_sleep(10)' })).rejects.toMatchObject(overloaded);
+  await hasty.close();
+});
+
+test.runIf(process.platform === 'linux')(
+  'a frozen server: everybody is refused within a second, and served when it thaws',
+  async () => {
+    // Warm connections, which look sound to a pool.
+    await Promise.all([database.query({ text: 'select 1' }), database.em().execute('select 1')]);
+    signalServer('SIGSTOP');
+    try {
+      const startedMs = performance.now();
+      const refused = await Promise.allSettled([
+        database.query({ text: 'select 1' }),
+        sqlTransaction(database, (client) => client.query('select 1')),
+        transaction(database, (em) => em.execute('select 1')),
+        ...Array.from({ length: 20 }, () => sqlTransaction(database, (client) => client.query('select 1'))),
+      ]);
+      const tookMs = performance.now() - startedMs;
+      for (const outcome of refused) expect(outcome).toMatchObject({ status: 'rejected', reason: overloaded });
+      // The promise is 1 s; the rest is for a busy machine.
+      expect(tookMs).toBeLessThan(2_500);
+    } finally {
+      signalServer('SIGCONT');
+    }
+    const answer = (): Promise<unknown> => transaction(database, (em) => em.execute('select 1 as one'));
+    await vi.waitFor(async () => expect(await answer()).toEqual([{ one: 1 }]), { timeout: 10_000, interval: 50 });
+  },
+);
+
+test('a server that was killed serves again within seconds of its return', async () => {
+  await database.query({ text: 'select 1' });
+  const killed = server.pid();
+  process.kill(killed, 'SIGKILL');
+  await vi.waitFor(() => expect(server.pid()).not.toBe(killed), { timeout: 10_000, interval: 20 });
+  const answer = (): Promise<unknown> => database.query({ text: 'select 1 as one' });
+  await vi.waitFor(async () => expect(await answer()).toMatchObject({ rows: [{ one: 1 }] }), {
+    timeout: 10_000,
+    interval: 20,
+  });
+});

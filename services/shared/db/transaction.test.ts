@@ -1,0 +1,168 @@
+import { defineEntity, IsolationLevel, LockMode } from '@mikro-orm/postgresql';
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { createLogger } from '#shared/logger.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { migrateAll } from './migrate.ts';
+import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
+import { sqlTransaction, transaction } from './transaction.ts';
+
+const Account = defineEntity({
+  name: 'Account',
+  tableName: 'accounts',
+  properties: (p) => ({ id: p.integer().primary(), balanceNanoUsd: p.bigint('bigint') }),
+});
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+
+beforeAll(async () => {
+  testDatabase = await createEmptyDatabase();
+  await migrateAll(testDatabase.url, [{ service: 'bank', migrations: [] }], logger);
+  const admin = new pg.Client({ connectionString: testDatabase.url });
+  await admin.connect();
+  await admin.query('create table bank.accounts (id integer primary key, balance_nano_usd bigint not null)');
+  await admin.end();
+  database = await openServiceDatabase({ service: 'bank', connection: testDatabase.url, entities: [Account], logger });
+});
+
+beforeEach(async () => {
+  await database.pool.query('delete from accounts');
+  await database.pool.query('insert into accounts values (1, 100), (2, 100)');
+});
+
+afterAll(async () => {
+  await database?.close();
+  await testDatabase?.drop();
+});
+
+const balances = async (): Promise<bigint[]> => {
+  const { rows } = await database.pool.query('select balance_nano_usd from accounts order by id');
+  return rows.map((row) => row.balance_nano_usd);
+};
+
+/** Resolves for everybody once `count` have come, and at once for those who come later. */
+function meetingOf(count: number): () => Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let arrived = 0;
+  return () => {
+    arrived += 1;
+    if (arrived === count) resolve();
+    return promise;
+  };
+}
+
+test('two transactions that lock each other out both end well, in plain SQL', async () => {
+  const meet = meetingOf(2);
+  let attempts = 0;
+  const transfer = (from: number, to: number): Promise<void> =>
+    sqlTransaction(database, async (client) => {
+      attempts += 1;
+      await client.query('update accounts set balance_nano_usd = balance_nano_usd - 10 where id = $1', [from]);
+      await meet();
+      await client.query('update accounts set balance_nano_usd = balance_nano_usd + 10 where id = $1', [to]);
+    });
+  await Promise.all([transfer(1, 2), transfer(2, 1)]);
+  expect(attempts).toBeGreaterThan(2);
+  expect(await balances()).toEqual([100n, 100n]);
+});
+
+test('two transactions that lock each other out both end well, in the ORM', async () => {
+  const meet = meetingOf(2);
+  let attempts = 0;
+  const transfer = (from: number, to: number): Promise<void> =>
+    transaction(database, async (em) => {
+      attempts += 1;
+      const source = await em.findOneOrFail(Account, from, { lockMode: LockMode.PESSIMISTIC_WRITE });
+      await meet();
+      const target = await em.findOneOrFail(Account, to, { lockMode: LockMode.PESSIMISTIC_WRITE });
+      source.balanceNanoUsd -= 10n;
+      target.balanceNanoUsd += 10n;
+    });
+  await Promise.all([transfer(1, 2), transfer(2, 1)]);
+  expect(attempts).toBeGreaterThan(2);
+  expect(await balances()).toEqual([100n, 100n]);
+});
+
+test('a serialization failure is retried on what the other transaction left', async () => {
+  const meet = meetingOf(2);
+  const double = (): Promise<void> =>
+    sqlTransaction(
+      database,
+      async (client) => {
+        const { rows } = await client.query('select balance_nano_usd from accounts where id = 1');
+        await meet();
+        await client.query('update accounts set balance_nano_usd = $1 where id = 1', [rows[0].balance_nano_usd * 2n]);
+      },
+      { isolationLevel: IsolationLevel.REPEATABLE_READ },
+    );
+  await Promise.all([double(), double()]);
+  expect(await balances()).toEqual([400n, 100n]);
+});
+
+test('a transaction that throws changes nothing, and its connection serves again', async () => {
+  const failing = sqlTransaction(database, async (client) => {
+    await client.query('delete from accounts');
+    throw new Error('no');
+  });
+  await expect(failing).rejects.toThrow('no');
+  expect(await balances()).toEqual([100n, 100n]);
+});
+
+test('when every connection is taken, one more is refused as overloaded within a second', async () => {
+  const small = await openServiceDatabase({
+    service: 'bank',
+    connection: testDatabase.url,
+    entities: [],
+    logger,
+    poolMax: 1,
+  });
+  try {
+    const client = await small.pool.connect();
+    const startedMs = performance.now();
+    await expect(sqlTransaction(small, async () => {})).rejects.toMatchObject({
+      reason: ErrorReason.OVERLOADED,
+      details: { retryAfterMs: 1_000 },
+    });
+    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    client.release();
+  } finally {
+    await small.close();
+  }
+});
+
+test('when the server cuts connections in mid-transaction, callers are told to try again, and the pools recover', async () => {
+  const small = await openServiceDatabase({
+    service: 'bank',
+    connection: testDatabase.url,
+    entities: [],
+    logger,
+    poolMax: 1,
+  });
+  const admin = new pg.Client({ connectionString: testDatabase.url });
+  await admin.connect();
+  const pidStatement = 'select pg_backend_pid() as pid';
+  const cut = (pid: unknown): Promise<unknown> => admin.query('select pg_terminate_backend($1)', [pid]);
+  try {
+    for (let loss = 0; loss < 2; loss += 1) {
+      const plain = sqlTransaction(small, async (client) => {
+        await cut((await client.query(pidStatement)).rows[0].pid);
+        await client.query('select 1');
+      });
+      await expect(plain).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+      const inOrm = transaction(small, async (em) => {
+        const [row] = await em.execute<{ pid: number }[]>(pidStatement);
+        await cut(row!.pid);
+        await em.execute('select 1');
+      });
+      await expect(inOrm).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+    }
+    await expect(small.query({ text: 'select 1 as one' })).resolves.toMatchObject({ rows: [{ one: 1 }] });
+    await expect(small.em().execute('select 1 as one')).resolves.toEqual([{ one: 1 }]);
+  } finally {
+    await admin.end();
+    await small.close();
+  }
+});
