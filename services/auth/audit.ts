@@ -1,0 +1,127 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
+import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain/audit-chain.ts';
+
+/** What Auth itself says about a change; the rest is the caller's. */
+export type Audited = {
+  /** Whose chain it joins; null: the platform's own. */
+  tenantId: string | null;
+  type: string;
+  actor: AuditActor;
+  target: { type: string; id: string };
+  /** The changed fields in the public API's spelling. Never a secret. */
+  before?: Readonly<Record<string, unknown>>;
+  after?: Readonly<Record<string, unknown>>;
+};
+
+export type AuditActor = { type: AuditActorType; id: string; ip: string; requestId: string };
+
+/** The actor behind a caller. */
+export function actorOf(caller: Caller): AuditActor {
+  const { ip, requestId } = caller;
+  if (caller.kind === CallerKind.SERVICE || caller.userId === '') {
+    return { type: AuditActorType.SYSTEM, id: caller.service || 'auth', ip, requestId };
+  }
+  if (caller.kind === CallerKind.API_KEY) return { type: AuditActorType.API_KEY, id: caller.apiKeyId, ip, requestId };
+  return { type: caller.operator ? AuditActorType.OPERATOR : AuditActorType.USER, id: caller.userId, ip, requestId };
+}
+
+/** A user who acts without a session: a login, an accepted invitation, a reset password. */
+export const userActor = (userId: string, caller: Caller): AuditActor => ({
+  type: AuditActorType.USER,
+  id: userId,
+  ip: caller.ip,
+  requestId: caller.requestId,
+});
+
+/** Appends an event in the transaction of the change. Each chain's head is locked until the commit: call this late. */
+export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited): Promise<void> {
+  const { actor, target } = audited;
+  return appendToChains(em, [
+    {
+      tenantId: audited.tenantId ?? platformChain,
+      id: uuidv7(),
+      type: audited.type,
+      occurredAtMs: clock.now(),
+      actorType: actor.type,
+      actorId: actor.id,
+      actorIp: actor.ip,
+      targetType: target.type,
+      targetId: target.id,
+      beforeJson: audited.before === undefined ? '' : JSON.stringify(audited.before),
+      afterJson: audited.after === undefined ? '' : JSON.stringify(audited.after),
+      requestId: actor.requestId,
+    },
+  ]);
+}
+
+/** Appends events, each to its organization's chain, in the given order; an id that a chain has already is left out. */
+export async function appendToChains(
+  em: SqlEntityManager,
+  events: readonly Omit<ChainedEvent, 'sequence'>[],
+): Promise<void> {
+  const chains = Map.groupBy(events, (event) => event.tenantId);
+  // In one order, so that two batches do not wait for each other.
+  for (const tenantId of [...chains.keys()].sort()) await appendToChain(em, tenantId, chains.get(tenantId)!);
+}
+
+async function appendToChain(
+  em: SqlEntityManager,
+  tenantId: string,
+  events: readonly Omit<ChainedEvent, 'sequence'>[],
+): Promise<void> {
+  await em.execute(
+    `insert into audit_heads (tenant_id, sequence, hash) values (?, 0, '') on conflict (tenant_id) do nothing`,
+    [tenantId],
+  );
+  const [head] = await em.execute<{ sequence: string; hash: Buffer }[]>(
+    'select sequence, hash from audit_heads where tenant_id = ? for update',
+    [tenantId],
+  );
+  const ids = events.map((event) => event.id);
+  const known = await em.execute<{ id: string }[]>(
+    `select id from audit_events where tenant_id = ? and id in (${ids.map(() => '?').join(', ')})`,
+    [tenantId, ...ids],
+  );
+  const seen = new Set(known.map(({ id }) => id));
+  let sequence = BigInt(head!.sequence);
+  let hash: Buffer = sequence === 0n ? emptyHash : head!.hash;
+  for (const event of events) {
+    if (seen.has(event.id)) continue;
+    seen.add(event.id);
+    sequence += 1n;
+    const previousHash = hash;
+    const chained = { ...event, sequence };
+    hash = eventHash(previousHash, chained);
+    await em.execute(insertEvent, [
+      chained.tenantId,
+      String(sequence),
+      chained.id,
+      chained.type,
+      new Date(chained.occurredAtMs),
+      chained.actorType,
+      chained.actorId,
+      chained.actorIp,
+      chained.targetType,
+      chained.targetId,
+      chained.beforeJson,
+      chained.afterJson,
+      chained.requestId,
+      previousHash,
+      hash,
+    ]);
+  }
+  await em.execute('update audit_heads set sequence = ?, hash = ? where tenant_id = ?', [
+    String(sequence),
+    hash,
+    tenantId,
+  ]);
+}
+
+const insertEvent = `insert into audit_events
+  (tenant_id, sequence, id, type, occurred_at, actor_type, actor_id, actor_ip, target_type, target_id, before_json,
+   after_json, request_id, previous_hash, hash)
+  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;

@@ -1,0 +1,26 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
+
+/** A login. It is the refresh tokens' family: the row knows the hashes of the current one and of its predecessor only. */
+export const SessionEntity = defineEntity({
+  name: 'Session',
+  tableName: 'sessions',
+  properties: {
+    tenantId: p.uuid().primary(),
+    id: p.uuid().primary(),
+    userId: p.uuid(),
+    ip: p.text(),
+    userAgent: p.text(),
+    createdAt: p.datetime(),
+    issuedAt: p.datetime(),
+    kid: p.text(),
+    accessTokenId: p.uuid(),
+    refreshTokenId: p.uuid(),
+    refreshTokenHash: p.blob(),
+    previousRefreshTokenHash: p.blob().nullable(),
+    rotatedAt: p.datetime().nullable(),
+    expiresAt: p.datetime(),
+    endedAt: p.datetime().nullable(),
+  },
+});
+
+export type SessionRow = InferEntity<typeof SessionEntity>;

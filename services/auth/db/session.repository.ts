@@ -1,0 +1,66 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { refreshToken } from '#shared/session-token.ts';
+import type { PairFacts } from '../tokens/session-tokens.ts';
+import { SessionEntity, type SessionRow } from './session.entity.ts';
+
+type SessionKey = { tenantId: string; id: string };
+
+export const findSession = (em: SqlEntityManager, key: SessionKey): Promise<SessionRow | null> =>
+  em.findOne(SessionEntity, key);
+
+/**
+ * Spends the current refresh token for the next pair; false when somebody else was quicker. The condition is in the statement, so
+ * that of any number of callers exactly one gets through.
+ */
+export async function rotateSession(
+  em: SqlEntityManager,
+  key: SessionKey,
+  rotation: { spentHash: Buffer; nextHash: Buffer; facts: PairFacts; kid: string; now: Date },
+): Promise<boolean> {
+  const { spentHash, nextHash, facts, kid, now } = rotation;
+  const changed = await em.nativeUpdate(
+    SessionEntity,
+    { ...key, refreshTokenHash: spentHash, endedAt: null, expiresAt: { $gt: now } },
+    {
+      refreshTokenHash: nextHash,
+      previousRefreshTokenHash: spentHash,
+      rotatedAt: now,
+      ...issuedFields(facts, kid),
+    },
+  );
+  return changed === 1;
+}
+
+/** The columns that follow from the pair which was issued last. */
+export const issuedFields = (facts: PairFacts, kid: string) => ({
+  issuedAt: new Date(facts.issuedAtMs),
+  kid,
+  accessTokenId: facts.accessTokenId,
+  refreshTokenId: facts.refreshTokenId,
+  expiresAt: new Date(facts.issuedAtMs + refreshToken.lifetimeMs),
+});
+
+/** Ends a session; false when it had ended before or never was. */
+export async function endSession(em: SqlEntityManager, key: SessionKey, now: Date): Promise<boolean> {
+  return (await em.nativeUpdate(SessionEntity, { ...key, endedAt: null }, { endedAt: now })) === 1;
+}
+
+/** Ends all sessions of a user. */
+export async function endUserSessions(em: SqlEntityManager, userId: string, now: Date): Promise<void> {
+  await em.nativeUpdate(SessionEntity, { userId, endedAt: null }, { endedAt: now });
+}
+
+/** Whether an account's owner has signed in from an address as long as its sessions are kept. One query, whether or not there is such an account. */
+export async function hasSignedInFrom(
+  database: ServiceDatabase,
+  { email, ip }: { email: string; ip: string },
+): Promise<boolean> {
+  const { rowCount } = await database.query({
+    name: 'auth-signed-in-from',
+    text: `select 1 from users join sessions on sessions.user_id = users.id
+      where users.email = $1 and sessions.ip = $2 limit 1`,
+    values: [email, ip],
+  });
+  return rowCount !== 0;
+}

@@ -1,0 +1,34 @@
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { Feed } from './feed/feed.ts';
+import type { KeyRefreshes } from './feed/key-refreshes.ts';
+import type { MailOutbox } from './mail/outbox.ts';
+import type { LoginThrottle } from './passwords/login-throttle.ts';
+import type { PasswordHasher } from './passwords/password-hasher.ts';
+import type { SecretBox } from './secret-box.ts';
+import type { SigningKeys } from './tokens/signing-keys.ts';
+
+/** What Auth's RPCs work with; each takes only what it uses. */
+export type AuthDeps = {
+  database: ServiceDatabase;
+  clock: Clock;
+  logger: Logger;
+  /** Issuer of tokens and origin of links in mails, without a trailing slash. */
+  publicUrl: string;
+  signingKeys: SigningKeys;
+  secretBox: SecretBox;
+  passwords: PasswordHasher;
+  throttle: LoginThrottle;
+  feed: Feed;
+  keyRefreshes: KeyRefreshes;
+  outbox: MailOutbox;
+};
+
+export type KeysClient = Pick<Client<typeof KeysService>, 'refreshPrincipals'>;
+
+/** The implementation of one RPC. */
+export type AuthRpc<Name extends keyof ServiceImpl<typeof AuthService>> = ServiceImpl<typeof AuthService>[Name];

@@ -1,0 +1,64 @@
+/** A mail's words. */
+export type MailText = { subject: string; text: string; html: string };
+
+/** Escapes a text for HTML: names come from people (security.md, mail injection). */
+export const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+/** Takes out what could end a header line or hide text. */
+export const oneLine = (text: string): string =>
+  text
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim()
+    .slice(0, 200);
+
+export function invitationMail(invitation: {
+  organization: string | null;
+  role: string;
+  link: string;
+  expiresAt: Date;
+}): MailText {
+  const to =
+    invitation.organization === null ? 'Model Gateway' : `${oneLine(invitation.organization)} on Model Gateway`;
+  const until = invitation.expiresAt.toUTCString();
+  return letter(
+    `You are invited to ${to}`,
+    [
+      invitation.organization === null
+        ? 'You are invited to open an organization on Model Gateway and own it.'
+        : `You are invited to join ${to} with the role ${invitation.role}.`,
+      'Choose a password to accept:',
+    ],
+    invitation.link,
+    [`The link works once, until ${until}. If you did not expect this mail, ignore it.`],
+  );
+}
+
+export function passwordResetMail(reset: { link: string; expiresAt: Date }): MailText {
+  return letter(
+    'Set a new password for Model Gateway',
+    ['Somebody, probably you, asked for a new password. Choose it here:'],
+    reset.link,
+    [
+      `The link works once, until ${reset.expiresAt.toUTCString()}. If it was not you, ignore this mail: your password stays as it is.`,
+    ],
+  );
+}
+
+export function passwordChangedMail(): MailText {
+  return letter('Your password was changed', [
+    'The password of your Model Gateway account was changed, and all sessions were ended.',
+    'If it was not you, ask for a new password at once and tell your administrator.',
+  ]);
+}
+
+function letter(subject: string, before: readonly string[], link?: string, after: readonly string[] = []): MailText {
+  const lines = [...before, ...(link === undefined ? [] : [link]), ...after];
+  const paragraph = (line: string): string => `<p>${escapeHtml(line)}</p>`;
+  const anchor = link === undefined ? '' : `<p><a href="${escapeHtml(link)}">${escapeHtml(link)}</a></p>`;
+  return {
+    subject,
+    text: `${lines.join('\n\n')}\n`,
+    html: `<!doctype html><html><body>${before.map(paragraph).join('')}${anchor}${after.map(paragraph).join('')}</body></html>`,
+  };
+}

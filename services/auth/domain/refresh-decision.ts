@@ -1,0 +1,29 @@
+/** For how long the immediate predecessor of a refresh token gets the same pair again, in milliseconds (decisions.md, Auth). */
+export const predecessorGraceMs = 10_000;
+
+/** What of a session decides on a refresh token. */
+export type RefreshFamily = {
+  currentHash: Uint8Array;
+  previousHash: Uint8Array | null;
+  /** When the predecessor was spent. */
+  rotatedAtMs: number | null;
+  endedAtMs: number | null;
+  expiresAtMs: number;
+};
+
+/**
+ * - `rotate`: it is the current token, and is spent for the next pair;
+ * - `repeat`: it is the immediate predecessor, shown again within the grace: two tabs, or an answer that got lost;
+ * - `reuse`: it is ours but was spent before: somebody has a copy, and nobody can tell who;
+ * - `refuse`: the session is over.
+ */
+export type RefreshDecision = 'rotate' | 'repeat' | 'reuse' | 'refuse';
+
+/** Decides on a refresh token that this gateway signed for the session. */
+export function decideRefresh(family: RefreshFamily, hash: Uint8Array, nowMs: number): RefreshDecision {
+  if (family.endedAtMs !== null || family.expiresAtMs <= nowMs) return 'refuse';
+  if (Buffer.compare(hash, family.currentHash) === 0) return 'rotate';
+  const isPrevious = family.previousHash !== null && Buffer.compare(hash, family.previousHash) === 0;
+  const inGrace = family.rotatedAtMs !== null && nowMs - family.rotatedAtMs < predecessorGraceMs;
+  return isPrevious && inGrace ? 'repeat' : 'reuse';
+}

@@ -1,0 +1,73 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { messageIdOf } from '../domain/message-id.ts';
+import type { SecretBox } from '../secret-box.ts';
+
+/** A mail to be sent. */
+export type NewMail = {
+  /** A second mail with the same key is dropped. */
+  dedupeKey: string;
+  messageId?: string;
+  kind: string;
+  toEmail: string;
+  toUserId?: string;
+  subject: string;
+  text: string;
+  html: string;
+  /** Whether the body holds a one-time token, which no list shows. */
+  secret: boolean;
+  sendAfter?: Date;
+  expiresAt?: Date;
+};
+
+export type MailBody = { text: string; html: string };
+
+/** Where mails wait until the mail server has taken them. */
+export type MailOutbox = {
+  /** Stores mails in the transaction of what they are about; answers how many were new. */
+  enqueue(em: SqlEntityManager, mails: readonly NewMail[]): Promise<number>;
+  /** The body of a stored mail. */
+  open(mail: { id: string; sealedBody: Buffer }): MailBody;
+};
+
+export function createMailOutbox(deps: { clock: Clock; secretBox: SecretBox; publicUrl: string }): MailOutbox {
+  const { clock, secretBox, publicUrl } = deps;
+  const context = (id: string): string => `mail ${id}`;
+  return {
+    async enqueue(em, mails) {
+      let accepted = 0;
+      for (const mail of mails) {
+        const id = uuidv7();
+        const body: MailBody = { text: mail.text, html: mail.html };
+        const now = new Date(clock.now());
+        const rows = await em.execute<{ id: string }[]>(
+          `insert into mails (id, dedupe_key, message_id, kind, to_email, to_user_id, subject, sealed_body, secret, status,
+             created_at, send_after, expires_at, next_attempt_at)
+           values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           on conflict (dedupe_key) do nothing returning id`,
+          [
+            id,
+            mail.dedupeKey,
+            mail.messageId || messageIdOf(mail.dedupeKey, publicUrl),
+            mail.kind,
+            mail.toEmail,
+            mail.toUserId ?? null,
+            mail.subject,
+            secretBox.seal(Buffer.from(JSON.stringify(body)), context(id)),
+            mail.secret,
+            MailStatus.QUEUED,
+            now,
+            mail.sendAfter ?? null,
+            mail.expiresAt ?? null,
+            mail.sendAfter ?? now,
+          ],
+        );
+        accepted += rows.length;
+      }
+      return accepted;
+    },
+    open: ({ id, sealedBody }) => JSON.parse(secretBox.open(sealedBody, context(id)).toString()) as MailBody,
+  };
+}

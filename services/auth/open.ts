@@ -1,0 +1,74 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { entities } from './db/entities.ts';
+import type { KeysClient } from './deps.ts';
+import { openFeed } from './feed/feed.ts';
+import { createKeyRefreshes } from './feed/key-refreshes.ts';
+import { authService } from './index.ts';
+import { createMailOutbox } from './mail/outbox.ts';
+import { createLoginThrottle } from './passwords/login-throttle.ts';
+import { createPasswordHasher } from './passwords/password-hasher.ts';
+import { createSecretBox } from './secret-box.ts';
+import { openSigningKeys } from './tokens/signing-keys.ts';
+
+export type AuthOptions = {
+  connection: DatabaseUrl;
+  clock: Clock;
+  logger: Logger;
+  /** Told about suspended organizations and changed users. */
+  keys: KeysClient;
+  /** Issuer of tokens and origin of links in mails, without a trailing slash. */
+  publicUrl: string;
+  /** SERVICE_SECRET, newest first: what the database must not show is sealed under them. */
+  serviceSecrets: readonly string[];
+  /** JWT_PRIVATE_KEY; undefined: Auth makes a signing key and keeps it, sealed. */
+  jwtPrivateKey: string | undefined;
+  /** SMTP_URL; undefined: mails stay in the outbox. */
+  smtpUrl: string | undefined;
+};
+
+export type OpenAuth = {
+  implementation: Partial<ServiceImpl<typeof AuthService>>;
+  close(): Promise<void>;
+};
+
+/** Starts Auth on its database: loads the signing keys, listens for changes, and begins to send what waits in the outbox. */
+export async function openAuth(options: AuthOptions): Promise<OpenAuth> {
+  const { connection, clock, logger, publicUrl, serviceSecrets } = options;
+  const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
+  const secretBox = createSecretBox(serviceSecrets);
+  const signingKeys = await openSigningKeys({ database, clock, secretBox, jwtPrivateKey: options.jwtPrivateKey });
+  const feed = await openFeed({ database, connection, clock, logger });
+  // Another replica may have rotated the keys.
+  feed.subscribe(({ event }) => {
+    if (event.case !== 'signingKeysChanged') return;
+    signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
+  });
+  const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
+  const outbox = createMailOutbox({ clock, secretBox, publicUrl });
+
+  return {
+    implementation: authService({
+      database,
+      clock,
+      logger,
+      publicUrl,
+      signingKeys,
+      secretBox,
+      passwords: createPasswordHasher(),
+      throttle: createLoginThrottle({ database, clock, secret: serviceSecrets[0]! }),
+      feed,
+      keyRefreshes,
+      outbox,
+    }),
+    async close() {
+      await keyRefreshes.close();
+      await feed.close();
+      await database.close();
+    },
+  };
+}

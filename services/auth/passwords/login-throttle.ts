@@ -1,0 +1,87 @@
+import { createHmac, hkdfSync } from 'node:crypto';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { accountBackoff, addressBackoff, addressSource, type BackoffPolicy } from '../domain/login-backoff.ts';
+
+/** Slows down whoever guesses passwords, by account and by address, on all replicas together. */
+export type LoginThrottle = {
+  /**
+   * Counts a try as failed before it is made, so that tries at the same moment do not pass each other by.
+   * @throws GatewayError RATE_LIMITED when it must wait.
+   */
+  begin(attempt: LoginAttempt): Promise<void>;
+  /** Takes the count of a try back which succeeded. */
+  succeeded(attempt: LoginAttempt): Promise<void>;
+  /** Forgets all failures of an account, e.g. when its owner has set a password by mail. */
+  forgive(email: string): Promise<void>;
+};
+
+export type LoginAttempt = {
+  email: string;
+  ip: string;
+  /** Whether the account's owner has signed in from this address before: then other people's failures do not count. */
+  knownAddress: boolean;
+};
+
+type Deps = { database: ServiceDatabase; clock: Clock; secret: string };
+
+export function createLoginThrottle(deps: Deps): LoginThrottle {
+  const { database, clock } = deps;
+  const key = Buffer.from(hkdfSync('sha256', deps.secret, '', 'model-gateway auth throttle', 32));
+  // People type passwords into the address field; neither is kept.
+  const subject = (...parts: string[]): Buffer => createHmac('sha256', key).update(parts.join('\0')).digest();
+  const addressSubject = (ip: string): Buffer => subject('address', addressSource(ip));
+  const accountSubject = ({ email, ip, knownAddress }: LoginAttempt): Buffer =>
+    knownAddress ? subject('account from', email, addressSource(ip)) : subject('account', email);
+
+  const count = async (counted: Buffer, policy: BackoffPolicy): Promise<void> => {
+    const now = new Date(clock.now());
+    const { rowCount } = await database.query({
+      name: 'auth-throttle-count',
+      text: `insert into login_throttles as stored (subject, failures, last_failure_at, blocked_until)
+        values ($1, 1, $2, $2)
+        on conflict (subject) do update set
+          failures = case when stored.last_failure_at < $2 - $6 * interval '1 ms' then 1 else stored.failures + 1 end,
+          last_failure_at = $2,
+          blocked_until = case
+            when stored.last_failure_at < $2 - $6 * interval '1 ms' or stored.failures < $3 then $2
+            else $2 + least($5, $4 * power(2, least(stored.failures - $3, 30))) * interval '1 ms' end
+        where stored.blocked_until <= $2
+        returning 1`,
+      values: [counted, now, policy.freeFailures, policy.waitMsMin, policy.waitMsMax, policy.forgetAfterMs],
+    });
+    if (rowCount === 0) await refuse(counted);
+  };
+
+  const refuse = async (counted: Buffer): Promise<void> => {
+    const { rows } = await database.query<{ blocked_until: Date }>({
+      text: 'select blocked_until from login_throttles where subject = $1',
+      values: [counted],
+    });
+    const waitMs = (rows[0]?.blocked_until.getTime() ?? 0) - clock.now();
+    throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many failed sign-ins. Try again later.', {
+      retryAfterMs: Math.max(1_000, waitMs),
+    });
+  };
+
+  const forget = async (forgotten: Buffer): Promise<void> => {
+    await database.query({ text: 'delete from login_throttles where subject = $1', values: [forgotten] });
+  };
+
+  return {
+    async begin(attempt) {
+      await count(addressSubject(attempt.ip), addressBackoff);
+      await count(accountSubject(attempt), accountBackoff);
+    },
+    async succeeded(attempt) {
+      await forget(accountSubject(attempt));
+      // Only this try is taken back: a guesser's own account does not clear the address.
+      await database.query({
+        text: 'update login_throttles set failures = failures - 1, blocked_until = $2 where subject = $1 and failures > 0',
+        values: [addressSubject(attempt.ip), new Date(clock.now())],
+      });
+    },
+    forgive: (email) => forget(subject('account', email)),
+  };
+}

@@ -1,0 +1,11 @@
+import { read } from '../db/read.ts';
+import { signingKeyMessage } from '../db/signing-key.message.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { acceptedSigningKeys } from '../tokens/signing-keys.ts';
+
+/** The public keys whose tokens are accepted now or soon. */
+export const getSigningKeys =
+  ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'getSigningKeys'> =>
+  async () => ({
+    signingKeys: (await read(database, (em) => acceptedSigningKeys(em, clock))).map(signingKeyMessage),
+  });

@@ -1,0 +1,65 @@
+import { decodeJwt, decodeProtectedHeader } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import {
+  anonymous,
+  ownerEmail,
+  ownerPassword,
+  publicUrl,
+  startTestAuth,
+  type TestAuth,
+} from '../fixtures/test-auth.ts';
+
+let fixture: TestAuth;
+beforeAll(async () => {
+  fixture = await startTestAuth();
+});
+afterAll(() => fixture.close());
+
+test('a login answers tokens with the claims of the decisions', async () => {
+  const { auth, owner } = fixture;
+  const { tokens } = await auth.login({ email: ` ${ownerEmail.toUpperCase()}`, password: ownerPassword }, anonymous());
+  expect(decodeProtectedHeader(tokens!.accessToken)).toEqual({ alg: 'EdDSA', typ: 'at+jwt', kid: expect.any(String) });
+  const claims = decodeJwt(tokens!.accessToken);
+  expect(claims).toEqual({
+    iss: publicUrl,
+    aud: 'model-gateway',
+    sub: owner.userId,
+    tenant_id: owner.tenantId,
+    role: 'owner',
+    operator: true,
+    sid: expect.any(String),
+    jti: expect.any(String),
+    iat: expect.any(Number),
+    exp: claims.iat! + 1800,
+  });
+  expect(decodeProtectedHeader(tokens!.refreshToken).typ).toBe('rt+jwt');
+  const refreshClaims = decodeJwt(tokens!.refreshToken);
+  expect(refreshClaims.exp! - refreshClaims.iat!).toBe(7 * 86_400);
+  expect(tokens!.expiresInSeconds).toBe(1800);
+  expect(tokens!.user).toMatchObject({ email: ownerEmail, isActive: true });
+});
+
+test('an unknown address and a wrong password read the same', async () => {
+  const { auth } = fixture;
+  const attempts = [
+    { email: ownerEmail, password: 'wrong' },
+    { email: 'nobody@example.com', password: ownerPassword },
+  ];
+  const errors = await Promise.all(
+    attempts.map((attempt) => auth.login(attempt, anonymous('192.0.2.2')).catch((error) => error)),
+  );
+  for (const error of errors) expect(error.reason).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(errors[0].message).toBe(errors[1].message);
+  expect(errors[0].details).toEqual(errors[1].details);
+});
+
+test('a second bootstrap changes nothing', async () => {
+  const { auth, owner } = fixture;
+  const { contextValues } = (await import('../fixtures/test-auth.ts')).service('test');
+  const again = await auth.bootstrap(
+    { email: 'other@example.com', password: 'Another-password-1', organizationName: 'Second' },
+    { contextValues },
+  );
+  expect(again).toMatchObject({ created: false, email: ownerEmail, tenantId: owner.tenantId });
+});

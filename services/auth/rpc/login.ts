@@ -1,0 +1,49 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { recordAudit, userActor } from '../audit.ts';
+import { read } from '../db/read.ts';
+import { hasSignedInFrom } from '../db/session.repository.ts';
+import { findUserByEmail, lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { normalEmail } from '../domain/email-address.ts';
+import { openSession } from '../tokens/open-session.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'signingKeys' | 'publicUrl'>;
+
+/** Opens a session. Whatever is wrong, and whether or not the user exists, the work and the answer are the same. */
+export const login =
+  (deps: Deps): AuthRpc<'login'> =>
+  async (request, context) => {
+    const { database, clock, passwords, throttle } = deps;
+    const caller = callerOf(context);
+    const email = normalEmail(request.email);
+    const knownAddress = await hasSignedInFrom(database, { email, ip: caller.ip });
+    const attempt = { email, ip: caller.ip, knownAddress };
+    await throttle.begin(attempt);
+
+    const found = await read(database, (em) => findUserByEmail(em, email));
+    const right = await passwords.verify(found?.passwordHash, request.password);
+    if (!right || found === null || !found.isActive) throw wrongCredentials();
+
+    const tokens = await transaction(database, async (em) => {
+      const user = await lockUser(em, { id: found.id });
+      // The password or the user may have changed while the hash was computed.
+      if (!user.isActive || user.passwordHash !== found.passwordHash) throw wrongCredentials();
+      user.lastLoginAt = new Date(clock.now());
+      const session = await openSession(em, user, { ip: caller.ip, userAgent: request.userAgent }, deps);
+      await em.flush();
+      await recordAudit(em, clock, {
+        tenantId: user.tenantId,
+        type: 'session_started',
+        actor: userActor(user.id, caller),
+        target: { type: 'session', id: session.sessionId },
+      });
+      return session.tokens;
+    });
+    await throttle.succeeded(attempt);
+    return { tokens };
+  };
+
+const wrongCredentials = () =>
+  gatewayError(ErrorReason.INVALID_CREDENTIALS, 'The e-mail address or the password is wrong.');

@@ -1,0 +1,113 @@
+import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { type Caller, callerOf } from '#shared/rpc/caller.ts';
+import { recordAudit, userActor } from '../audit.ts';
+import { read } from '../db/read.ts';
+import type { SessionRow } from '../db/session.entity.ts';
+import { endSession, findSession, rotateSession } from '../db/session.repository.ts';
+import type { UserRow } from '../db/user.entity.ts';
+import { findUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { decideRefresh } from '../domain/refresh-decision.ts';
+import { forgetAfterMs, recordChange } from '../feed/changes.ts';
+import { newPairFacts } from '../tokens/open-session.ts';
+import { readRefreshToken, signPair, tokenHash } from '../tokens/session-tokens.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 'feed'>;
+
+/** Spends a refresh token for the next pair. */
+export const refresh =
+  (deps: Deps): AuthRpc<'refresh'> =>
+  async (request, context) => {
+    const { database, clock } = deps;
+    const claims = await readRefreshToken(request.refreshToken, deps);
+    if (claims === null) throw invalidToken();
+    const hash = tokenHash(request.refreshToken);
+
+    // A second round when somebody else spent the same token at the same moment: then it is a repeat.
+    for (let round = 0; round < 2; round += 1) {
+      const [session, user] = await read(database, async (em) => [
+        await findSession(em, { tenantId: claims.tenantId, id: claims.sessionId }),
+        await findUser(em, claims.userId),
+      ]);
+      if (session === null || user === null || !user.isActive) throw invalidToken();
+      const decision = decideRefresh(familyOf(session), hash, clock.now());
+      switch (decision) {
+        case 'rotate': {
+          const tokens = await rotate(session, user, hash, deps);
+          if (tokens !== null) return { tokens };
+          break;
+        }
+        case 'repeat':
+          return { tokens: await repeat(session, user, deps) };
+        case 'reuse':
+          await endFamily(session, callerOf(context), deps);
+          throw invalidToken();
+        case 'refuse':
+          throw invalidToken();
+        default:
+          return decision satisfies never;
+      }
+    }
+    throw invalidToken();
+  };
+
+const familyOf = (session: SessionRow) => ({
+  currentHash: session.refreshTokenHash,
+  previousHash: session.previousRefreshTokenHash ?? null,
+  rotatedAtMs: session.rotatedAt?.getTime() ?? null,
+  endedAtMs: session.endedAt?.getTime() ?? null,
+  expiresAtMs: session.expiresAt.getTime(),
+});
+
+async function rotate(
+  session: SessionRow,
+  user: UserRow,
+  spentHash: Buffer,
+  deps: Deps,
+): Promise<SessionTokens | null> {
+  const facts = newPairFacts(user, session.id, deps);
+  const signer = deps.signingKeys.active();
+  const tokens = await signPair(user, facts, signer, deps.publicUrl);
+  const rotated = await transaction(deps.database, (em) =>
+    rotateSession(
+      em,
+      { tenantId: session.tenantId, id: session.id },
+      { spentHash, nextHash: tokenHash(tokens.refreshToken), facts, kid: signer.kid, now: new Date(deps.clock.now()) },
+    ),
+  );
+  return rotated ? tokens : null;
+}
+
+/** Signs the pair again which the predecessor was spent for: the same facts and the same key make the same tokens. */
+async function repeat(session: SessionRow, user: UserRow, deps: Deps): Promise<SessionTokens> {
+  const signer = deps.signingKeys.signer(session.kid);
+  if (signer === null) throw invalidToken();
+  const facts = {
+    sessionId: session.id,
+    issuedAtMs: session.issuedAt.getTime(),
+    accessTokenId: session.accessTokenId,
+    refreshTokenId: session.refreshTokenId,
+  };
+  return signPair(user, facts, signer, deps.publicUrl);
+}
+
+async function endFamily(session: SessionRow, caller: Caller, deps: Deps): Promise<void> {
+  const { database, clock, feed } = deps;
+  const version = await transaction(database, async (em) => {
+    const now = new Date(clock.now());
+    if (!(await endSession(em, { tenantId: session.tenantId, id: session.id }, now))) return null;
+    await recordAudit(em, clock, {
+      tenantId: session.tenantId,
+      type: 'refresh_token_reused',
+      actor: userActor(session.userId, caller),
+      target: { type: 'session', id: session.id },
+    });
+    return recordChange(em, { kind: 'session', subjectId: session.id, forgetAfterMs: forgetAfterMs(clock.now()) });
+  });
+  if (version !== null) await feed.leases.settled(version);
+}
+
+const invalidToken = () =>
+  gatewayError(ErrorReason.INVALID_TOKEN, 'This refresh token is not valid any more. Sign in again.');

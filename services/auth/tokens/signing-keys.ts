@@ -1,0 +1,172 @@
+import { createHash, createPrivateKey, createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { refreshToken } from '#shared/session-token.ts';
+import { StartError } from '#shared/start-error.ts';
+import { SigningKeyEntity, type SigningKeyRow } from '../db/signing-key.entity.ts';
+import { recordChange } from '../feed/changes.ts';
+import type { SecretBox } from '../secret-box.ts';
+
+export type Signer = { kid: string; privateKey: KeyObject };
+
+/** The keys that sign and verify session tokens, as this process knows them; `reload` follows the database. */
+export type SigningKeys = {
+  /** The key which signs new tokens. */
+  active(): Signer;
+  /** The private half of any key that still verifies; null when it is gone or not kept here. */
+  signer(kid: string): Signer | null;
+  /** The public half of a key whose tokens are accepted; an unknown one is looked for in the database, once in a while. */
+  verifier(kid: string): Promise<KeyObject | null>;
+  reload(): Promise<void>;
+  /** Whether the signing key is JWT_PRIVATE_KEY, so that it is replaced by configuration only. */
+  readonly configured: boolean;
+};
+
+type Deps = { database: ServiceDatabase; clock: Clock; secretBox: SecretBox; jwtPrivateKey: string | undefined };
+
+/** An unknown kid makes a query at most this often, so that invented kids cost nothing. */
+const lookupIntervalMs = 1_000;
+
+/** Loads the keys; at the first start, or when JWT_PRIVATE_KEY is new, makes one the active key. */
+export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
+  const { database, clock, secretBox, jwtPrivateKey } = deps;
+  const configured = jwtPrivateKey === undefined ? null : configuredKey(jwtPrivateKey);
+  await ensureActiveKey(deps, configured);
+
+  let rows: readonly SigningKeyRow[] = [];
+  let privateKeys = new Map<string, KeyObject>();
+  let publicKeys = new Map<string, KeyObject>();
+  let lastLookupMs = Number.NEGATIVE_INFINITY;
+
+  const reload = async (): Promise<void> => {
+    const loaded = await acceptedSigningKeys(database.em(), clock);
+    publicKeys = new Map(loaded.map((row) => [row.kid, publicKeyOf(row.publicKey)]));
+    privateKeys = new Map(
+      loaded.flatMap((row) => {
+        const key = row.kid === configured?.kid ? configured.privateKey : openPrivateKey(row, secretBox);
+        return key === null ? [] : [[row.kid, key] as const];
+      }),
+    );
+    rows = loaded;
+  };
+  await reload();
+
+  const signer = (kid: string): Signer | null => {
+    const privateKey = privateKeys.get(kid);
+    return privateKey === undefined ? null : { kid, privateKey };
+  };
+  return {
+    configured: configured !== null,
+    reload,
+    signer,
+    active() {
+      const kid = rows.find((row) => row.status === SigningKeyStatus.ACTIVE)?.kid ?? '';
+      const active = signer(kid);
+      if (active === null) throw new Error('there is no signing key whose private half is known to this process');
+      return active;
+    },
+    async verifier(kid) {
+      if (!publicKeys.has(kid) && clock.monotonic() - lastLookupMs >= lookupIntervalMs) {
+        lastLookupMs = clock.monotonic();
+        await reload();
+      }
+      const row = rows.find((candidate) => candidate.kid === kid);
+      if (row === undefined || (row.expiresAt != null && row.expiresAt.getTime() <= clock.now())) return null;
+      return publicKeys.get(kid) ?? null;
+    },
+  };
+}
+
+/** The keys whose tokens are accepted now or soon. */
+export const acceptedSigningKeys = (em: SqlEntityManager, clock: Clock): Promise<SigningKeyRow[]> =>
+  em.find(
+    SigningKeyEntity,
+    { $or: [{ expiresAt: null }, { expiresAt: { $gt: new Date(clock.now()) } }] },
+    { orderBy: { activatedAt: 'asc' } },
+  );
+
+/** Makes a key and its row; the row's status and moment are the caller's. */
+export function newSigningKey(secretBox: SecretBox): Pick<SigningKeyRow, 'kid' | 'publicKey' | 'sealedPrivateKey'> {
+  const { privateKey, publicKey } = generateKeyPairSync('ed25519');
+  const kid = thumbprint(publicKey);
+  const der = privateKey.export({ format: 'der', type: 'pkcs8' });
+  return { kid, publicKey: rawPublicKey(publicKey), sealedPrivateKey: secretBox.seal(der, sealContext(kid)) };
+}
+
+/** Makes `next` the signing key; the former one verifies on until the last refresh token that it signed has ended. */
+export async function activateSigningKey(em: SqlEntityManager, next: SigningKeyRow, clock: Clock): Promise<void> {
+  const now = new Date(clock.now());
+  await em.nativeUpdate(
+    SigningKeyEntity,
+    { status: SigningKeyStatus.ACTIVE },
+    { status: SigningKeyStatus.RETIRING, expiresAt: new Date(clock.now() + refreshToken.lifetimeMs) },
+  );
+  await em.upsert(SigningKeyEntity, { ...next, status: SigningKeyStatus.ACTIVE, activatedAt: now, expiresAt: null });
+}
+
+async function ensureActiveKey(deps: Deps, configured: (Signer & { publicKey: Buffer }) | null): Promise<void> {
+  const { database, clock, secretBox } = deps;
+  await transaction(database, async (em) => {
+    // Two processes that start at once must agree on one key.
+    await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
+    const active = await em.findOne(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
+    // A kept key stays unless the secret that sealed it is gone, or configuration names another.
+    const usable = active !== null && (configured === null ? opens(active, secretBox) : active.kid === configured.kid);
+    if (usable) return;
+    const key = configured ?? newSigningKey(secretBox);
+    const row = {
+      kid: key.kid,
+      publicKey: key.publicKey,
+      sealedPrivateKey: 'sealedPrivateKey' in key ? key.sealedPrivateKey : null,
+    };
+    em.clear();
+    await activateSigningKey(em, row as SigningKeyRow, clock);
+    await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
+  });
+}
+
+function configuredKey(pem: string): Signer & { publicKey: Buffer } {
+  try {
+    const privateKey = createPrivateKey(pem);
+    if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error(`it is of type ${privateKey.asymmetricKeyType}`);
+    const publicKey = createPublicKey(privateKey);
+    return { kid: thumbprint(publicKey), privateKey, publicKey: rawPublicKey(publicKey) };
+  } catch (cause) {
+    throw new StartError('JWT_PRIVATE_KEY is not valid: expected an Ed25519 private key in PKCS #8 PEM.', { cause });
+  }
+}
+
+const sealContext = (kid: string): string => `signing key ${kid}`;
+
+function openPrivateKey(row: SigningKeyRow, secretBox: SecretBox): KeyObject | null {
+  if (row.sealedPrivateKey == null || !opens(row, secretBox)) return null;
+  return createPrivateKey({
+    key: secretBox.open(row.sealedPrivateKey, sealContext(row.kid)),
+    format: 'der',
+    type: 'pkcs8',
+  });
+}
+
+function opens(row: SigningKeyRow, secretBox: SecretBox): boolean {
+  if (row.sealedPrivateKey == null) return false;
+  try {
+    secretBox.open(row.sealedPrivateKey, sealContext(row.kid));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** RFC 7638: the hash of the required members in lexicographic order; RFC 8037 section 2 names them. */
+function thumbprint(publicKey: KeyObject): string {
+  const { crv, kty, x } = publicKey.export({ format: 'jwk' });
+  return createHash('sha256').update(JSON.stringify({ crv, kty, x })).digest('base64url');
+}
+
+const rawPublicKey = (key: KeyObject): Buffer => Buffer.from(key.export({ format: 'jwk' }).x as string, 'base64url');
+
+const publicKeyOf = (raw: Uint8Array): KeyObject =>
+  createPublicKey({ key: { kty: 'OKP', crv: 'Ed25519', x: Buffer.from(raw).toString('base64url') }, format: 'jwk' });
