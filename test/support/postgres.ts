@@ -17,8 +17,11 @@ export type TestDatabase = {
  * A database of the test's own, migrated, in some tens of milliseconds. `await using database = await createTestDatabase()`
  * drops it at the end of the block; otherwise call `drop` in afterAll.
  */
-export const createTestDatabase = (): Promise<TestDatabase> =>
-  createDatabase(inject('postgresUrl'), inject('templateDatabase'));
+export async function createTestDatabase(): Promise<TestDatabase> {
+  const template = inject('templateDatabase');
+  if (template === undefined) throw new Error(`There is no database to copy: ${inject('templateFailure')}`);
+  return createDatabase(inject('postgresUrl'), template);
+}
 
 /** A database of the test's own with nothing in it. */
 export const createEmptyDatabase = (): Promise<TestDatabase> => createDatabase(inject('postgresUrl'), 'template0');

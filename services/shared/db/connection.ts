@@ -21,8 +21,8 @@ export function withDatabase(url: DatabaseUrl, database: string): DatabaseUrl {
 export const databaseOf = (url: DatabaseUrl): string =>
   decodeURIComponent(new URL(url).pathname.slice(1)) || 'postgres';
 
-/** How long a new connection may take, in milliseconds. With `silentMsMax` of server-watch.ts it keeps a refusal within 1 s. */
-export const connectTimeoutMs = 800;
+/** How long a new connection may take, in milliseconds. With server-watch.ts it keeps a refusal within 1 s. */
+export const connectTimeoutMs = 700;
 
 export type SessionOptions = {
   /** Shown in pg_stat_activity. */

@@ -1,7 +1,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { migrateAll } from './migrate.ts';
 import { type Listener, listen, notify } from './notify.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
@@ -14,8 +15,9 @@ const heard: string[] = [];
 let gaps = 0;
 
 beforeAll(async () => {
-  testDatabase = await createTestDatabase();
-  database = await openServiceDatabase({ service: 'keys', connection: testDatabase.url, entities: [], logger });
+  testDatabase = await createEmptyDatabase();
+  await migrateAll(testDatabase.url, [{ service: 'news', migrations: [] }], logger);
+  database = await openServiceDatabase({ service: 'news', connection: testDatabase.url, entities: [], logger });
   listener = await listen({
     connection: testDatabase.url,
     channels: { news: (payload) => heard.push(payload) },

@@ -6,7 +6,7 @@ const tickMs = 100;
 /** After this many ticks without any answer the server is asked for a sign of life. */
 const ticksUntilDoubt = 4;
 /** After this many ticks without any answer the server counts as frozen (reliability.md: 503 within 1 s). */
-const ticksUntilFrozen = 9;
+const ticksUntilFrozen = 8;
 
 type Watched = pg.Client & { connection: { stream: { destroy(error: Error): void } } };
 
