@@ -1,4 +1,5 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
+import { CreateKeys } from './0001-create-keys.ts';
 
-/** In the order in which they run: `{ name: '0001-create-things', class: CreateThings }`. Released names never change. */
-export const migrations: NamedMigration[] = [];
+/** In the order in which they run. Released names never change. */
+export const migrations: NamedMigration[] = [{ name: '0001-create-keys', class: CreateKeys }];

@@ -1,0 +1,50 @@
+import { type IpRange, type Ipv6Words, maskOf, parseAddress, parseRange } from '#shared/cidr.ts';
+
+/** IPv4 networks and masks side by side, since most lists and most clients have no other. */
+type Ipv4Ranges = { networks: Int32Array; masks: Int32Array };
+
+/**
+ * Compiles a key's ip_allowlist into integer masks; null when it is empty, which means no restriction (service.md, Key
+ * constraints). Entries were checked by Keys; one that is unreadable here all the same admits nobody.
+ */
+export function compileIpAllowlist(entries: readonly string[]): ((ip: string) => boolean) | null {
+  if (entries.length === 0) return null;
+  const ranges = entries.map(parseRange).filter((range) => range !== null);
+  const ipv4 = compileIpv4(ranges);
+  const ipv6 = ranges.filter(({ network }) => typeof network !== 'number');
+  return (ip) => {
+    const address = parseAddress(withoutZone(ip));
+    if (address === null) return false;
+    return typeof address === 'number'
+      ? containsIpv4(ipv4, address)
+      : ipv6.some(({ network, prefix }) => containsIpv6(network as Ipv6Words, prefix, address));
+  };
+}
+
+/** The system adds a zone to link-local peers (`fe80::1%eth0`); it says nothing of the address. */
+function withoutZone(ip: string): string {
+  const percent = ip.indexOf('%');
+  return percent === -1 ? ip : ip.slice(0, percent);
+}
+
+function compileIpv4(ranges: readonly IpRange[]): Ipv4Ranges {
+  const ipv4 = ranges.filter(({ network }) => typeof network === 'number');
+  return {
+    networks: Int32Array.from(ipv4, ({ network }) => network as number),
+    masks: Int32Array.from(ipv4, ({ prefix }) => maskOf(prefix)),
+  };
+}
+
+function containsIpv4({ networks, masks }: Ipv4Ranges, address: number): boolean {
+  for (let index = 0; index < networks.length; index++) {
+    if ((address & masks[index]!) === networks[index]) return true;
+  }
+  return false;
+}
+
+function containsIpv6(network: Ipv6Words, prefix: number, address: Ipv6Words): boolean {
+  for (let index = 0; index < 4; index++) {
+    if (((address[index]! ^ network[index]!) & maskOf(prefix - 32 * index)) !== 0) return false;
+  }
+  return true;
+}

@@ -1,0 +1,134 @@
+import type { KeyPrincipal } from '../../principal.ts';
+
+/** A secret which the edge knows. */
+export type CachedKey = {
+  /** SHA-256 of the secret. */
+  tokenHash: string;
+  /** The secret's digest under each pepper, as digestName writes it. */
+  digests: readonly string[];
+  principal: KeyPrincipal;
+  /** The version of Keys' data at which `principal` was true. */
+  version: bigint;
+  /** Uses since they were last reported, and the moment of the last. */
+  uses: number;
+  lastUsedMs: number;
+  /** Set by each use; the cache clears it when it looks for a place. */
+  recentlyUsed: boolean;
+};
+
+/** How long it is believed that nobody has a secret, in milliseconds. */
+const unknownForMs = 10_000;
+const unknownMax = 10_000;
+
+/** How many entries in use one insertion looks at before it displaces one all the same. */
+const sparedMax = 32;
+
+/**
+ * Secrets and their principals by the secret's hash, bounded: the longest unused give way. Secrets nobody has are kept apart,
+ * so that a flood of them displaces no key.
+ */
+export class KeyCache {
+  readonly #capacity: number;
+  /** From the least to the most recently inserted or spared. */
+  readonly #entries = new Map<string, CachedKey>();
+  readonly #byKeyId = new Map<string, Set<CachedKey>>();
+  /** Until when, on the monotonic clock; in the order of insertion, hence of time. */
+  readonly #unknown = new Map<string, number>();
+
+  constructor(capacity: number) {
+    this.#capacity = capacity;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  find(tokenHash: string): CachedKey | undefined {
+    const entry = this.#entries.get(tokenHash);
+    if (entry !== undefined) entry.recentlyUsed = true;
+    return entry;
+  }
+
+  put(entry: CachedKey): void {
+    this.#remove(this.#entries.get(entry.tokenHash));
+    if (this.#entries.size >= this.#capacity) this.#makeRoom();
+    this.#unknown.delete(entry.tokenHash);
+    this.#entries.set(entry.tokenHash, entry);
+    const ofKey = this.#byKeyId.get(entry.principal.keyId);
+    if (ofKey === undefined) this.#byKeyId.set(entry.principal.keyId, new Set([entry]));
+    else ofKey.add(entry);
+  }
+
+  isUnknown(tokenHash: string, monotonicMs: number): boolean {
+    const until = this.#unknown.get(tokenHash);
+    return until !== undefined && monotonicMs < until;
+  }
+
+  putUnknown(tokenHash: string, monotonicMs: number): void {
+    this.#unknown.delete(tokenHash);
+    this.#unknown.set(tokenHash, monotonicMs + unknownForMs);
+    if (this.#unknown.size > unknownMax) this.#unknown.delete(this.#unknown.keys().next().value!);
+  }
+
+  /** A secret which nobody had may open a key again, as when a user is reactivated. */
+  forgetUnknown(): void {
+    this.#unknown.clear();
+  }
+
+  /** Replaces what is known of a key's secrets by what is newer. */
+  replace(keyId: string, digests: ReadonlySet<string>, principal: KeyPrincipal, version: bigint): void {
+    for (const entry of this.#byKeyId.get(keyId) ?? []) {
+      if (entry.version < version && entry.digests.some((digest) => digests.has(digest))) {
+        entry.principal = principal;
+        entry.version = version;
+      }
+    }
+  }
+
+  /** Changes principals one by one; this goes through the whole cache. */
+  update(version: bigint, change: (principal: KeyPrincipal) => KeyPrincipal | 'remove'): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.version >= version) continue;
+      const changed = change(entry.principal);
+      if (changed === 'remove') this.#remove(entry);
+      else entry.principal = changed;
+    }
+  }
+
+  /** Removes a key's secrets: all of them, or those with one of the digests. */
+  removeKey(keyId: string, digests: ReadonlySet<string> | null, version: bigint): void {
+    for (const entry of [...(this.#byKeyId.get(keyId) ?? [])]) {
+      const named = digests === null || entry.digests.some((digest) => digests.has(digest));
+      if (named && entry.version < version) this.#remove(entry);
+    }
+  }
+
+  clear(): void {
+    this.#entries.clear();
+    this.#byKeyId.clear();
+    this.#unknown.clear();
+  }
+
+  /** Second chance: an entry that was used since it was last looked at is spared once, but the search is short. */
+  #makeRoom(): void {
+    let spared = 0;
+    for (const entry of this.#entries.values()) {
+      if (!entry.recentlyUsed || spared === sparedMax) {
+        this.#remove(entry);
+        return;
+      }
+      spared += 1;
+      entry.recentlyUsed = false;
+      this.#entries.delete(entry.tokenHash);
+      this.#entries.set(entry.tokenHash, entry);
+    }
+  }
+
+  #remove(entry: CachedKey | undefined): void {
+    if (entry === undefined) return;
+    this.#entries.delete(entry.tokenHash);
+    const ofKey = this.#byKeyId.get(entry.principal.keyId);
+    ofKey?.delete(entry);
+    if (ofKey?.size === 0) this.#byKeyId.delete(entry.principal.keyId);
+  }
+}

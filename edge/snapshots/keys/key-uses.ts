@@ -1,0 +1,81 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { Client } from '@connectrpc/connect';
+import type { KeyUseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { CachedKey } from './key-cache.ts';
+
+const usesMax = 10_000;
+const timeoutMs = 5_000;
+
+type Batch = { batchId: string; uses: MessageInitShape<typeof KeyUseSchema>[] };
+
+/** Counts uses of keys in memory and reports the sums now and then, so that no request writes. */
+export class KeyUses {
+  readonly #keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>;
+  readonly #logger: Logger;
+  #used: CachedKey[] = [];
+  /** Sent, but not known to have arrived. It is sent again as it is, so that Keys can tell a repeat. */
+  #unconfirmed: Batch | null = null;
+  #reporting: Promise<void> | null = null;
+
+  constructor(keys: Pick<Client<typeof KeysService>, 'recordKeyUse'>, logger: Logger) {
+    this.#keys = keys;
+    this.#logger = logger;
+  }
+
+  count(entry: CachedKey, nowMs: number): void {
+    if (entry.uses === 0) this.#used.push(entry);
+    entry.uses += 1;
+    entry.lastUsedMs = nowMs;
+  }
+
+  /** Reports what was counted. Never rejects: what does not arrive is sent again with the next report. */
+  report(): Promise<void> {
+    this.#reporting ??= this.#reportAll().finally(() => {
+      this.#reporting = null;
+    });
+    return this.#reporting;
+  }
+
+  async #reportAll(): Promise<void> {
+    try {
+      for (let batch = this.#nextBatch(); batch !== null; batch = this.#nextBatch()) {
+        this.#unconfirmed = batch;
+        await this.#keys.recordKeyUse(batch, { contextValues: callerContext(serviceCaller('edge')), timeoutMs });
+        this.#unconfirmed = null;
+      }
+    } catch (err) {
+      this.#logger.warn({ err }, 'uses of keys could not be reported; they are sent again');
+    }
+  }
+
+  #nextBatch(): Batch | null {
+    if (this.#unconfirmed !== null) return this.#unconfirmed;
+    if (this.#used.length === 0) return null;
+    const entries = this.#used.splice(0, usesMax);
+    return { batchId: uuidv7(), uses: [...sumByKey(entries).values()] };
+  }
+}
+
+/** One sum per key, since a key may have several secrets; the entries start again at zero. */
+function sumByKey(entries: readonly CachedKey[]): Map<string, MessageInitShape<typeof KeyUseSchema>> {
+  const sums = new Map<string, { tenantId: string; keyId: string; count: number; lastUsedMs: number }>();
+  for (const entry of entries) {
+    const { tenantId, keyId } = entry.principal;
+    const sum = sums.get(keyId) ?? { tenantId, keyId, count: 0, lastUsedMs: 0 };
+    sum.count += entry.uses;
+    sum.lastUsedMs = Math.max(sum.lastUsedMs, entry.lastUsedMs);
+    sums.set(keyId, sum);
+    entry.uses = 0;
+  }
+  return new Map(
+    [...sums].map(([keyId, { count, lastUsedMs, ...key }]) => [
+      keyId,
+      { ...key, count: BigInt(count), lastUsedAt: timestampFromMs(lastUsedMs) },
+    ]),
+  );
+}

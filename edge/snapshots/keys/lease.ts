@@ -1,0 +1,41 @@
+import type { Clock } from '#shared/clock.ts';
+
+/** A feed that says nothing for this long is broken; a heartbeat comes every 500 ms. In milliseconds. */
+export const silenceMsMax = 1_500;
+
+/**
+ * Whether the edge may decide from its cache. Each acknowledgement that Keys answers renews it, counted from the moment at which
+ * it was sent: Keys counts from a later one, so that it never stops waiting for an edge which still believes its cache.
+ */
+export class Lease {
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  #untilMs = Number.NEGATIVE_INFINITY;
+  #heardMs = Number.NEGATIVE_INFINITY;
+
+  constructor(clock: Pick<Clock, 'monotonic'>) {
+    this.#clock = clock;
+  }
+
+  get isValid(): boolean {
+    const nowMs = this.#clock.monotonic();
+    return nowMs < this.#untilMs && nowMs < this.#heardMs + silenceMsMax;
+  }
+
+  /** The feed said something. */
+  heard(): void {
+    this.#heardMs = this.#clock.monotonic();
+  }
+
+  /** How long the feed has been silent, in milliseconds. */
+  get silentMs(): number {
+    return this.#clock.monotonic() - this.#heardMs;
+  }
+
+  renew(sentMs: number, leaseMs: number): void {
+    this.#untilMs = Math.max(this.#untilMs, sentMs + leaseMs);
+  }
+
+  end(): void {
+    this.#untilMs = Number.NEGATIVE_INFINITY;
+  }
+}

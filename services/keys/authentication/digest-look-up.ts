@@ -1,0 +1,102 @@
+import type { KeyDigest } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { livePrincipals, type PrincipalRow, principalColumns } from '../db/principals.ts';
+
+/** Whose secret has one of the digests, and the version at which that was read; null when nobody's. */
+export type LookedUp = { row: PrincipalRow | null; version: bigint };
+
+export type DigestLookUp = (digests: readonly KeyDigest[]) => Promise<LookedUp>;
+
+/** Queries at a time; what arrives meanwhile waits and shares the next one. */
+const runningMax = 2;
+/** Digests in one query. */
+const digestsMax = 1_000;
+/** Look-ups that may wait. Beyond them callers are told to come back: a flood must not fill the memory. */
+const waitingMax = 20_000;
+
+type Waiting = {
+  digests: readonly KeyDigest[];
+  resolve: (answer: LookedUp) => void;
+  reject: (error: unknown) => void;
+};
+
+/**
+ * Looks digests up, many callers by one query: whoever calls while queries are running shares the next one. So a single call
+ * waits for nothing, and a flood of invented keys costs no more queries than the database answers one after the other.
+ * A query begins after the calls which it answers, so that no answer is older than its call.
+ */
+export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): DigestLookUp {
+  let waiting: Waiting[] = [];
+  let running = 0;
+
+  function startNext(): void {
+    while (running < runningMax && waiting.length > 0) {
+      let count = 0;
+      let digestCount = 0;
+      while (count < waiting.length && digestCount + waiting[count]!.digests.length <= digestsMax) {
+        digestCount += waiting[count]!.digests.length;
+        count += 1;
+      }
+      const batch = waiting.slice(0, count);
+      waiting = waiting.slice(count);
+      running += 1;
+      answer(batch).finally(() => {
+        running -= 1;
+        startNext();
+      });
+    }
+  }
+
+  async function answer(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const { version, rows } = await queryPrincipals(
+        database,
+        batch.flatMap(({ digests }) => digests),
+      );
+      const byDigest = new Map(rows.map((row) => [identity(row.pepper_version, row.digest), row]));
+      for (const { digests, resolve } of batch) {
+        const found = digests.map(({ pepperVersion, digest }) => byDigest.get(identity(pepperVersion, digest)));
+        resolve({ row: found.find((row) => row !== undefined) ?? null, version });
+      }
+    } catch (error) {
+      for (const { reject } of batch) reject(error);
+    }
+  }
+
+  return (digests) =>
+    new Promise((resolve, reject) => {
+      if (waiting.length >= waitingMax) {
+        reject(
+          gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.', {
+            internal: `${waiting.length} key look-ups are waiting`,
+            retryAfterMs: 1_000,
+          }),
+        );
+        return;
+      }
+      waiting.push({ digests, resolve, reject });
+      // In the next tick, so that calls of one tick share the first query too.
+      if (running < runningMax) queueMicrotask(startNext);
+    });
+}
+
+const identity = (pepperVersion: number, digest: Uint8Array): string =>
+  `${pepperVersion}:${Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength).toString('latin1')}`;
+
+/** Version and rows in one statement, hence of one moment. */
+async function queryPrincipals(
+  database: Pick<ServiceDatabase, 'query'>,
+  digests: readonly KeyDigest[],
+): Promise<{ version: bigint; rows: PrincipalRow[] }> {
+  const { rows } = await database.query<PrincipalRow | { version: bigint; digest: null }>({
+    name: 'keys-authenticate',
+    text: `select feed.version, found.* from feed
+      left join (select ${principalColumns} from ${livePrincipals} where digests.digest = any($1)) as found on true`,
+    values: [digests.map(({ digest }) => Buffer.from(digest))],
+  });
+  return {
+    version: rows[0]!.version,
+    rows: rows.filter((row): row is PrincipalRow => row.digest !== null),
+  };
+}

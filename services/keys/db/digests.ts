@@ -1,0 +1,14 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { RemovedDigest } from './changes.ts';
+import { DigestEntity, type DigestRow } from './digest.entity.ts';
+import type { KeyRow } from './key.entity.ts';
+
+/** Every secret's digest of a key. */
+export const findDigests = (em: SqlEntityManager, key: Pick<KeyRow, 'tenantId' | 'id'>): Promise<DigestRow[]> =>
+  em.find(DigestEntity, { tenantId: key.tenantId, keyId: key.id });
+
+/** Takes secrets away for good; answers their digests as the feed tells them. */
+export function removeDigests(em: SqlEntityManager, digests: readonly DigestRow[]): RemovedDigest[] {
+  for (const digest of digests) em.remove(digest);
+  return digests.map(({ digest, pepperVersion }) => ({ pepper: pepperVersion, digest: digest.toString('hex') }));
+}

@@ -1,0 +1,84 @@
+import { LockMode, raw, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { notFound } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
+import { KeyEntity, type KeyRow } from './key.entity.ts';
+
+/** Whose keys: a user's own. */
+export type KeyOwner = { tenantId: string; userId: string };
+
+/** One of the user's own keys; NOT_FOUND when it is deleted or somebody else's. */
+export async function findOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
+  const { tenantId, userId } = owner;
+  const key = isUuid(id) ? await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }) : null;
+  if (key === null) throw notFound('API key');
+  return key;
+}
+
+/** The same, locked until the end of the transaction. */
+export async function lockOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
+  const { tenantId, userId } = owner;
+  const lockMode = LockMode.PESSIMISTIC_WRITE;
+  const key = await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, { lockMode });
+  if (key === null) throw notFound('API key');
+  return key;
+}
+
+/** Anybody's key, for operators, locked until the end of the transaction. */
+export async function lockKey(em: SqlEntityManager, id: string): Promise<KeyRow> {
+  const key = await em.findOne(KeyEntity, { id, deletedAt: null }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (key === null) throw notFound('API key');
+  return key;
+}
+
+/** How many keys of a user count towards the quota. */
+export const countKeys = (em: SqlEntityManager, { tenantId, userId }: KeyOwner): Promise<number> =>
+  em.count(KeyEntity, { tenantId, userId, deletedAt: null });
+
+/** What narrows a list of keys; empty texts and unspecified values do not. */
+export type KeyFilter = {
+  tenantId: string;
+  userId: string;
+  keyType: KeyType;
+  status: KeyStatus;
+  search: string;
+};
+
+/** One page of undeleted keys, newest first, and how many there are. */
+export function listKeys(
+  em: SqlEntityManager,
+  filter: KeyFilter,
+  page: { offset: number; limit: number },
+  nowMs: number,
+): Promise<[KeyRow[], number]> {
+  const { tenantId, userId, keyType, status, search } = filter;
+  const where = {
+    deletedAt: null,
+    ...(tenantId !== '' && { tenantId }),
+    ...(userId !== '' && { userId }),
+    ...(keyType !== KeyType.UNSPECIFIED && { keyType }),
+    $and: [inStatus(status, new Date(nowMs)), containing(search)],
+  };
+  return em.findAndCount(KeyEntity, where, { orderBy: { id: 'desc' }, ...page });
+}
+
+/** Mirrors statusAt of domain/key-lifecycle.ts in SQL. */
+function inStatus(status: KeyStatus, now: Date): object {
+  switch (status) {
+    case KeyStatus.ACTIVE:
+      return { revokedAt: null, $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }] };
+    case KeyStatus.EXPIRED:
+      return { revokedAt: null, expiresAt: { $lte: now } };
+    case KeyStatus.REVOKED:
+      return { revokedAt: { $ne: null } };
+    default:
+      return {};
+  }
+}
+
+/** `position` knows no wildcards, so the text is searched for as it is. */
+function containing(search: string): object {
+  if (search === '') return {};
+  const within = (column: string) => ({ [raw(`position(lower(?) in lower(${column}))`, [search])]: { $gt: 0 } });
+  return { $or: [within('name'), within('preview')] };
+}

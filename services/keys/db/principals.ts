@@ -1,0 +1,75 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import type { PrincipalSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import type { Role } from '#shared/rpc/caller.ts';
+
+/** A row of `principalColumns`: a key with one of its digests, its user's and its organization's state. */
+export type PrincipalRow = {
+  version: bigint;
+  digest: Buffer;
+  pepper_version: number;
+  secret_expires_at: Date | null;
+  tenant_id: string;
+  id: string;
+  user_id: string;
+  key_type: KeyType;
+  preview: string;
+  scopes: string[];
+  model_allowlist: string[];
+  ip_allowlist: string[];
+  spend_cap_nano_usd: bigint | null;
+  requests_per_minute: bigint;
+  tokens_per_minute: bigint;
+  concurrent_requests: bigint;
+  expires_at: Date | null;
+  role: Role;
+  suspended: boolean;
+};
+
+export const principalColumns = `
+  digests.digest, digests.pepper_version, digests.expires_at as secret_expires_at,
+  keys.tenant_id, keys.id, keys.user_id, keys.key_type, keys.preview, keys.scopes,
+  keys.model_allowlist, keys.ip_allowlist, keys.spend_cap_nano_usd,
+  keys.requests_per_minute, keys.tokens_per_minute, keys.concurrent_requests, keys.expires_at,
+  owners.role, coalesce(tenants.suspended, false) as suspended`;
+
+/** Keys that stand for somebody: neither deleted nor revoked, of an active user. An expired one is among them. */
+export const livePrincipals = `
+  digests
+  join keys on keys.tenant_id = digests.tenant_id and keys.id = digests.key_id
+    and keys.deleted_at is null and keys.revoked_at is null
+  join owners on owners.tenant_id = keys.tenant_id and owners.user_id = keys.user_id and owners.is_active
+  left join tenants on tenants.tenant_id = keys.tenant_id`;
+
+/** A principal as edges take it; it expires with the key or with this secret's grace period, whichever is earlier. */
+export function principalMessage(row: PrincipalRow): MessageInitShape<typeof PrincipalSchema> {
+  const expiresAt = earlier(row.expires_at, row.secret_expires_at);
+  return {
+    keyId: row.id,
+    tenantId: row.tenant_id,
+    userId: row.user_id,
+    role: row.role,
+    keyType: row.key_type,
+    scopes: row.scopes,
+    constraints: {
+      modelAllowlist: row.model_allowlist,
+      ipAllowlist: row.ip_allowlist,
+      spendCapNanoUsd: row.spend_cap_nano_usd ?? undefined,
+    },
+    expiresAt: expiresAt === null ? undefined : timestampFromDate(expiresAt),
+    tenantSuspended: row.suspended,
+    rateLimits: {
+      requestsPerMinute: Number(row.requests_per_minute),
+      tokensPerMinute: Number(row.tokens_per_minute),
+      concurrentRequests: Number(row.concurrent_requests),
+    },
+    version: row.version,
+    keyPreview: row.preview,
+  };
+}
+
+const earlier = (one: Date | null, other: Date | null): Date | null => {
+  if (one === null || other === null) return one ?? other;
+  return one < other ? one : other;
+};

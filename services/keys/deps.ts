@@ -1,0 +1,20 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import type { DigestLookUp } from './authentication/digest-look-up.ts';
+import type { KeyFeed } from './feed/key-feed.ts';
+
+/** What Keys' RPCs are made of; start.ts puts it together. */
+export type KeysDeps = {
+  database: ServiceDatabase;
+  feed: KeyFeed;
+  digestLookUp: DigestLookUp;
+  /** Newest first: the first makes new digests. */
+  peppers: readonly KeyPepper[];
+  clock: Clock;
+};
+
+/** The implementation of one RPC. */
+export type KeysRpc<Name extends keyof ServiceImpl<typeof KeysService>> = ServiceImpl<typeof KeysService>[Name];

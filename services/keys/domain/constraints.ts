@@ -1,0 +1,39 @@
+import { parseRange } from '#shared/cidr.ts';
+import { invalidRequest } from '#shared/errors.ts';
+
+/** How many bad entries an error names. */
+const namedEntriesMax = 20;
+
+/** Checks an ip_allowlist; the error names each entry that is neither an address nor a range in CIDR notation. */
+export function checkIpAllowlist(entries: readonly string[]): string[] {
+  const bad = entries.filter((entry) => parseRange(entry) === null);
+  if (bad.length > 0) {
+    const named = bad
+      .slice(0, namedEntriesMax)
+      .map((entry) => `\`${entry.slice(0, 64).replace(/[^\x20-\x7e]/g, '?')}\``);
+    const rest = bad.length > namedEntriesMax ? ` and ${bad.length - namedEntriesMax} more` : '';
+    throw invalidRequest(
+      'ip_allowlist',
+      `Invalid value for \`ip_allowlist\`: ${named.join(', ')}${rest}. Expected IP addresses, or CIDR ranges without host bits such as 10.0.0.0/8.`,
+      'invalid_value',
+    );
+  }
+  return [...new Set(entries)];
+}
+
+/** Checks a name; its length counts in characters as Postgres and people count them, not in UTF-16 units. */
+export function checkName(name: string): string {
+  const length = [...name].length;
+  if (length < 2 || length > 255) {
+    throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.', 'invalid_value');
+  }
+  // Postgres stores no NUL, and a lone surrogate is no character.
+  if (name.includes('\0') || !name.isWellFormed()) {
+    throw invalidRequest(
+      'name',
+      'Invalid value for `name`: it holds a character that cannot be stored.',
+      'invalid_value',
+    );
+  }
+  return name;
+}

@@ -1,0 +1,13 @@
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+
+/** Keys per user when the organization has no quota of its own (service.md, Limits). */
+export const keysPerUserDefault = 10;
+
+/** Refuses another key when the user has as many undeleted ones as the quota allows; null is unlimited. */
+export function requireQuota(undeletedKeys: number, keysPerUser: number | null): void {
+  if (keysPerUser === null || undeletedKeys < keysPerUser) return;
+  throw gatewayError(
+    ErrorReason.KEY_QUOTA_EXCEEDED,
+    `You have reached your organization's limit of ${keysPerUser} API keys per user. Delete a key you no longer need, or ask for a higher limit.`,
+  );
+}

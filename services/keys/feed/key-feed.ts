@@ -1,0 +1,70 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { type Listener, listen } from '#shared/db/notify.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { changedChannel } from '../db/changes.ts';
+import { acknowledgedChannel, countBehind } from './watchers.ts';
+
+/** How changes reach edges and how their arrival is waited for. One per process. */
+export type KeyFeed = {
+  /** Resolves with the next change anywhere, or after `ms` at the latest. */
+  nextChange(ms: number, signal: AbortSignal): Promise<void>;
+  /** Resolves when every live edge has acknowledged a version or its lease has lapsed. */
+  knownEverywhere(version: bigint, signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Should a notification be lost, the wait goes on after this time, in milliseconds. */
+const recheckMs = 100;
+
+/** Opens the process's ear for changes and acknowledgements. Resolves once it listens. */
+export async function openKeyFeed(options: {
+  database: Pick<ServiceDatabase, 'query'>;
+  connection: DatabaseUrl;
+  logger: Logger;
+}): Promise<KeyFeed> {
+  const { database, connection, logger } = options;
+  const changed = new Signal();
+  const acknowledged = new Signal();
+  const listener: Listener = await listen({
+    connection,
+    channels: { [changedChannel]: () => changed.raise(), [acknowledgedChannel]: () => acknowledged.raise() },
+    // Notifications were lost meanwhile: everybody reads again.
+    onGap: () => {
+      changed.raise();
+      acknowledged.raise();
+    },
+    logger,
+  });
+  return {
+    nextChange: (ms, signal) => changed.next(ms, signal),
+    async knownEverywhere(version, signal) {
+      for (;;) {
+        signal.throwIfAborted();
+        const next = acknowledged.next(recheckMs, signal);
+        if ((await countBehind(database, version)) === 0) return;
+        await next;
+      }
+    },
+    close: () => listener.close(),
+  };
+}
+
+/** Something that happens again and again, to be waited for. */
+class Signal {
+  #raised = Promise.withResolvers<void>();
+
+  raise(): void {
+    this.#raised.resolve();
+    this.#raised = Promise.withResolvers();
+  }
+
+  /** The next time it happens, `ms` from now, or the abort of `signal`: whichever comes first. */
+  async next(ms: number, signal: AbortSignal): Promise<void> {
+    const enough = new AbortController();
+    const stop = AbortSignal.any([signal, enough.signal]);
+    await Promise.race([this.#raised.promise, delay(ms, undefined, { signal: stop }).catch(() => {})]);
+    enough.abort();
+  }
+}

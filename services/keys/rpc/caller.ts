@@ -1,0 +1,19 @@
+import type { HandlerContext } from '@connectrpc/connect';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { type Caller, CallerKind, callerOf, requireOperator } from '#shared/rpc/caller.ts';
+
+/** The user whose session makes the call; API keys are outside this surface (service.md, Authentication). */
+export function sessionCaller(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = callerOf(context);
+  if (caller.kind !== CallerKind.SESSION) {
+    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'API keys are managed in a signed-in session.');
+  }
+  return caller;
+}
+
+/** The platform operator whose session makes the call. */
+export function operatorCaller(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = sessionCaller(context);
+  requireOperator(caller);
+  return caller;
+}

@@ -1,0 +1,57 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { type Timestamp, timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import type { KeyRow } from '../db/key.entity.ts';
+import { statusAt } from '../domain/key-lifecycle.ts';
+import { keyTypeName } from '../domain/key-scopes.ts';
+
+/** A key as its owner and operators see it at a moment. */
+export const keyMessage = (key: KeyRow, nowMs: number): MessageInitShape<typeof KeySchema> => ({
+  id: key.id,
+  tenantId: key.tenantId,
+  userId: key.userId,
+  name: key.name,
+  keyType: key.keyType,
+  keyPreview: key.preview,
+  scopes: key.scopes,
+  constraints: constraintsMessage(key),
+  createdAt: timestampFromDate(key.createdAt),
+  expiresAt: timestampOrUnset(key.expiresAt),
+  lastUsedAt: timestampOrUnset(key.lastUsedAt),
+  usageCount: key.usageCount,
+  status: statusAt(key, nowMs),
+  revokedAt: timestampOrUnset(key.revokedAt),
+  rateLimits: rateLimitsMessage(key),
+});
+
+type Constraints = Pick<KeyRow, 'modelAllowlist' | 'ipAllowlist' | 'spendCapNanoUsd'>;
+
+export const constraintsMessage = ({ modelAllowlist, ipAllowlist, spendCapNanoUsd }: Constraints) => ({
+  modelAllowlist,
+  ipAllowlist,
+  spendCapNanoUsd: spendCapNanoUsd ?? undefined,
+});
+
+type Limits = Pick<KeyRow, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>;
+
+export const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: Limits) => ({
+  requestsPerMinute,
+  tokensPerMinute,
+  concurrentRequests,
+});
+
+export const timestampOrUnset = (date: Date | null): Timestamp | undefined =>
+  date === null ? undefined : timestampFromDate(date);
+
+/** The fields of a key which audit events show, in the public API's spelling. */
+export const auditedFields = (key: KeyRow) => ({
+  name: key.name,
+  key_type: keyTypeName(key.keyType),
+  key_preview: key.preview,
+  scopes: key.scopes,
+  expires_at: key.expiresAt?.toISOString() ?? null,
+  model_allowlist: key.modelAllowlist.length === 0 ? null : key.modelAllowlist,
+  ip_allowlist: key.ipAllowlist.length === 0 ? null : key.ipAllowlist,
+  spend_cap_usd: key.spendCapNanoUsd === null ? null : usdJson(key.spendCapNanoUsd),
+});

@@ -1,0 +1,39 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { createDigestLookUp } from './authentication/digest-look-up.ts';
+import { DigestEntity } from './db/digest.entity.ts';
+import { KeyEntity } from './db/key.entity.ts';
+import { openKeyFeed } from './feed/key-feed.ts';
+import { keysService } from './index.ts';
+
+export type StartedKeys = {
+  implementation: Partial<ServiceImpl<typeof KeysService>>;
+  /** Ends the feed and the database connections; calls in flight should have ended. */
+  close(): Promise<void>;
+};
+
+/** Opens Keys on a migrated database. */
+export async function startKeys(options: {
+  connection: DatabaseUrl;
+  peppers: readonly KeyPepper[];
+  clock: Clock;
+  logger: Logger;
+}): Promise<StartedKeys> {
+  const { connection, peppers, clock, logger } = options;
+  const entities = [KeyEntity, DigestEntity];
+  const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
+  const feed = await openKeyFeed({ database, connection, logger });
+  const digestLookUp = createDigestLookUp(database);
+  return {
+    implementation: keysService({ database, feed, digestLookUp, peppers, clock }),
+    close: async () => {
+      await feed.close();
+      await database.close();
+    },
+  };
+}

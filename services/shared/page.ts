@@ -1,0 +1,20 @@
+import type { PageInfo, PageRequest } from '#gen/modelgateway/common/v1/pagination_pb.ts';
+
+/** Items per page when none are asked for (decisions.md, Common). */
+const limitDefault = 20;
+
+/** Which rows a page is made of. */
+export type PageRows = { page: number; limit: number; offset: number };
+
+/** Reads a PageRequest; unset fields take their defaults. */
+export function pageRows(request: PageRequest | undefined): PageRows {
+  const page = request?.page || 1;
+  const limit = request?.limit || limitDefault;
+  return { page, limit, offset: (page - 1) * limit };
+}
+
+/** Describes a page of a list of `total` items. */
+export function pageInfo({ page, limit }: PageRows, total: number): Omit<PageInfo, '$typeName' | '$unknown'> {
+  const totalPages = Math.ceil(total / limit);
+  return { page, limit, total: BigInt(total), totalPages, hasNext: page < totalPages, hasPrev: page > 1 && total > 0 };
+}

@@ -1,0 +1,54 @@
+import { create } from '@bufbuild/protobuf';
+import type { CallOptions, Client, Transport } from '@connectrpc/connect';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { type Clock, systemClock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createLogger, type Logger } from '#shared/logger.ts';
+import { createCallReport } from '#shared/rpc/call-report.ts';
+import { type Caller, CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
+import { createLocalTransport } from '#shared/rpc/local-transport.ts';
+import { rpcService } from '#shared/rpc/rpc-service.ts';
+import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { startKeys } from '../../services/keys/start.ts';
+
+export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a pepper for tests, long enough to be one' }];
+
+export const silentLogger: Logger = createLogger({ level: 'silent', name: 'test' });
+
+export type TestKeys = { keys: Client<typeof KeysService>; transport: Transport } & AsyncDisposable;
+
+/** A Keys process on a test's database, called through the local transport. */
+export async function startTestKeys(
+  connection: DatabaseUrl,
+  options: { clock?: Clock; peppers?: readonly KeyPepper[] } = {},
+): Promise<TestKeys> {
+  const { clock = systemClock, peppers = testPeppers } = options;
+  const { implementation, close } = await startKeys({ connection, peppers, clock, logger: silentLogger });
+  const transport = createLocalTransport([rpcService(KeysService, implementation)], {
+    report: createCallReport({ logger: silentLogger, clock }),
+    validate: createMessageValidation(),
+  });
+  return { keys: createRpcClient(KeysService, transport), transport, [Symbol.asyncDispose]: close };
+}
+
+/** Somebody signed in; each call makes another user of another organization unless told otherwise. */
+export const sessionOf = (fields: Partial<Caller> = {}): Caller =>
+  create(CallerSchema, {
+    kind: CallerKind.SESSION,
+    tenantId: uuidv7(),
+    userId: uuidv7(),
+    sessionId: uuidv7(),
+    role: Role.MEMBER,
+    ip: '192.0.2.1',
+    requestId: 'req_test',
+    ...fields,
+  });
+
+/** Call options on somebody's behalf. */
+export const as = (caller: Caller): CallOptions => ({ contextValues: callerContext(caller) });
+
+/** Call options of a service that acts for itself. */
+export const asService = (name: string): CallOptions => as(serviceCaller(name));
