@@ -35,7 +35,7 @@ export async function startTestKeys(
 }
 
 /** Somebody signed in; each call makes another user of another organization unless told otherwise. */
-export const sessionOf = (fields: Partial<Caller> = {}): Caller =>
+export const sessionOf = (fields: Partial<Pick<Caller, 'tenantId' | 'userId' | 'role' | 'operator'>> = {}): Caller =>
   create(CallerSchema, {
     kind: CallerKind.SESSION,
     tenantId: uuidv7(),

@@ -1,0 +1,152 @@
+import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
+import type { AuthenticateResponse } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { KeyPrincipal } from '../../principal.ts';
+import { type CachedKey, KeyCache } from './key-cache.ts';
+import { digestName, type SecretDigests } from './key-loads.ts';
+import { keyPrincipal } from './key-principal.ts';
+import { RecentChanges } from './recent-changes.ts';
+
+/** Which keys are no longer served: those of which it is true. */
+export type Revoked = (principal: KeyPrincipal) => boolean;
+
+export type KeyStateDeps = {
+  clock: Pick<Clock, 'monotonic'>;
+  /** The most secrets that are remembered. */
+  capacity: number;
+  /** Open connections of such keys must be closed. */
+  onRevoked: (isRevoked: Revoked) => void;
+  /** Changes were missed: open connections must be checked one by one. */
+  onReset: () => void;
+};
+
+/** What this edge knows of keys: answers of Keys, corrected by its feed. */
+export class KeyState {
+  readonly #deps: KeyStateDeps;
+  readonly #cache: KeyCache;
+  readonly #changes = new RecentChanges();
+  #version = 0n;
+
+  constructor(deps: KeyStateDeps) {
+    this.#deps = deps;
+    this.#cache = new KeyCache(deps.capacity);
+  }
+
+  /** The version of the last event. */
+  get version(): bigint {
+    return this.#version;
+  }
+
+  /** How many secrets are remembered. */
+  get size(): number {
+    return this.#cache.size;
+  }
+
+  find(tokenHash: string): CachedKey | undefined {
+    return this.#cache.find(tokenHash);
+  }
+
+  /** Whether Keys said a moment ago that nobody has the secret. */
+  isUnknown(tokenHash: string): boolean {
+    return this.#cache.isUnknown(tokenHash, this.#deps.clock.monotonic());
+  }
+
+  /**
+   * Takes an answer of Keys over: the key, null when nobody has the secret, or undefined when the feed has told of something
+   * newer meanwhile, so that the answer must not be used.
+   */
+  take(answer: AuthenticateResponse, tokenHash: string, digests: SecretDigests): CachedKey | null | undefined {
+    const { principal, version } = answer;
+    if (!this.#changes.isCurrent(version, subjectsOf(answer, digests))) return undefined;
+    if (principal === undefined) {
+      this.#cache.putUnknown(tokenHash, this.#deps.clock.monotonic());
+      return null;
+    }
+    const entry: CachedKey = {
+      tokenHash,
+      digests: digests.names,
+      principal: keyPrincipal(principal),
+      version,
+      uses: 0,
+      lastUsedMs: 0,
+      recentlyUsed: false,
+    };
+    this.#cache.put(entry);
+    return entry;
+  }
+
+  /** Takes an event of the feed over; once it returns, the edge decides accordingly. */
+  apply({ version, event }: WatchKeysResponse): void {
+    this.#version = version;
+    switch (event.case) {
+      case 'keyChanged': {
+        const { principal, digests } = event.value;
+        if (principal === undefined) return;
+        this.#changes.note(keySubject(principal.keyId), version);
+        this.#cache.replace(principal.keyId, new Set(digests.map(digestName)), keyPrincipal(principal), version);
+        return;
+      }
+      case 'keyRemoved':
+        this.#removeKey(event.value.keyId, event.value.digests.map(digestName), event.value.wholeKey, version);
+        return;
+      case 'tenantChanged':
+        this.#changeTenant(event.value.tenantId, event.value.suspended, version);
+        return;
+      case 'userChanged': {
+        const { userId, role, isActive } = event.value;
+        this.#changeUser(userId, role, isActive, version);
+        return;
+      }
+      case 'cacheReset':
+        this.#changes.reset(version);
+        this.#cache.clear();
+        this.#deps.onReset();
+        return;
+      case 'heartbeat':
+      case undefined:
+        return;
+      default:
+        event satisfies never;
+    }
+  }
+
+  #removeKey(keyId: string, digests: readonly string[], wholeKey: boolean, version: bigint): void {
+    for (const digest of digests) this.#changes.note(digest, version);
+    this.#changes.note(keySubject(keyId), version);
+    this.#cache.removeKey(keyId, wholeKey ? null : new Set(digests), version);
+    if (wholeKey) this.#deps.onRevoked((principal) => principal.keyId === keyId);
+  }
+
+  #changeTenant(tenantId: string, suspended: boolean, version: bigint): void {
+    this.#changes.note(tenantSubject(tenantId), version);
+    this.#cache.update(version, (principal) =>
+      principal.tenantId === tenantId ? { ...principal, tenantSuspended: suspended } : principal,
+    );
+    if (suspended) this.#deps.onRevoked((principal) => principal.tenantId === tenantId);
+  }
+
+  #changeUser(userId: string, role: KeyPrincipal['role'], isActive: boolean, version: bigint): void {
+    this.#cache.update(version, (principal) => {
+      if (principal.userId !== userId) return principal;
+      return isActive ? { ...principal, role } : 'remove';
+    });
+    if (isActive) {
+      // An answer that nobody has a secret names no user, so none from before a reactivation may stand.
+      this.#changes.reset(version);
+      this.#cache.forgetUnknown();
+    } else {
+      this.#changes.note(userSubject(userId), version);
+      this.#deps.onRevoked((principal) => principal.userId === userId);
+    }
+  }
+}
+
+const keySubject = (keyId: string): string => `key/${keyId}`;
+const tenantSubject = (tenantId: string): string => `tenant/${tenantId}`;
+const userSubject = (userId: string): string => `user/${userId}`;
+
+/** What an answer depends on. */
+const subjectsOf = ({ principal }: AuthenticateResponse, digests: SecretDigests): readonly string[] =>
+  principal === undefined
+    ? digests.names
+    : [...digests.names, keySubject(principal.keyId), tenantSubject(principal.tenantId), userSubject(principal.userId)];
