@@ -1,7 +1,7 @@
-import type { Http2Session } from 'node:http2';
+import { constants, type Http2ServerResponse, type Http2Session } from 'node:http2';
 import type { SecureContextOptions } from 'node:tls';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
-import { type FastifyInstance, fastify } from 'fastify';
+import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
 import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport } from './call-report.ts';
 import { toConnectError } from './connect-errors.ts';
@@ -31,7 +31,7 @@ export type RpcServer = {
 };
 
 const drainMsDefault = 5_000;
-/** How long a call has to answer its client after it was told to stop, before its connection is cut. */
+/** How long the last bytes of an answer have to arrive before a stream or connection is cut. */
 const lastWordsMs = 500;
 /** Streams at the same time on one connection; Invoke holds one for each running request of an edge. */
 const concurrentStreamsMax = 10_000;
@@ -97,5 +97,23 @@ const shuttingDown = () =>
 function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
   const http2 = { settings: { maxConcurrentStreams: concurrentStreamsMax } };
   const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
-  return fastify(options as object) as unknown as FastifyInstance;
+  const app = fastify(options as object) as unknown as FastifyInstance;
+  app.addHook('onRequest', closeWhenAnswered);
+  return app;
+}
+
+/**
+ * Ends a stream whose request was answered before it was read to its end. What still comes is thrown away for a moment,
+ * so that the answer and its trailers arrive; then the stream is reset (RFC 9113 section 8.1). Otherwise it would stay
+ * half open, with a window of buffered bytes, for as long as its client likes.
+ */
+function closeWhenAnswered(_request: FastifyRequest, reply: FastifyReply, done: () => void): void {
+  const { stream } = reply.raw as unknown as Http2ServerResponse;
+  // The stream's own event: the compatible response emits `finish` only when the stream is closed on both sides.
+  stream.once('finish', () => {
+    stream.resume();
+    const reset = setTimeout(() => stream.close(constants.NGHTTP2_NO_ERROR), lastWordsMs);
+    stream.once('close', () => clearTimeout(reset));
+  });
+  done();
 }

@@ -136,6 +136,36 @@ describe.each(carriers)('over %s', (carrier) => {
     expect(answers).toEqual(['a!', 'b!', 'c!', 1000]);
   });
 
+  test('a handler may end while its client still talks, and all of its answer arrives', async () => {
+    await using rpc = await carry(
+      carrier,
+      services({
+        inference: {
+          async *transcribe(requests) {
+            await requests[Symbol.asyncIterator]().next();
+            for (let index = 0; index < 100; index++) {
+              yield { message: { case: 'eventJson', value: `${index}`.padEnd(65_536) } };
+            }
+          },
+        },
+      }),
+    );
+    let requestsClosed = false;
+    const client = new AbortController();
+    const requests = async function* () {
+      try {
+        yield { message: { case: 'eventJson' as const, value: 'a' } };
+        await aborted(client.signal);
+      } finally {
+        requestsClosed = true;
+      }
+    };
+    const answers = await collect(rpc.client(InferenceService).transcribe(requests(), asCaller()));
+    expect(answers.map(({ message }) => Number(message.value))).toEqual([...Array(100).keys()]);
+    client.abort();
+    await vi.waitFor(() => expect(requestsClosed).toBe(true));
+  });
+
   test('a call without a caller is refused', async () => {
     await using rpc = await carry(
       carrier,
