@@ -31,13 +31,13 @@ export type AuthOptions = {
   smtpUrl: string | undefined;
 };
 
-export type OpenAuth = {
+export type StartedAuth = {
   implementation: Partial<ServiceImpl<typeof AuthService>>;
   close(): Promise<void>;
 };
 
 /** Starts Auth on its database: loads the signing keys, listens for changes, and begins to send what waits in the outbox. */
-export async function openAuth(options: AuthOptions): Promise<OpenAuth> {
+export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, publicUrl, serviceSecrets } = options;
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
   const secretBox = createSecretBox(serviceSecrets);

@@ -1,0 +1,53 @@
+import type { FastifyReply } from 'fastify';
+import { Type } from 'typebox';
+import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { anonymousCaller } from '../../../caller.ts';
+import { noStore } from '../../../http/no-store.ts';
+import { pageOf } from '../../../http/own-page.ts';
+import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
+import type { Routes } from '../../routes.ts';
+import { userJson } from '../user-json.ts';
+
+/** What a password field takes; Auth hashes nothing longer. */
+export const passwordSchema = Type.String({ minLength: 1, maxLength: 1024 });
+
+/** Login (service.md, Authentication endpoints). */
+export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
+  app.post(
+    '/api/v1/auth/login',
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        body: Type.Object(
+          { email: Type.String({ minLength: 1, maxLength: 254 }), password: passwordSchema },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { email, password } = request.body;
+      const userAgent = (request.headers['user-agent'] ?? '').slice(0, 1024);
+      const { tokens } = await auth.login(
+        { email, password, userAgent },
+        { contextValues: callerContext(anonymousCaller(request)) },
+      );
+      return sendTokens(reply, tokens!, pageOf(request, publicUrl) === 'own');
+    },
+  );
+};
+
+/**
+ * The login result. A page of the gateway's own gets the refresh token as a cookie that scripts cannot read, and not in the
+ * body (decisions.md, Auth); everybody else gets it in the body and no cookie.
+ */
+export function sendTokens(reply: FastifyReply, tokens: SessionTokens, asCookie: boolean): FastifyReply {
+  if (asCookie) setRefreshCookie(reply, tokens.refreshToken, tokens.refreshTokenExpiresAt!);
+  return noStore(reply).send({
+    access_token: tokens.accessToken,
+    ...(!asCookie && { refresh_token: tokens.refreshToken }),
+    token_type: 'bearer',
+    expires_in: tokens.expiresInSeconds,
+    user: userJson(tokens.user!),
+  });
+}

@@ -1,0 +1,48 @@
+import type { FastifyRequest } from 'fastify';
+import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { type Caller, callerContext } from '#shared/rpc/caller.ts';
+import { anonymousCaller, callerOfRequest } from '../../../caller.ts';
+import type { Credentials } from '../../../guards/access.ts';
+import { bearerToken } from '../../../guards/bearer.ts';
+import { refuseForeignPage } from '../../../http/own-page.ts';
+import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
+import type { Routes } from '../../routes.ts';
+import { refreshTokenBody } from './refresh.ts';
+
+/**
+ * Logout (decisions.md, Auth) ends the session of the access token, or else of the refresh token in body or cookie. Tokens that
+ * are over already are no reason to refuse.
+ */
+export const logoutRoutes: Routes = (app, { auth, credentials, publicUrl }) => {
+  app.post(
+    '/api/v1/auth/logout',
+    { config: { access: { surface: 'public' } }, schema: { body: refreshTokenBody } },
+    async (request, reply) => {
+      const cookie = readRefreshCookie(request);
+      if (cookie !== undefined) refuseForeignPage(request, publicUrl);
+      const caller = (await sessionOf(request, credentials)) ?? anonymousCaller(request);
+      const refreshToken = request.body?.refresh_token ?? cookie ?? '';
+      await auth.logout({ refreshToken }, { contextValues: callerContext(caller) });
+      if (cookie !== undefined) clearRefreshCookie(reply);
+      return reply.code(204).send();
+    },
+  );
+};
+
+/** The caller of the access token, when there is one that is still good. */
+async function sessionOf(request: FastifyRequest, credentials: Credentials): Promise<Caller | null> {
+  if (request.headers.authorization === undefined) return null;
+  try {
+    const principal = await credentials.authenticate(bearerToken(request.raw));
+    if (principal.kind !== 'session') {
+      throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'An API key has no session to end.');
+    }
+    request.principal = principal;
+    return callerOfRequest(request);
+  } catch (error) {
+    if (error instanceof GatewayError && overReasons.has(error.reason)) return null;
+    throw error;
+  }
+}
+
+const overReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.INVALID_TOKEN, ErrorReason.EXPIRED_TOKEN]);

@@ -1,0 +1,47 @@
+import { Type } from 'typebox';
+import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { anonymousCaller } from '../../../caller.ts';
+import { refuseForeignPage } from '../../../http/own-page.ts';
+import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
+import type { Routes } from '../../routes.ts';
+import { sendTokens } from './login.ts';
+
+/** A refresh token in the body, or none when a cookie brings it. */
+export const refreshTokenBody = Type.Optional(
+  Type.Union([
+    Type.Object(
+      { refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) },
+      { additionalProperties: false },
+    ),
+    Type.Null(),
+  ]),
+);
+
+/** Refresh (decisions.md, Auth): the token comes in the body, or in the portal's cookie. */
+export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
+  app.post(
+    '/api/v1/auth/refresh',
+    { config: { access: { surface: 'public' } }, schema: { body: refreshTokenBody } },
+    async (request, reply) => {
+      const fromBody = request.body?.refresh_token;
+      const refreshToken = fromBody ?? readRefreshCookie(request);
+      if (refreshToken === undefined) {
+        throw gatewayError(ErrorReason.INVALID_TOKEN, 'You did not send a refresh token.');
+      }
+      const asCookie = fromBody === undefined;
+      if (asCookie) refuseForeignPage(request, publicUrl);
+      try {
+        const { tokens } = await auth.refresh(
+          { refreshToken },
+          { contextValues: callerContext(anonymousCaller(request)) },
+        );
+        return sendTokens(reply, tokens!, asCookie);
+      } catch (error) {
+        const isOver = error instanceof GatewayError && error.reason === ErrorReason.INVALID_TOKEN;
+        if (asCookie && isOver) clearRefreshCookie(reply);
+        throw error;
+      }
+    },
+  );
+};

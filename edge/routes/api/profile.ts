@@ -1,0 +1,46 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../caller.ts';
+import type { Routes } from '../routes.ts';
+import { profileJson } from './user-json.ts';
+
+/** The caller's own profile: by session, or by a management key with `profile:read` (service.md). Only a session changes it. */
+export const profileRoutes: Routes = (app, { auth }) => {
+  for (const path of ['/api/v1/profile', '/api/v1/auth/profile']) {
+    app.get(path, { config: { access: { surface: 'api', scope: 'profile:read' } } }, async (request) => {
+      const answer = await auth.getProfile({}, { contextValues: callerContext(callerOfRequest(request)) });
+      return profileJson(answer.user!, answer.organization!);
+    });
+  }
+
+  app.patch(
+    '/api/v1/profile',
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        body: Type.Object(
+          {
+            first_name: Type.Optional(Type.String({ maxLength: 100 })),
+            last_name: Type.Optional(Type.String({ maxLength: 100 })),
+            phone: Type.Optional(Type.Union([Type.String({ maxLength: 50 }), Type.Null()])),
+            onboarding_completed: Type.Optional(Type.Boolean()),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const body = request.body;
+      const answer = await auth.updateProfile(
+        {
+          firstName: body.first_name,
+          lastName: body.last_name,
+          phone: body.phone === null ? '' : body.phone,
+          onboardingCompleted: body.onboarding_completed,
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return profileJson(answer.user!, answer.organization!);
+    },
+  );
+};

@@ -1,0 +1,148 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { SessionPrincipal } from '../principal.ts';
+import { followFeed } from './feed-follower.ts';
+import { type Ended, SessionState } from './sessions/session-state.ts';
+import { type AccessClaims, expiredToken, invalidToken, TokenVerifier } from './sessions/token-verifier.ts';
+
+export type { Ended };
+
+/** The session half of the edge's credentials. */
+export type SessionCredentials = {
+  /** The principal behind an access token: at once when the token was verified before and the feed is live, else a promise. */
+  authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
+  /** Whether Auth's feed calls an organization suspended; it holds for keys and sessions alike. */
+  isSuspended(tenantId: string): boolean;
+  /** Calls back when a session, a user's sessions or an organization's are no longer served, so that their sockets are closed. */
+  onEnded(listener: (ended: Ended) => void): () => void;
+  /** Whether the feed is live, so that requests are decided without asking. */
+  readonly isLive: boolean;
+  close(): Promise<void>;
+};
+
+type Verified = { claims: AccessClaims; principal: SessionPrincipal };
+
+/** How many verified tokens are remembered; each takes about a kilobyte. */
+const rememberedMax = 10_000;
+
+/** How long an edge whose feed is silent waits for an answer about one session, in milliseconds. */
+const askTimeoutMs = 1_000;
+
+export function createSessionCredentials(deps: {
+  auth: Pick<Client<typeof AuthService>, 'watchAuth' | 'acknowledgeAuth' | 'getSessionState'>;
+  /** This process (UUID), made anew at each start. */
+  edgeId: string;
+  clock: Clock;
+  logger: Logger;
+  publicUrl: string;
+}): SessionCredentials {
+  const { auth, edgeId, clock, logger } = deps;
+  const listeners = new Set<(ended: Ended) => void>();
+  const verifier = new TokenVerifier({ clock, issuer: deps.publicUrl });
+  const state = new SessionState({
+    clock,
+    verifier,
+    onEnded: (ended) => {
+      for (const listener of listeners) listener(ended);
+    },
+  });
+  const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
+  const feed = followFeed(
+    {
+      name: 'auth',
+      watch: (signal) => auth.watchAuth({ edgeId }, { ...asEdge, signal }),
+      acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, asEdge),
+      apply: (event) => state.apply(event),
+    },
+    { clock, logger },
+  );
+  /** Tokens whose signature was checked; the oldest give way. */
+  const remembered = new Map<string, Verified>();
+
+  /** Decides by the feed. */
+  const decide = (token: string, { claims, principal }: Verified): SessionPrincipal => {
+    if (clock.now() >= claims.expiresAtMs) {
+      remembered.delete(token);
+      throw expiredToken();
+    }
+    if (!verifier.accepts(claims.kid) || !state.accepts(claims)) {
+      remembered.delete(token);
+      throw invalidToken();
+    }
+    principal.tenantSuspended = state.isSuspended(claims.tenantId);
+    return principal;
+  };
+
+  const verify = async (token: string): Promise<SessionPrincipal> => {
+    // Without the keys nobody can tell a good token from a bad one.
+    if (!state.isComplete) throw nobodyCanTell();
+    const claims = await verifier.verify(token);
+    const verified = { claims, principal: principalOf(claims) };
+    if (remembered.size >= rememberedMax) remembered.delete(remembered.keys().next().value!);
+    remembered.set(token, verified);
+    return feed.isLive ? decide(token, verified) : ask(token, verified);
+  };
+
+  /** Asks Auth about one session while the feed is silent: a lapsed lease must not let an ended session in, nor shut a sound one out. */
+  const ask = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
+    const { claims } = verified;
+    const principal = decide(token, verified);
+    const answer = await auth
+      .getSessionState(
+        { sessionId: claims.sessionId, userId: claims.userId, issuedAt: timestampFromMs(claims.issuedAtMs) },
+        { ...asEdge, timeoutMs: askTimeoutMs },
+      )
+      .catch((cause) => {
+        throw nobodyCanTell(cause);
+      });
+    if (!answer.accepted) {
+      remembered.delete(token);
+      throw invalidToken();
+    }
+    return { ...principal, tenantSuspended: answer.tenantSuspended };
+  };
+
+  return {
+    authenticate(token) {
+      const verified = remembered.get(token);
+      if (verified === undefined) return verify(token);
+      return feed.isLive ? decide(token, verified) : ask(token, verified);
+    },
+    isSuspended: (tenantId) => state.isSuspended(tenantId),
+    onEnded(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    get isLive() {
+      return feed.isLive;
+    },
+    close: () => feed.close(),
+  };
+}
+
+const principalOf = (claims: AccessClaims): SessionPrincipal => ({
+  kind: 'session',
+  tenantId: claims.tenantId,
+  userId: claims.userId,
+  sessionId: claims.sessionId,
+  role: claims.role,
+  operator: claims.operator,
+  tenantSuspended: false,
+  expiresAtMs: claims.expiresAtMs,
+  // A session is confined by nothing but its user's limits.
+  constraints: create(CallerConstraintsSchema, {}),
+});
+
+const nobodyCanTell = (cause?: unknown) =>
+  gatewayError(ErrorReason.OVERLOADED, 'Session tokens cannot be checked at the moment. Try again shortly.', {
+    retryAfterMs: 1_000,
+    internal: 'the feed of Auth is silent and Auth does not answer',
+    cause,
+  });
