@@ -21,6 +21,11 @@ export type Credentials = {
    * when there is none: INVALID_API_KEY, EXPIRED_API_KEY, INVALID_TOKEN, EXPIRED_TOKEN; OVERLOADED when nobody can tell.
    */
   authenticate(token: string): Principal | Promise<Principal>;
+  /**
+   * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), so that a connection which
+   * stays open can be closed. Answers how to stop listening.
+   */
+  onEnded(principal: Principal, listener: () => void): () => void;
 };
 
 /**

@@ -1,6 +1,7 @@
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
+import { identityRoutes } from './api/identity.ts';
 import type { EdgeApp, RouteDeps } from './routes.ts';
 import { chatCompletionRoutes } from './v1/chat/completions.ts';
 import { modelRoutes } from './v1/models.ts';
@@ -21,6 +22,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     managementBodies(management);
     modelRoutes(management, deps);
     apiKeyRoutes(management, deps);
+    identityRoutes(management, deps);
   });
 
   await app.register(async (rest: EdgeApp) => paths.close(rest));

@@ -182,7 +182,7 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
 function createSecret(file: string, name: string): string {
   const value = randomBytes(32).toString('hex');
   try {
-    mkdirSync(join(file, '..'), { recursive: true });
+    mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 });
     writeFileSync(file, value, { mode: 0o600, flag: 'wx' });
     return value;
   } catch (error) {

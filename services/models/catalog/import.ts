@@ -78,7 +78,8 @@ async function importModel(
     createdAt: now,
     ...changes,
   });
-  em.persist(created);
+  // The tables know of each other, the entities do not: what refers to the model must come behind it.
+  await em.persist(created).flush();
   return created;
 }
 

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
-import type { Upstream, UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead, UpstreamRequest } from './upstream.ts';
+import type { Upstream, UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead } from './upstream.ts';
 
 export type HttpUpstreamOptions = {
   /** The base of the upstream's OpenAI-compatible API, e.g. `http://127.0.0.1:8000/v1`, without a trailing slash. */
@@ -74,10 +74,13 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 function modelIds(list: unknown): string[] {
   const data = (list as { data?: unknown })?.data;
   if (!Array.isArray(data)) throw new Error('the model list has no `data` array');
-  return data.map((item: { id?: unknown }) => item?.id).filter((id): id is string => typeof id === 'string' && id !== '');
+  return data
+    .map((item: { id?: unknown }) => item?.id)
+    .filter((id): id is string => typeof id === 'string' && id !== '');
 }
 
-const oneBuffer = (pieces: readonly Uint8Array[]): Uint8Array => (pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces));
+const oneBuffer = (pieces: readonly Uint8Array[]): Uint8Array =>
+  pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
 
 /** One exchange on a pooled connection: undici's handler on one side, ours on the other. */
 class PoolExchange implements Dispatcher.DispatchHandler, UpstreamExchange {
@@ -148,13 +151,24 @@ class Head implements UpstreamHead {
   }
 }
 
-const refusedCodes = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EHOSTUNREACH', 'ENETUNREACH', 'UND_ERR_CONNECT_TIMEOUT', 'EAI_AGAIN']);
+const refusedCodes = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'EAI_AGAIN',
+]);
 
 function failureKind(error: Error, sent: boolean): UpstreamFailure['kind'] {
   const code = (error as NodeJS.ErrnoException).code ?? '';
   if (refusedCodes.has(code)) return 'refused';
   if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return 'timeout';
-  if (code.startsWith('HPE_') || code === 'UND_ERR_RESPONSE_CONTENT_LENGTH_MISMATCH' || code === 'UND_ERR_HEADERS_OVERFLOW') {
+  if (
+    code.startsWith('HPE_') ||
+    code === 'UND_ERR_RESPONSE_CONTENT_LENGTH_MISMATCH' ||
+    code === 'UND_ERR_HEADERS_OVERFLOW'
+  ) {
     return 'protocol';
   }
   return sent ? 'reset' : 'refused';

@@ -1,0 +1,49 @@
+import type { Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { looksLikeKey } from '#shared/key-secret.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { Credentials } from '../guards/access.ts';
+import type { SessionPrincipal } from '../principal.ts';
+import { createKeyCredentials } from './keys.ts';
+import { createSessionCredentials, type Ended } from './sessions.ts';
+
+export type OpenCredentials = Credentials & { close(): Promise<void> };
+
+/** What this edge knows of API keys and sessions, kept current by the feeds of Keys and Auth. */
+export function openCredentials(deps: {
+  keys: Client<typeof KeysService>;
+  auth: Client<typeof AuthService>;
+  peppers: readonly KeyPepper[];
+  publicUrl: string;
+  clock: Clock;
+  logger: Logger;
+}): OpenCredentials {
+  const { keys, auth, peppers, publicUrl, clock, logger } = deps;
+  const edgeId = uuidv7();
+  const apiKeys = createKeyCredentials({ keys, edgeId, peppers, clock, logger });
+  const sessions = createSessionCredentials({ auth, edgeId, clock, logger, publicUrl });
+
+  return {
+    authenticate: (token) => (looksLikeKey(token) ? apiKeys.authenticate(token) : sessions.authenticate(token)),
+    onEnded(principal, listener) {
+      if (principal.kind === 'key') return apiKeys.onRevoked(principal, listener);
+      return sessions.onEnded((ended) => {
+        if (concerns(ended, principal)) listener();
+      });
+    },
+    async close() {
+      await Promise.all([apiKeys.close(), sessions.close()]);
+    },
+  };
+}
+
+/** Whether an end is that of the principal's session, its user or its organization. */
+function concerns(ended: Ended, principal: SessionPrincipal): boolean {
+  if ('sessionId' in ended) return ended.sessionId === principal.sessionId;
+  if ('userId' in ended) return ended.userId === principal.userId;
+  return ended.tenantId === principal.tenantId;
+}

@@ -1,0 +1,84 @@
+import { randomBytes } from 'node:crypto';
+import { create } from '@bufbuild/protobuf';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import {
+  DeploymentSettingsSchema,
+  ModelSettingsSchema,
+  PriceRatesSchema,
+  UpstreamDialect,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type ImportedModel,
+  ImportedModelSchema,
+  ModelsService,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { sandboxBaseUrl } from '../models/upstream/connect.ts';
+import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/index.ts';
+import type { Switchboard } from './switchboard.ts';
+
+/** What the first start made; `password` is set only when it was made up just now. */
+export type Bootstrapped = { created: boolean; email: string; password: string | undefined };
+
+/** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
+export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
+  const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
+  const password = env.bootstrapPassword ?? makePassword();
+  const first = await switchboard
+    .client('bootstrap', AuthService)
+    .bootstrap({ email: env.bootstrapEmail, password, organizationName: 'My organization' }, self);
+
+  const models = switchboard.client('bootstrap', ModelsService);
+  await models.importCatalog({ models: sandboxModels.map(importedSandboxModel) }, self);
+  if (env.upstreamBaseUrl !== undefined) {
+    try {
+      const answer = await models.registerUpstream(
+        {
+          baseUrl: env.upstreamBaseUrl,
+          secretReference: env.upstreamApiKey === undefined ? '' : 'env:UPSTREAM_API_KEY',
+        },
+        { ...self, timeoutMs: 15_000 },
+      );
+      logger.info({ models: answer.models.map(({ name }) => name) }, 'models of UPSTREAM_BASE_URL');
+    } catch (err) {
+      // The upstream may come later; models which it had at an earlier start are in the catalog.
+      logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed');
+    }
+  }
+  return { created: first.created, email: first.email, password: first.created ? password : undefined };
+}
+
+/** A password that meets the rule of service.md (Invitation flow). */
+const makePassword = (): string => `${randomBytes(12).toString('base64url')}-aA1`;
+
+function importedSandboxModel(model: SandboxModel): ImportedModel {
+  const price = model.price;
+  return create(ImportedModelSchema, {
+    name: model.id,
+    settings: create(ModelSettingsSchema, {
+      displayName: model.displayName,
+      ownedBy: 'sandbox',
+      operations: [...model.operations],
+      contextWindow: model.contextWindowTokens,
+      maxOutputTokens: model.outputTokensMax,
+    }),
+    deployments: [
+      create(DeploymentSettingsSchema, {
+        baseUrl: sandboxBaseUrl,
+        upstreamModel: model.id,
+        dialect: UpstreamDialect.SANDBOX,
+      }),
+    ],
+    price: create(PriceRatesSchema, {
+      inputPerMillionNanoUsd: price.inputPerMillionTokensNanoUsd,
+      cachedInputPerMillionNanoUsd: price.cachedInputPerMillionTokensNanoUsd,
+      outputPerMillionNanoUsd: price.outputPerMillionTokensNanoUsd,
+      perImageNanoUsd: price.perImageNanoUsd,
+      perAudioSecondNanoUsd: price.perAudioSecondNanoUsd,
+      perMillionCharactersNanoUsd: price.perMillionCharactersNanoUsd,
+      perRequestNanoUsd: price.perRequestNanoUsd,
+    }),
+  });
+}

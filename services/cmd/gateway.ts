@@ -1,0 +1,181 @@
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import { migrateAll } from '#shared/db/migrate.ts';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { createCallReport } from '#shared/rpc/call-report.ts';
+import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
+import { rpcService } from '#shared/rpc/rpc-service.ts';
+import { createRpcServer, type RpcServer } from '#shared/rpc/server.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { StartError } from '#shared/start-error.ts';
+import { createEdge } from '../../edge/server.ts';
+import { openCredentials } from '../../edge/snapshots/credentials.ts';
+import { startInference } from '../models/start-inference.ts';
+import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import { serviceMigrations } from './migrations.ts';
+import { type ServiceName, startService } from './services.ts';
+import { Switchboard } from './switchboard.ts';
+
+/** Which parts of the gateway a process carries. */
+export type GatewayParts = { services: readonly ServiceName[]; edge: boolean };
+
+export type Gateway = {
+  /** Where clients connect; undefined without an edge. */
+  url: string | undefined;
+  /** Where other processes connect; undefined without services. */
+  rpcUrl: string | undefined;
+  switchboard: Switchboard;
+  /** Refuses new work, lets what runs end, ships the last usage events and closes. */
+  close(): Promise<void>;
+};
+
+/** How long requests may go on once the process was told to stop, in milliseconds. */
+const drainMs = 20_000;
+
+/** The largest message that InferenceService takes from the network, in bytes: an audio upload and its form. */
+const inferenceReadMaxBytes = 36 * 1024 * 1024;
+
+/** Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. */
+export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
+  const { clock } = env;
+  const closers: (() => Promise<void> | void)[] = [];
+  const closeAll = async (): Promise<void> => {
+    for (const close of closers.splice(0).reverse()) await close();
+  };
+  try {
+    const registry = new Registry();
+    collectDefaultMetrics({ register: registry });
+    const report = createCallReport({ logger, clock, metrics: createRpcMetrics(registry) });
+    const validate = createMessageValidation();
+    const switchboard = new Switchboard({ report, validate, clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
+    closers.push(() => switchboard.close());
+
+    let rpcServer: RpcServer | undefined;
+    let rpcUrl: string | undefined;
+    if (parts.services.length > 0) {
+      const connection = await openDatabase(env, logger, closers);
+      const started = [];
+      for (const name of parts.services) {
+        const service = await startService(name, { env, connection, clock, logger, switchboard });
+        closers.push(service.close);
+        switchboard.add(service.rpc);
+        started.push(service.rpc);
+      }
+      const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock });
+      rpcServer = createRpcServer({ services: started, tokens, report, validate, drainMs });
+      rpcUrl = await listening('RPC_PORT', env.rpcPort, rpcServer.listen({ host: env.rpcHost, port: env.rpcPort }));
+      closers.push(() => rpcServer!.close());
+    }
+
+    let url: string | undefined;
+    if (parts.edge) {
+      const inference = await startInference({
+        models: switchboard.client('inference', ModelsService),
+        usage: switchboard.client('inference', UsageService),
+        connectUpstream: connectUpstream({ clock, secret: environmentSecrets(process.env) }),
+        dataDir: env.dataDir,
+        journalSync: env.journalSync,
+        clock,
+        logger,
+        registry,
+        onFatal: (err) => {
+          logger.fatal({ err }, 'the metering journal cannot keep its promises');
+          process.exit(70);
+        },
+      });
+      closers.push(inference.close);
+      switchboard.add(
+        rpcService(InferenceService, inference.implementation, {
+          callers: [],
+          validateLocally: false,
+          readMaxBytes: inferenceReadMaxBytes,
+        }),
+      );
+
+      const keys = switchboard.client('edge', KeysService);
+      const auth = switchboard.client('edge', AuthService);
+      const credentials = openCredentials({
+        keys,
+        auth,
+        peppers: env.keyPeppers,
+        publicUrl: env.publicUrl,
+        clock,
+        logger,
+      });
+      closers.push(credentials.close);
+      let draining = false;
+      const edge = await createEdge({
+        keys,
+        auth,
+        usage: switchboard.client('edge', UsageService),
+        billing: switchboard.client('edge', BillingService),
+        models: switchboard.client('edge', ModelsService),
+        inference: switchboard.client('edge', InferenceService),
+        jobs: switchboard.client('edge', JobsService),
+        credentials,
+        readiness: () => {
+          if (draining) return { ready: false, reason: 'draining' };
+          return inference.ready() ? { ready: true } : { ready: false, reason: 'no catalog yet' };
+        },
+        registry,
+        clock,
+        logger,
+        publicUrl: env.publicUrl,
+        trustedProxies: env.trustedProxies,
+      });
+      url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port }));
+      closers.push(async () => {
+        draining = true;
+        const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
+        await edge.close();
+        clearTimeout(cut);
+      });
+    }
+    return { url, rpcUrl, switchboard, close: closeAll };
+  } catch (error) {
+    await closeAll();
+    throw error;
+  }
+}
+
+/** The database of the environment, or the embedded one, with every schema up to date. */
+async function openDatabase(env: Env, logger: Logger, closers: (() => Promise<void> | void)[]): Promise<string> {
+  let embedded: EmbeddedPostgres | undefined;
+  if (env.databaseUrl === undefined) {
+    embedded = await startEmbeddedPostgres({ dataDir: env.dataDir, logger });
+    closers.push(() => embedded!.stop());
+  }
+  const connection = env.databaseUrl ?? embedded!.url;
+  await migrateAll(connection, serviceMigrations, logger);
+  return connection;
+}
+
+/** Waits for a listener; a port that cannot be had is told by the variable that chooses it. */
+async function listening(variable: string, port: number, listen: Promise<string>): Promise<string> {
+  try {
+    return await listen;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE')
+      throw new StartError(`Port ${port} is taken: stop what listens there, or set ${variable} to another.`, {
+        cause: error,
+      });
+    if (code === 'EACCES')
+      throw new StartError(`Port ${port} may not be used: set ${variable} to one above 1023.`, { cause: error });
+    if (code === 'EADDRNOTAVAIL')
+      throw new StartError(
+        `The address to listen on is not one of this machine's: set ${variable.replace('PORT', 'HOST')}.`,
+        { cause: error },
+      );
+    throw error;
+  }
+}

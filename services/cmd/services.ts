@@ -1,0 +1,76 @@
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
+import { startAuth } from '../auth/start.ts';
+import { startKeys } from '../keys/start.ts';
+import { startModels } from '../models/start.ts';
+import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import type { Switchboard } from './switchboard.ts';
+
+/** The services which own data, each with a Postgres schema of its own. */
+export const serviceNames = ['keys', 'auth', 'usage', 'billing', 'models', 'jobs'] as const;
+/** Those which exist so far. */
+export const builtServices = ['keys', 'models', 'auth'] as const;
+export type ServiceName = (typeof serviceNames)[number];
+
+export type ServiceContext = {
+  env: Env;
+  connection: DatabaseUrl;
+  clock: Clock;
+  logger: Logger;
+  switchboard: Switchboard;
+};
+
+export type StartedService = { rpc: RpcService; close(): Promise<void> };
+
+/** Who may call each service over the network, besides itself. */
+const callers: Record<ServiceName, readonly string[]> = {
+  keys: ['edge', 'auth', 'models', 'jobs', 'usage', 'admin'],
+  auth: ['edge', 'keys', 'usage', 'billing', 'models', 'jobs', 'admin', 'bootstrap'],
+  usage: ['edge', 'inference', 'models', 'billing', 'jobs', 'admin'],
+  billing: ['edge', 'inference', 'usage', 'keys', 'jobs', 'admin', 'bootstrap'],
+  models: ['edge', 'inference', 'billing', 'jobs', 'admin', 'bootstrap'],
+  jobs: ['edge', 'inference', 'admin'],
+};
+
+/** Starts one service in this process. */
+export async function startService(name: ServiceName, context: ServiceContext): Promise<StartedService> {
+  const { env, connection, clock, switchboard } = context;
+  const logger = context.logger.child({ service: name });
+  const options = { callers: callers[name] };
+  switch (name) {
+    case 'keys': {
+      const { implementation, close } = await startKeys({ connection, clock, logger, peppers: env.keyPeppers });
+      return { rpc: rpcService(KeysService, implementation, options), close };
+    }
+    case 'auth': {
+      const { implementation, close } = await startAuth({
+        connection,
+        clock,
+        logger,
+        keys: switchboard.client('auth', KeysService),
+        publicUrl: env.publicUrl,
+        serviceSecrets: env.serviceSecrets,
+        jwtPrivateKey: env.jwtPrivateKey,
+        smtpUrl: env.smtpUrl,
+      });
+      return { rpc: rpcService(AuthService, implementation, options), close };
+    }
+    case 'models': {
+      const { implementation, close } = await startModels({
+        connection,
+        clock,
+        logger,
+        connectUpstream: connectUpstream({ clock, secret: environmentSecrets(process.env) }),
+      });
+      return { rpc: rpcService(ModelsService, implementation, options), close };
+    }
+    default:
+      throw new Error(`${name} has no implementation yet`);
+  }
+}

@@ -1,0 +1,74 @@
+import type { DescService } from '@bufbuild/protobuf';
+import type { Client, Transport } from '@connectrpc/connect';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { CallReport } from '#shared/rpc/call-report.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
+import { createRpcClientTransport, type RpcClientTransport } from '#shared/rpc/client-transport.ts';
+import { createLocalTransport } from '#shared/rpc/local-transport.ts';
+import type { RpcService } from '#shared/rpc/rpc-service.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import type { ValidateMessage } from '#shared/rpc/validation.ts';
+
+/**
+ * Connects the services of a process with each other and with those elsewhere. Services may be added after their clients were
+ * made, since services call each other; what is here is called by the local transport, the rest over the network.
+ */
+export class Switchboard {
+  readonly #options: SwitchboardOptions;
+  readonly #local = new Map<string, Transport>();
+  readonly #remote = new Map<string, RpcClientTransport>();
+
+  constructor(options: SwitchboardOptions) {
+    this.#options = options;
+  }
+
+  /** Serves a service from this process. */
+  add(service: RpcService): void {
+    const { report, validate } = this.#options;
+    this.#local.set(service.service.typeName, createLocalTransport([service], { report, validate }));
+  }
+
+  /** A client by which `issuer` calls a service, wherever that is. */
+  client<Service extends DescService>(issuer: string, service: Service): Client<Service> {
+    const transport = (): Transport => this.#local.get(service.typeName) ?? this.#network(issuer, service);
+    return createRpcClient(service, {
+      unary: (...call) => transport().unary(...call),
+      stream: (...call) => transport().stream(...call),
+    });
+  }
+
+  #network(issuer: string, service: DescService): Transport {
+    // modelgateway.keys.v1.KeysService is `keys`; InferenceService, which lives beside the edge, has an address of its own.
+    const name = service.name === 'InferenceService' ? 'inference' : service.typeName.split('.')[1]!;
+    const url = this.#options.urls.get(name);
+    if (url === undefined) {
+      throw gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot answer this at the moment.', {
+        internal: `${service.typeName} is not in this process, and RPC_URLS names no ${name}`,
+        retryAfterMs: 5_000,
+      });
+    }
+    const key = `${issuer} ${url}`;
+    let transport = this.#remote.get(key);
+    if (transport === undefined) {
+      const { secrets, clock } = this.#options;
+      transport = createRpcClientTransport({ url, tokens: createServiceTokens({ issuer, secrets, clock }) });
+      this.#remote.set(key, transport);
+    }
+    return transport;
+  }
+
+  close(): void {
+    for (const transport of this.#remote.values()) transport.close();
+  }
+}
+
+export type SwitchboardOptions = {
+  report: CallReport;
+  validate: ValidateMessage;
+  clock: Clock;
+  /** SERVICE_SECRET, newest first. */
+  secrets: readonly string[];
+  /** Base URLs of the services elsewhere, by name. */
+  urls: ReadonlyMap<string, string>;
+};

@@ -1,0 +1,10 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { getRetirement } from './get-retirement.ts';
+import { type InvokeDeps, invoke } from './invoke.ts';
+
+/** Model calls: admission, routing, metering. Stateless but for the catalog and the journal, so that every edge carries it. */
+export const inferenceService = (deps: InvokeDeps): Partial<ServiceImpl<typeof InferenceService>> => ({
+  invoke: invoke(deps),
+  getRetirement: getRetirement(deps),
+});

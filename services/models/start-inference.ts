@@ -1,0 +1,123 @@
+import { join } from 'node:path';
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import { Gauge, type Registry } from 'prom-client';
+import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { Catalog } from './catalog/catalog.ts';
+import { followCatalog } from './catalog/follow.ts';
+import type { ModelsDeps } from './index.ts';
+import { inferenceService } from './inference/index.ts';
+import { prepareCall } from './inference/operations.ts';
+import { RateLimiter } from './limits/rate-limiter.ts';
+import { openJournal } from './metering/journal.ts';
+import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
+import { adoptOrphans } from './metering/orphans.ts';
+import { createShipper } from './metering/shipper.ts';
+
+export type StartedInference = {
+  implementation: Partial<ServiceImpl<typeof InferenceService>>;
+  /** Whether a catalog is there to decide by. */
+  ready(): boolean;
+  close(): Promise<void>;
+};
+
+/** How often journals of processes that died meanwhile are looked for. */
+const adoptionIntervalMs = 10_000;
+
+/** How long the last events may take to reach Usage when the process ends; what remains is shipped by the next one. */
+const lastShipmentMs = 3_000;
+
+/** Starts the inference part, which every edge process carries: the catalog's follower, the journal and its shipper. */
+export async function startInference(options: {
+  models: Client<typeof ModelsService>;
+  usage: Client<typeof UsageService>;
+  connectUpstream: ModelsDeps['connectUpstream'];
+  dataDir: string;
+  journalSync: 'group' | 'always';
+  clock: Clock;
+  logger: Logger;
+  registry: Registry;
+  /** The journal cannot keep its promises any longer: the process must end. */
+  onFatal(error: Error): void;
+}): Promise<StartedInference> {
+  const { models, usage, clock, logger, registry } = options;
+  const self = { contextValues: callerContext(serviceCaller('inference')) };
+
+  const catalog = new Catalog((deployment) => options.connectUpstream(deployment.settings!));
+  const following = followCatalog({ catalog, models, logger });
+  await following.first;
+
+  const directory = join(options.dataDir, 'journal');
+  const journal = openJournal({
+    directory,
+    codec: meteredEventCodec,
+    clock,
+    logger,
+    sync: options.journalSync,
+    onFatal: options.onFatal,
+  });
+  const shipper = createShipper({
+    journal,
+    record: async (events, signal) => {
+      const { rejected } = await usage.record({ events: events.map(usageEvent) }, { ...self, signal });
+      for (const { eventId, reason } of rejected) logger.error({ eventId, reason }, 'usage refused an event');
+    },
+    isRefused: (error) => error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST,
+    clock,
+    logger,
+  });
+  const adopt = (): void => {
+    for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
+  };
+  adopt();
+  const adoption = setInterval(adopt, adoptionIntervalMs);
+  journalMetrics(registry, journal);
+
+  const limiter = new RateLimiter(clock.monotonic);
+  return {
+    implementation: inferenceService({ catalog, limiter, journal, clock, prepare: prepareCall }),
+    ready: () => catalog.version >= 0n,
+    async close() {
+      clearInterval(adoption);
+      await following.close();
+      await shipper.close(lastShipmentMs);
+      await journal.close();
+      await catalog.close();
+    },
+  };
+}
+
+function journalMetrics(
+  registry: Registry,
+  journal: { stats(): { bytes: number; pendingEvents: number; lagMs: number; healthy: boolean } },
+): void {
+  const gauge = (name: string, help: string, read: () => number): void => {
+    new Gauge({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  };
+  gauge('gateway_journal_bytes', 'Size of the metering journal on disk.', () => journal.stats().bytes);
+  gauge(
+    'gateway_journal_pending_events',
+    'Usage events which are not stored yet.',
+    () => journal.stats().pendingEvents,
+  );
+  gauge(
+    'gateway_journal_lag_seconds',
+    'Age of the oldest usage event which is not stored yet.',
+    () => journal.stats().lagMs / 1000,
+  );
+  gauge('gateway_journal_healthy', '0 while the journal refuses writes and new requests are refused.', () =>
+    Number(journal.stats().healthy),
+  );
+}

@@ -1,0 +1,44 @@
+import { type DeploymentSettings, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { createHttpUpstream } from './http-upstream.ts';
+import { createSandbox } from './sandbox/index.ts';
+import type { Upstream } from './upstream.ts';
+
+/** The address under which the catalog lists the sandbox's models; nothing is ever sent there. */
+export const sandboxBaseUrl = 'sandbox://local';
+
+export type ConnectDeps = {
+  clock: Parameters<typeof createSandbox>[0]['clock'];
+  /** Looks up a secret reference; undefined when there is no such secret. */
+  secret(reference: string): string | undefined;
+};
+
+const connectionsMaxDefault = 1000;
+const connectTimeoutMsDefault = 5_000;
+
+/** Connects to what a deployment's settings name: the sandbox, or a server over HTTP. */
+export const connectUpstream =
+  ({ clock, secret }: ConnectDeps) =>
+  (settings: DeploymentSettings): Upstream => {
+    if (settings.dialect === UpstreamDialect.SANDBOX) return createSandbox({ clock, knobs: sandboxKnobs(settings) });
+    return createHttpUpstream({
+      baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
+      apiKey: settings.secretReference ? secret(settings.secretReference) : undefined,
+      connectionsMax: settings.concurrencyLimit || connectionsMaxDefault,
+      connectTimeoutMs: settings.connectTimeoutMs ?? connectTimeoutMsDefault,
+    });
+  };
+
+/** Resolves `env:NAME` from the environment, where the secrets of upstreams are kept. */
+export const environmentSecrets =
+  (source: Readonly<Record<string, string | undefined>>) =>
+  (reference: string): string | undefined =>
+    reference.startsWith('env:') ? source[reference.slice(4)] : undefined;
+
+function sandboxKnobs({ sandbox }: DeploymentSettings) {
+  if (sandbox === undefined) return undefined;
+  return {
+    latencyMs: sandbox.latencyMs,
+    chunkDelayMs: sandbox.chunkDelayMs,
+    errorRate: sandbox.errorPerMillion / 1_000_000,
+  };
+}
