@@ -1,0 +1,43 @@
+import type { UsageFilter } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Subject } from '../domain/subject.ts';
+import type { InstantRange } from '../domain/time-buckets.ts';
+import { narrowing, noKeyId, Parameters } from './narrowing.ts';
+import { noSums, type Sums, sumsSql } from './sums.ts';
+
+/** What sums can be split by. */
+export type Dimension = 'model' | 'endpoint' | 'api_key_id' | 'user_id';
+
+export type NamedSums = Sums & { name: string };
+
+/** The sums over a range, and the same split by each of the dimensions, out of one scan of the roll-ups. */
+export async function groupedSums<D extends Dimension>(
+  database: Pick<ServiceDatabase, 'query'>,
+  query: { subject: Subject; range: InstantRange; filter?: UsageFilter; dimensions: readonly D[] },
+): Promise<{ totals: Sums } & Record<D, NamedSums[]>> {
+  const { subject, range, filter, dimensions } = query;
+  const parameters = new Parameters();
+  const where = narrowing(parameters, subject, filter);
+  const start = parameters.add(new Date(range.startMs), 'timestamptz');
+  const end = parameters.add(new Date(range.endMs), 'timestamptz');
+  const sets = ['()', ...dimensions.map((dimension) => `(${dimension})`)].join(', ');
+  const names = dimensions.map((dimension) => `${dimension}::text as ${dimension}`).join(', ');
+  const { rows } = await database.query<Sums & Record<D, string | null>>({
+    text: `select ${names}, ${sumsSql} from rollups
+      where ${where} and bucket_start >= ${start} and bucket_start < ${end}
+      group by grouping sets (${sets})`,
+    values: parameters.values,
+  });
+
+  const result = { totals: noSums() } as { totals: Sums } & Record<Dimension, NamedSums[]>;
+  for (const dimension of dimensions) result[dimension] = [];
+  for (const row of rows) {
+    const dimension = dimensions.find((candidate) => row[candidate] !== null);
+    if (dimension === undefined) result.totals = row;
+    else result[dimension].push(Object.assign(row, { name: nameIn(row[dimension]!) }));
+  }
+  return result;
+}
+
+/** Sessions have no key: their group's name is empty. */
+const nameIn = (value: string): string => (value === noKeyId ? '' : value);

@@ -1,0 +1,65 @@
+import type { UsageFilter } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { firstIdAt, lastId } from '../domain/event-id.ts';
+import type { Subject } from '../domain/subject.ts';
+import type { EventRow } from './event-rows.ts';
+import { narrowing, Parameters } from './narrowing.ts';
+
+export type EventQuery = {
+  subject: Subject;
+  filter: UsageFilter | undefined;
+  /** The bounds of the range; null where it is open. */
+  startMs: number | null;
+  endMs: number | null;
+};
+
+/** Events, newest first. */
+export async function listEvents(
+  database: Pick<ServiceDatabase, 'query'>,
+  query: EventQuery & { limit: number; offset: number },
+): Promise<EventRow[]> {
+  const parameters = new Parameters();
+  const where = narrowing(parameters, query.subject, query.filter);
+  const start = parameters.add(query.startMs === null ? firstIdAt(0) : firstIdAt(query.startMs), 'uuid');
+  const end = parameters.add(query.endMs === null ? lastId : firstIdAt(query.endMs), 'uuid');
+  const limit = parameters.add(query.limit, 'bigint');
+  const offset = parameters.add(query.offset, 'bigint');
+  const { rows } = await database.query<EventRow>({
+    text: `select * from events where ${where} and id >= ${start} and id < ${end}
+      order by id desc limit ${limit} offset ${offset}`,
+    values: parameters.values,
+  });
+  return rows;
+}
+
+/** How many events there are. The roll-ups know it without reading them, as ranges are made of whole days. */
+export async function countEvents(database: Pick<ServiceDatabase, 'query'>, query: EventQuery): Promise<number> {
+  const parameters = new Parameters();
+  const where = narrowing(parameters, query.subject, query.filter);
+  const start = parameters.add(query.startMs === null ? null : new Date(query.startMs), 'timestamptz');
+  const end = parameters.add(query.endMs === null ? null : new Date(query.endMs), 'timestamptz');
+  const { rows } = await database.query<{ total: bigint }>({
+    text: `select coalesce(sum(requests), 0)::bigint as total from rollups where ${where}
+      and bucket_start >= greatest(${start}, (select kept_from::timestamp at time zone 'UTC' from events_retention))
+      and bucket_start < coalesce(${end}, 'infinity')`,
+    values: parameters.values,
+  });
+  return Number(rows[0]!.total);
+}
+
+/** The next events of a range after `afterId`, oldest first: a page of an export, which holds no transaction open. */
+export async function nextEvents(
+  database: Pick<ServiceDatabase, 'query'>,
+  query: Pick<EventQuery, 'subject' | 'filter'> & { afterId: string; endId: string; limit: number },
+): Promise<EventRow[]> {
+  const parameters = new Parameters();
+  const where = narrowing(parameters, query.subject, query.filter);
+  const after = parameters.add(query.afterId, 'uuid');
+  const end = parameters.add(query.endId, 'uuid');
+  const limit = parameters.add(query.limit, 'bigint');
+  const { rows } = await database.query<EventRow>({
+    text: `select * from events where ${where} and id > ${after} and id < ${end} order by id limit ${limit}`,
+    values: parameters.values,
+  });
+  return rows;
+}

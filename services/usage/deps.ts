@@ -1,0 +1,20 @@
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Partitions } from './db/partitions.ts';
+import type { UsageMetrics } from './metrics.ts';
+
+/** What Usage's RPCs are made of; start.ts puts it together. */
+export type UsageDeps = {
+  database: ServiceDatabase;
+  partitions: Partitions;
+  /** Knows the e-mail addresses of users. */
+  auth: Pick<Client<typeof AuthService>, 'getUsers'>;
+  metrics: UsageMetrics;
+  clock: Clock;
+};
+
+/** The implementation of one RPC. */
+export type UsageRpc<Name extends keyof ServiceImpl<typeof UsageService>> = ServiceImpl<typeof UsageService>[Name];

@@ -1,0 +1,96 @@
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone, parseDay } from './time-buckets.ts';
+
+/** Days as a request names them; empty where it does not. */
+export type RequestedDays = { startDate: string; endDate: string; timezone: string };
+
+/** What a range may be without. */
+export type RangeRule = {
+  /** The widest range, in days. */
+  daysMax: number;
+  /** Said with the maximum, e.g. ` with hourly granularity`. */
+  qualifier?: string;
+  /** Days of the default range, which ends today; absent: both dates are required. */
+  defaultDays?: number;
+};
+
+/** The widest ranges by granularity (service.md, Limits); monthly is reports' own: five years. */
+export const daysMaxByWidth: Readonly<Record<BucketWidth, number>> = {
+  hourly: 7,
+  daily: 90,
+  weekly: 365,
+  monthly: 1_826,
+};
+
+/** The widest range of sums without buckets, and of an export. */
+export const daysMaxOfSums = 366;
+
+/**
+ * The days which a request means.
+ *
+ * @throws GatewayError INVALID_REQUEST for a bad, missing or reversed date or zone, RANGE_TOO_LARGE beyond `daysMax`; both name the parameter.
+ */
+export function resolveRange(requested: RequestedDays | undefined, rule: RangeRule, nowMs: number): DayRange {
+  const timeZone = checkTimeZone(requested?.timezone ?? '');
+  const given = {
+    start: readDay(requested?.startDate ?? '', 'start_date'),
+    end: readDay(requested?.endDate ?? '', 'end_date'),
+  };
+  if (rule.defaultDays === undefined) {
+    if (given.start === null) throw missing('start_date');
+    if (given.end === null) throw missing('end_date');
+  }
+  const lastDay = given.end ?? dayAt(nowMs, timeZone);
+  const firstDay = given.start ?? lastDay.subtract({ days: rule.defaultDays! - 1 });
+  const range = { firstDay, lastDay, timeZone };
+  requireOrder(range, given.end === null ? 'start_date' : 'end_date');
+  if (daysIn(range) > rule.daysMax) {
+    throw gatewayError(
+      ErrorReason.RANGE_TOO_LARGE,
+      `The range of ${daysIn(range)} days is too large: at most ${rule.daysMax} days${rule.qualifier ?? ''}.`,
+      { param: 'start_date' },
+    );
+  }
+  return range;
+}
+
+/** Days either end of which may be open: null. */
+export function resolveOpenRange(requested: RequestedDays | undefined) {
+  const timeZone = checkTimeZone(requested?.timezone ?? '');
+  const firstDay = readDay(requested?.startDate ?? '', 'start_date');
+  const lastDay = readDay(requested?.endDate ?? '', 'end_date');
+  if (firstDay !== null && lastDay !== null) requireOrder({ firstDay, lastDay, timeZone }, 'end_date');
+  return { firstDay, lastDay, timeZone };
+}
+
+function requireOrder({ firstDay, lastDay }: DayRange, param: string): void {
+  if (Temporal.PlainDate.compare(firstDay, lastDay) <= 0) return;
+  throw invalidRequest(
+    param,
+    `Invalid value for \`${param}\`: start_date ${firstDay} is after end_date ${lastDay}.`,
+    'invalid_value',
+  );
+}
+
+function checkTimeZone(name: string): string {
+  if (name === '') return 'UTC';
+  if (isTimeZone(name)) return name;
+  throw invalidRequest(
+    'timezone',
+    'Invalid value for `timezone`: expected an IANA time zone such as Europe/Berlin.',
+    'invalid_value',
+  );
+}
+
+function readDay(text: string, param: string): Temporal.PlainDate | null {
+  if (text === '') return null;
+  const day = parseDay(text);
+  // Outside these years no event can be, and the arithmetic of zones would leave its own limits.
+  if (day === null || day.year < 1970 || day.year > 9000) {
+    throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
+  }
+  return day;
+}
+
+const missing = (param: string) =>
+  invalidRequest(param, `Missing required parameter: \`${param}\`, a date as YYYY-MM-DD.`, 'missing_required_field');

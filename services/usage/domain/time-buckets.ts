@@ -1,0 +1,97 @@
+/*
+ * Ranges of days and the buckets they are cut into. Days, weeks (from Monday) and months begin at the local midnight of an IANA
+ * time zone, so that they are 23 or 25 hours long when clocks change. Every zone's offset since 2020 is a multiple of a quarter
+ * hour, so every boundary is one of the roll-ups' as well. Pure: the moment comes in as an argument.
+ */
+
+export type BucketWidth = 'hourly' | 'daily' | 'weekly' | 'monthly';
+
+/** Whole days, both inclusive, in a time zone. */
+export type DayRange = { firstDay: Temporal.PlainDate; lastDay: Temporal.PlainDate; timeZone: string };
+
+/** Instants in milliseconds since the Unix epoch; the end is outside. */
+export type InstantRange = { startMs: number; endMs: number };
+
+const isoDay = /^\d{4}-\d{2}-\d{2}$/;
+
+/** A calendar day written YYYY-MM-DD; null when there is no such day. */
+export function parseDay(text: string): Temporal.PlainDate | null {
+  if (!isoDay.test(text)) return null;
+  try {
+    return Temporal.PlainDate.from(text, { overflow: 'reject' });
+  } catch {
+    return null;
+  }
+}
+
+/** Whether a name is an IANA time zone. Bare offsets such as `+05:30`, which JavaScript takes as well, are not. */
+export function isTimeZone(name: string): boolean {
+  if (!/^[A-Za-z]/.test(name)) return false;
+  try {
+    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The day which it is in a time zone. */
+export const dayAt = (nowMs: number, timeZone: string): Temporal.PlainDate =>
+  Temporal.Instant.fromEpochMilliseconds(nowMs).toZonedDateTimeISO(timeZone).toPlainDate();
+
+/** The first instant of a day: where midnight is skipped, the moment after the gap; where it comes twice, the first. */
+export const dayStartMs = (day: Temporal.PlainDate, timeZone: string): number =>
+  day.toZonedDateTime(timeZone).epochMilliseconds;
+
+/** How many days a range has. */
+export const daysIn = ({ firstDay, lastDay }: DayRange): number => firstDay.until(lastDay).days + 1;
+
+export const instantsOf = ({ firstDay, lastDay, timeZone }: DayRange): InstantRange => ({
+  startMs: dayStartMs(firstDay, timeZone),
+  endMs: dayStartMs(lastDay.add({ days: 1 }), timeZone),
+});
+
+/** As many days, immediately before the range. */
+export function rangeBefore(range: DayRange): DayRange {
+  const { firstDay, timeZone } = range;
+  return { firstDay: firstDay.subtract({ days: daysIn(range) }), lastDay: firstDay.subtract({ days: 1 }), timeZone };
+}
+
+/** The UTC calendar month around a moment. */
+export function utcMonthAt(nowMs: number): InstantRange {
+  const now = new Date(nowMs);
+  const [year, month] = [now.getUTCFullYear(), now.getUTCMonth()];
+  return { startMs: Date.UTC(year, month, 1), endMs: Date.UTC(year, month + 1, 1) };
+}
+
+/**
+ * The first instants of a range's buckets, oldest first and without a gap; each ends where the next begins, the last with
+ * the range. The first and last are cut to the range. Hours are those of UTC, so an hourly range must be UTC days.
+ */
+export function bucketStartsMs(range: DayRange, width: BucketWidth): number[] {
+  const { startMs, endMs } = instantsOf(range);
+  const starts: number[] = [];
+  if (width === 'hourly') {
+    for (let ms = startMs; ms < endMs; ms += 3_600_000) starts.push(ms);
+    return starts;
+  }
+  for (let day = range.firstDay; Temporal.PlainDate.compare(day, range.lastDay) <= 0; day = nextStart(day, width)) {
+    const ms = dayStartMs(day, range.timeZone);
+    // A zone that crosses the date line skips a whole day, which then has no instant (Pacific/Apia, 30 December 2011).
+    if (ms < endMs && ms !== starts.at(-1)) starts.push(ms);
+  }
+  return starts;
+}
+
+function nextStart(day: Temporal.PlainDate, width: Exclude<BucketWidth, 'hourly'>): Temporal.PlainDate {
+  switch (width) {
+    case 'daily':
+      return day.add({ days: 1 });
+    case 'weekly':
+      return day.add({ days: 8 - day.dayOfWeek });
+    case 'monthly':
+      return day.with({ day: 1 }).add({ months: 1 });
+    default:
+      return width satisfies never;
+  }
+}

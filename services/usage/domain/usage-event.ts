@@ -1,0 +1,56 @@
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { isUuid, uuidv7Ms } from '#shared/ids.ts';
+import { isUuidv7 } from './event-id.ts';
+
+/** Far above what any call can use, and low enough that millions of events add up within 64 bits. */
+const measureMax = 1_000_000_000_000n;
+/** A million USD. */
+const costNanoUsdMax = 1_000_000_000_000_000n;
+/** A clock of an edge may be wrong, but partitions are not made for any month it dreams of. */
+const aheadMsMax = 31 * 24 * 3_600_000;
+/** Before the first release: such a time can only be a broken id. */
+const earliestMs = Date.UTC(2020, 0, 1);
+const textMax = 255;
+
+/** Why an event can never be stored, for the log; null when it can. Each event of a batch stands for itself. */
+export function refusalOf(event: UsageEvent, nowMs: number): string | null {
+  if (!isUuidv7(event.id)) return 'id is not a UUIDv7';
+  const ms = uuidv7Ms(event.id);
+  if (ms < earliestMs || ms > nowMs + aheadMsMax) return 'the time in id is out of range';
+  for (const field of ['tenantId', 'userId'] as const) {
+    if (!isUuid(event[field])) return `${field} is not a UUID`;
+  }
+  for (const field of ['apiKeyId', 'sessionId', 'deploymentId', 'priceVersionId', 'jobId'] as const) {
+    if (event[field] !== '' && !isUuid(event[field])) return `${field} is neither empty nor a UUID`;
+  }
+  if (!event.leaseIds.every(isUuid)) return 'leaseIds has something other than UUIDs';
+  return textRefusal(event) ?? measureRefusal(event);
+}
+
+function textRefusal(event: UsageEvent): string | null {
+  for (const field of ['model', 'endpoint'] as const) {
+    if (event[field] === '') return `${field} is empty`;
+  }
+  for (const field of ['model', 'endpoint', 'errorCode', 'requestId'] as const) {
+    if (event[field].length > textMax) return `${field} is longer than ${textMax} characters`;
+    // Postgres has no such character in a text.
+    if (event[field].includes('\0')) return `${field} has a zero character`;
+  }
+  return null;
+}
+
+function measureRefusal({ usage }: UsageEvent): string | null {
+  if (usage === undefined) return 'usage is missing';
+  for (const field of [
+    'inputTokens',
+    'cachedInputTokens',
+    'outputTokens',
+    'images',
+    'audioMs',
+    'characters',
+  ] as const) {
+    if (usage[field] < 0n || usage[field] > measureMax) return `usage.${field} is out of range`;
+  }
+  if (usage.costNanoUsd < 0n || usage.costNanoUsd > costNanoUsdMax) return 'usage.costNanoUsd is out of range';
+  return null;
+}

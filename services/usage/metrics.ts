@@ -1,0 +1,47 @@
+import { Counter, Histogram, type Registry } from 'prom-client';
+
+/** What Usage shows of the metering pipeline's end (issue: Usage, Metrics). */
+export type UsageMetrics = {
+  /** One event was stored, so long after its call had ended. */
+  stored(lagMs: number): void;
+  /** Events of a batch which were stored before, and events which can never be stored. */
+  batch(counts: { duplicates: number; rejected: number }): void;
+  /** A batch could not be stored, whatever was at fault; the shipper sends it again. */
+  batchRefused(): void;
+};
+
+const lagBucketsSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30, 300, 3600];
+
+/** Registers Usage's metrics; once per registry. */
+export function createUsageMetrics(registry: Registry): UsageMetrics {
+  const registers = [registry];
+  const lag = new Histogram({
+    name: 'modelgateway_usage_lag_seconds',
+    help: 'Time from the end of a call to its stored event.',
+    buckets: lagBucketsSeconds,
+    registers,
+  });
+  const events = new Counter({
+    name: 'modelgateway_usage_events_total',
+    help: 'Events received, by what became of them.',
+    labelNames: ['outcome'],
+    registers,
+  });
+  const refusedBatches = new Counter({
+    name: 'modelgateway_usage_refused_batches_total',
+    help: 'Batches which could not be stored and will be sent again.',
+    registers,
+  });
+  const [stored, duplicate, rejected] = ['stored', 'duplicate', 'rejected'].map((outcome) => events.labels(outcome));
+  return {
+    stored(lagMs) {
+      lag.observe(Math.max(0, lagMs) / 1000);
+      stored!.inc();
+    },
+    batch(counts) {
+      duplicate!.inc(counts.duplicates);
+      rejected!.inc(counts.rejected);
+    },
+    batchRefused: () => refusedBatches.inc(),
+  };
+}

@@ -1,0 +1,36 @@
+import { pageInfo } from '#shared/page.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { eventMessage } from '../db/event-rows.ts';
+import { countEvents, listEvents } from '../db/history.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { resolveOpenRange } from '../domain/requested-range.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { dayStartMs } from '../domain/time-buckets.ts';
+
+/** Events per answer when none are asked for (decisions.md, Usage). */
+const limitDefault = 50;
+
+export const listHistory =
+  ({ database }: Pick<UsageDeps, 'database'>): UsageRpc<'listHistory'> =>
+  async (request, context) => {
+    const subject = subjectOf(callerOf(context), request.scope);
+    const { firstDay, lastDay, timeZone } = resolveOpenRange(request.range);
+    const query = {
+      subject,
+      filter: request.filter,
+      startMs: firstDay === null ? null : dayStartMs(firstDay, timeZone),
+      endMs: lastDay === null ? null : dayStartMs(lastDay.add({ days: 1 }), timeZone),
+    };
+    const { offset } = request;
+    const limit = request.limit || limitDefault;
+    const [rows, total] = await Promise.all([
+      listEvents(database, { ...query, limit, offset }),
+      countEvents(database, query),
+    ]);
+    const page = { page: Math.floor(offset / limit) + 1, limit, offset };
+    return {
+      events: rows.map(eventMessage),
+      // By the offset, which need not be a multiple of the limit.
+      pageInfo: { ...pageInfo(page, total), hasNext: offset + rows.length < total, hasPrev: offset > 0 },
+    };
+  };
