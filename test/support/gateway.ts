@@ -1,0 +1,105 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import type { Clock } from '#shared/clock.ts';
+import { type Env, readEnv } from '#shared/env.ts';
+import { createLogger } from '#shared/logger.ts';
+import { bootstrap } from '../../services/cmd/bootstrap.ts';
+import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
+import { builtServices } from '../../services/cmd/services.ts';
+import { createTestDatabase } from './postgres.ts';
+
+/** The first owner and operator of every test gateway. */
+export const owner = { email: 'owner@example.com', password: 'Correct-horse-1' } as const;
+
+export type TestGateway = AsyncDisposable & {
+  url: string;
+  gateway: Gateway;
+  env: Env;
+  /** A REST call with a bearer token (none when it is empty); the body is JSON. */
+  call(method: string, path: string, token?: string, body?: unknown): Promise<Answer>;
+  /** An access token of the first owner, or of somebody else. */
+  login(credentials?: { email: string; password: string }): Promise<string>;
+  /** A new API key's secret and id. */
+  createKey(token: string, fields?: Record<string, unknown>): Promise<{ id: string; key: string }>;
+  /** The unmodified client, without retries unless asked for. */
+  openai(key: string, options?: { maxRetries?: number; prefix?: '/v1' | '/api/v1' }): OpenAI;
+};
+
+export type Answer = {
+  status: number;
+  headers: Headers;
+  text: string;
+  // biome-ignore lint/suspicious/noExplicitAny: tests read answers of every shape; the assertions are the types.
+  json: any;
+};
+
+export type TestGatewayOptions = {
+  env?: Record<string, string>;
+  clock?: Clock;
+  /** Shares the database of another gateway: a further replica. */
+  databaseUrl?: string;
+};
+
+/** Boots the whole gateway in this process, on a database of its own and free ports. */
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const database = options.databaseUrl === undefined ? await createTestDatabase() : undefined;
+  const dataDir = mkdtempSync(join(tmpdir(), 'gateway-'));
+  const source = {
+    PORT: '0',
+    RPC_PORT: '0',
+    DATA_DIR: dataDir,
+    DATABASE_URL: options.databaseUrl ?? database!.url,
+    BOOTSTRAP_EMAIL: owner.email,
+    BOOTSTRAP_PASSWORD: owner.password,
+    PUBLIC_URL: 'http://gateway.test',
+    KEY_PEPPER: 'a pepper for tests that is long enough',
+    SERVICE_SECRET: 'a service secret for tests that is long enough',
+    LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
+    ...options.env,
+  };
+  const env = { ...readEnv(source), ...(options.clock && { clock: options.clock }) };
+  const logger = createLogger({ level: env.logLevel, name: 'test' });
+  const gateway = await startGateway(env, { services: builtServices, edge: true }, logger);
+  await bootstrap(env, gateway.switchboard, logger);
+  const url = gateway.url!;
+
+  async function call(method: string, path: string, token = '', body?: unknown): Promise<Answer> {
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(token === '' ? undefined : { authorization: `Bearer ${token}` }),
+        ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
+      },
+      body: body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body),
+    });
+    const text = await response.text();
+    const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false;
+    return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
+  }
+
+  return {
+    url,
+    gateway,
+    env,
+    call,
+    async login(credentials = owner) {
+      const answer = await call('POST', '/api/v1/auth/login', '', credentials);
+      if (answer.status !== 200) throw new Error(`login answered ${answer.status}: ${answer.text}`);
+      return answer.json.access_token;
+    },
+    async createKey(token, fields = {}) {
+      const answer = await call('POST', '/api/v1/api-keys', token, { name: 'test key', ...fields });
+      if (answer.status !== 201) throw new Error(`creating a key answered ${answer.status}: ${answer.text}`);
+      return { id: answer.json.id, key: answer.json.key };
+    },
+    openai: (key, { maxRetries = 0, prefix = '/v1' } = {}) =>
+      new OpenAI({ apiKey: key, baseURL: url + prefix, maxRetries }),
+    async [Symbol.asyncDispose]() {
+      await gateway.close();
+      await database?.drop();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
