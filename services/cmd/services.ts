@@ -45,7 +45,13 @@ export async function startService(name: ServiceName, context: ServiceContext): 
   const options = { callers: callers[name] };
   switch (name) {
     case 'keys': {
-      const { implementation, close } = await startKeys({ connection, clock, logger, peppers: env.keyPeppers });
+      const { implementation, close } = await startKeys({
+        connection,
+        clock,
+        logger,
+        peppers: env.keyPeppers,
+        auth: switchboard.client('keys', AuthService),
+      });
       return { rpc: rpcService(KeysService, implementation, options), close };
     }
     case 'auth': {

@@ -1,5 +1,7 @@
-import type { ServiceImpl } from '@connectrpc/connect';
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
@@ -10,10 +12,11 @@ import { DigestEntity } from './db/digest.entity.ts';
 import { KeyEntity } from './db/key.entity.ts';
 import { openKeyFeed } from './feed/key-feed.ts';
 import { keysService } from './index.ts';
+import { startHousekeeping } from './workers/housekeeping.ts';
 
 export type StartedKeys = {
-  implementation: Partial<ServiceImpl<typeof KeysService>>;
-  /** Ends the feed and the database connections; calls in flight should have ended. */
+  implementation: ServiceImpl<typeof KeysService>;
+  /** Ends the feed, the relay and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
 
@@ -21,17 +24,23 @@ export type StartedKeys = {
 export async function startKeys(options: {
   connection: DatabaseUrl;
   peppers: readonly KeyPepper[];
+  /** Takes the audit events over. */
+  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   clock: Clock;
   logger: Logger;
 }): Promise<StartedKeys> {
-  const { connection, peppers, clock, logger } = options;
+  const { connection, peppers, auth, clock, logger } = options;
   const entities = [KeyEntity, DigestEntity];
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   const feed = await openKeyFeed({ database, connection, logger });
   const digestLookUp = createDigestLookUp(database);
+  const auditRelay = startAuditRelay({ database, auth, logger });
+  const stopHousekeeping = startHousekeeping({ database, clock, logger });
   return {
     implementation: keysService({ database, feed, digestLookUp, peppers, clock }),
     close: async () => {
+      stopHousekeeping();
+      await auditRelay.close();
       await feed.close();
       await database.close();
     },

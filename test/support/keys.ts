@@ -18,15 +18,21 @@ export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a peppe
 
 export const silentLogger: Logger = createLogger({ level: 'silent', name: 'test' });
 
+/** The part of Auth which takes audit events over. */
+export type AuditTaker = Parameters<typeof startKeys>[0]['auth'];
+
+/** Leaves the events in the outbox, where a test can read them. */
+const noAuth: AuditTaker = { recordAuditEvents: () => Promise.reject(new Error('this test has no Auth')) };
+
 export type TestKeys = { keys: Client<typeof KeysService>; transport: Transport } & AsyncDisposable;
 
 /** A Keys process on a test's database, called through the local transport. */
 export async function startTestKeys(
   connection: DatabaseUrl,
-  options: { clock?: Clock; peppers?: readonly KeyPepper[] } = {},
+  options: { clock?: Clock; peppers?: readonly KeyPepper[]; auth?: AuditTaker } = {},
 ): Promise<TestKeys> {
-  const { clock = systemClock, peppers = testPeppers } = options;
-  const { implementation, close } = await startKeys({ connection, peppers, clock, logger: silentLogger });
+  const { clock = systemClock, peppers = testPeppers, auth = noAuth } = options;
+  const { implementation, close } = await startKeys({ connection, peppers, auth, clock, logger: silentLogger });
   const transport = createLocalTransport([rpcService(KeysService, implementation)], {
     report: createCallReport({ logger: silentLogger, clock }),
     validate: createMessageValidation(),

@@ -82,8 +82,14 @@ export class KeyState {
       case 'keyChanged': {
         const { principal, digests } = event.value;
         if (principal === undefined) return;
-        this.#changes.note(keySubject(principal.keyId), version);
-        this.#cache.replace(principal.keyId, new Set(digests.map(digestName)), keyPrincipal(principal), version);
+        // The principal may be of a later version than the change that caused the event.
+        this.#changes.note(keySubject(principal.keyId), principal.version);
+        this.#cache.replace(
+          principal.keyId,
+          new Set(digests.map(digestName)),
+          keyPrincipal(principal),
+          principal.version,
+        );
         return;
       }
       case 'keyRemoved':

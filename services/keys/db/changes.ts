@@ -53,3 +53,9 @@ function subjectOf(change: Change): string {
       return change.keyId;
   }
 }
+
+/** The version of the last change. */
+export async function currentVersion(em: SqlEntityManager): Promise<bigint> {
+  const [feed] = await em.execute<{ version: string }[]>('select version from feed');
+  return BigInt(feed!.version);
+}

@@ -1,0 +1,17 @@
+import { notFound } from '#shared/errors.ts';
+import { CallerKind, callerOf } from '#shared/rpc/caller.ts';
+import { findQuota } from '../db/owners.ts';
+import type { KeysDeps, KeysRpc } from '../deps.ts';
+import { keysPerUserDefault } from '../domain/key-quota.ts';
+import { quotaMessage } from './quota-message.ts';
+
+export const getKeyQuota =
+  ({ database }: Pick<KeysDeps, 'database'>): KeysRpc<'getKeyQuota'> =>
+  async ({ tenantId }, context) => {
+    const caller = callerOf(context);
+    const member = caller.kind === CallerKind.SESSION && (caller.operator || caller.tenantId === tenantId);
+    if (!member) throw notFound('organization');
+    const quota = await findQuota(database.em(), tenantId);
+    const effective = quota === undefined ? keysPerUserDefault : quota;
+    return { quota: quotaMessage(quota), effectiveKeysPerUser: effective ?? undefined };
+  };

@@ -1,0 +1,47 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { appendChanges, currentVersion } from '../db/changes.ts';
+import type { KeyRow } from '../db/key.entity.ts';
+import { lockKey } from '../db/key.repository.ts';
+import type { KeysDeps, KeysRpc } from '../deps.ts';
+import { changedFields } from '../domain/changed-fields.ts';
+import { operatorCaller } from './caller.ts';
+import { keyMessage } from './key-message.ts';
+
+export const setKeyRateLimits =
+  ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'setKeyRateLimits'> =>
+  async ({ keyId, rateLimits }, context) => {
+    const caller = operatorCaller(context);
+    const nowMs = clock.now();
+    const { key, version } = await transaction(database, async (em) => {
+      const key = await lockKey(em, keyId);
+      const before = limitFields(key);
+      key.requestsPerMinute = rateLimits?.requestsPerMinute ?? 0;
+      key.tokensPerMinute = rateLimits?.tokensPerMinute ?? 0;
+      key.concurrentRequests = rateLimits?.concurrentRequests ?? 0;
+      const changed = changedFields(before, limitFields(key));
+      if (changed === null) return { key, version: await currentVersion(em) };
+      await recordAuditEvent(em, {
+        id: uuidv7(),
+        tenantId: key.tenantId,
+        type: 'api_key_rate_limits_updated',
+        occurredAtMs: nowMs,
+        caller,
+        asOperator: true,
+        target: { type: 'api_key', id: key.id },
+        ...changed,
+      });
+      const change = { kind: 'key_changed', tenantId: key.tenantId, keyId: key.id } as const;
+      return { key, version: await appendChanges(em, [change]) };
+    });
+    await feed.knownEverywhere(version, context.signal);
+    return { key: keyMessage(key, nowMs) };
+  };
+
+/** As audit events show them; null is no override. */
+const limitFields = (key: KeyRow) => ({
+  requests_per_minute: key.requestsPerMinute || null,
+  tokens_per_minute: key.tokensPerMinute || null,
+  concurrent_requests: key.concurrentRequests || null,
+});

@@ -1,0 +1,35 @@
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+
+export type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query'>; clock: Clock; logger: Logger };
+
+const everyMs = 60_000;
+/** As long as an Idempotency-Key is honoured (decisions.md, Common): from then on its secret cannot be derived again. */
+const idempotencyKeptMs = 24 * 60 * 60 * 1000;
+
+/** Deletes what has served its time. */
+export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
+  await database.query({
+    text: 'delete from idempotency_keys where created_at <= $1',
+    values: [new Date(clock.now() - idempotencyKeptMs)],
+  });
+  // An edge that was away for longer starts with an empty cache.
+  await database.query({
+    text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes'`,
+    values: [],
+  });
+  // An edge repeats a batch for as long as it lives; one that could not report for a day counts a second time what it had reported.
+  await database.query({
+    text: `delete from use_batches where recorded_at < clock_timestamp() - interval '1 day'`,
+    values: [],
+  });
+}
+
+/** Keeps house every minute; several processes doing so do no harm. Answers how to stop. */
+export function startHousekeeping(deps: HousekeepingDeps): () => void {
+  const timer = setInterval(() => {
+    keepHouse(deps).catch((err) => deps.logger.warn({ err }, 'old rows of keys could not be deleted'));
+  }, everyMs).unref();
+  return () => clearInterval(timer);
+}
