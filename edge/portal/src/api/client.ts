@@ -1,0 +1,194 @@
+import { ApiError, errorOfResponse, unreachable } from './error.ts';
+
+export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
+
+export type RequestOptions = {
+  method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  query?: Query | undefined;
+  body?: unknown;
+  headers?: Readonly<Record<string, string>>;
+  signal?: AbortSignal;
+};
+
+/** Who is signed in, as the access token says it. */
+export type Claims = { userId: string; tenantId: string; role: Role; operator: boolean };
+export type Role = 'member' | 'admin' | 'owner';
+
+export type SessionState =
+  | { status: 'starting' }
+  | { status: 'signed-out' }
+  | { status: 'unreachable' }
+  | { status: 'signed-in'; claims: Claims };
+
+/** The way to the API: the same public endpoints which anybody's session may call. */
+export type Api = {
+  request<Answer>(path: string, options?: RequestOptions): Promise<Answer>;
+  /** The raw answer, for streams and files. Refusals throw as they do in `request`. */
+  fetch(path: string, options?: RequestOptions): Promise<Response>;
+  /** A fresh access token, for the realtime socket. */
+  token(): Promise<string>;
+  start(): Promise<void>;
+  signIn(email: string, password: string): Promise<void>;
+  signOut(): Promise<void>;
+  /** Ends the session here without telling the gateway: it has ended there already. */
+  forget(): void;
+  session(): SessionState;
+  /** Whether the last request reached the gateway. */
+  reachable(): boolean;
+  subscribe(listener: () => void): () => void;
+};
+
+type LoginResult = { access_token: string; expires_in: number };
+
+/** A token is refreshed this long before its end, so that no request goes out with one that ends on the way. */
+const refreshAheadMs = 30_000;
+
+export function createApi(): Api {
+  let session: SessionState = { status: 'starting' };
+  let accessToken: string | null = null;
+  let accessTokenEndsAt = 0;
+  let refreshing: Promise<void> | null = null;
+  let reached = true;
+  const listeners = new Set<() => void>();
+  // A sign-out in one tab signs the others out too.
+  const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
+  tabs?.addEventListener('message', () => setSession({ status: 'signed-out' }));
+
+  const changed = () => {
+    for (const listener of listeners) listener();
+  };
+  const setSession = (next: SessionState) => {
+    if (next.status !== 'signed-in') accessToken = null;
+    session = next;
+    changed();
+  };
+
+  const send = async (path: string, options: RequestOptions, token: string | null): Promise<Response> => {
+    const { method = 'GET', query, body, headers, signal } = options;
+    const isForm = body instanceof FormData;
+    try {
+      const response = await fetch(addressOf(path, query), {
+        method,
+        credentials: 'same-origin',
+        headers: {
+          ...(token === null ? {} : { authorization: `Bearer ${token}` }),
+          ...(body === undefined || isForm ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: isForm ? body : JSON.stringify(body) }),
+        ...(signal === undefined ? {} : { signal }),
+      });
+      setReached(true);
+      return response;
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      setReached(false);
+      throw unreachable();
+    }
+  };
+  const setReached = (next: boolean) => {
+    if (next === reached) return;
+    reached = next;
+    changed();
+  };
+
+  const accept = (result: LoginResult) => {
+    accessToken = result.access_token;
+    accessTokenEndsAt = performance.now() + result.expires_in * 1000;
+    setSession({ status: 'signed-in', claims: claimsOf(result.access_token) });
+  };
+
+  /** At most one refresh runs: its token may be spent only once. The refresh token is in an HttpOnly cookie. */
+  const refresh = (): Promise<void> => {
+    refreshing ??= (async () => {
+      const response = await send('/api/v1/auth/refresh', { method: 'POST' }, null);
+      if (!response.ok) throw await errorOfResponse(response);
+      accept((await response.json()) as LoginResult);
+    })().finally(() => {
+      refreshing = null;
+    });
+    return refreshing;
+  };
+  const refreshOrSignOut = async () => {
+    try {
+      await refresh();
+    } catch (error) {
+      if (error instanceof ApiError && error.status >= 400 && error.status < 500) setSession({ status: 'signed-out' });
+      throw error;
+    }
+  };
+
+  const authorizedFetch = async (path: string, options: RequestOptions = {}): Promise<Response> => {
+    const endsSoon = accessToken !== null && performance.now() > accessTokenEndsAt - refreshAheadMs;
+    if (endsSoon) await refreshOrSignOut();
+    let response = await send(path, options, accessToken);
+    if (response.status === 401 && accessToken !== null) {
+      await refreshOrSignOut();
+      response = await send(path, options, accessToken);
+      if (response.status === 401) setSession({ status: 'signed-out' });
+    }
+    if (!response.ok) throw await errorOfResponse(response);
+    return response;
+  };
+
+  return {
+    fetch: authorizedFetch,
+    request: async <Answer>(path: string, options?: RequestOptions) => {
+      const response = await authorizedFetch(path, options);
+      return (response.status === 204 ? undefined : await response.json()) as Answer;
+    },
+    token: async () => {
+      if (performance.now() > accessTokenEndsAt - refreshAheadMs) await refreshOrSignOut();
+      return accessToken ?? '';
+    },
+    start: async () => {
+      setSession({ status: 'starting' });
+      try {
+        await refresh();
+      } catch (error) {
+        const refused = error instanceof ApiError && error.status >= 400 && error.status < 500;
+        setSession({ status: refused ? 'signed-out' : 'unreachable' });
+      }
+    },
+    signIn: async (email, password) => {
+      const response = await send('/api/v1/auth/login', { method: 'POST', body: { email, password } }, null);
+      if (!response.ok) throw await errorOfResponse(response);
+      accept((await response.json()) as LoginResult);
+    },
+    signOut: async () => {
+      await authorizedFetch('/api/v1/auth/logout', { method: 'POST' });
+      setSession({ status: 'signed-out' });
+      tabs?.postMessage('signed-out');
+    },
+    forget: () => setSession({ status: 'signed-out' }),
+    session: () => session,
+    reachable: () => reached,
+    subscribe: (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+}
+
+function addressOf(path: string, query: Query | undefined): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query ?? {})) {
+    if (value !== undefined && value !== null && value !== '') parameters.set(name, String(value));
+  }
+  const text = parameters.toString();
+  return text === '' ? path : `${path}?${text}`;
+}
+
+/** Reads the claims of a token. They only choose what is shown; what may be done, the gateway decides. */
+function claimsOf(token: string): Claims {
+  const payload = token.split('.')[1] ?? '';
+  const bytes = Uint8Array.from(atob(payload.replaceAll('-', '+').replaceAll('_', '/')), (c) => c.charCodeAt(0));
+  const claims = JSON.parse(new TextDecoder().decode(bytes)) as Record<string, unknown>;
+  const role = claims.role === 'owner' || claims.role === 'admin' ? claims.role : 'member';
+  return {
+    userId: String(claims.sub ?? ''),
+    tenantId: String(claims.tenant_id ?? ''),
+    role,
+    operator: claims.operator === true,
+  };
+}

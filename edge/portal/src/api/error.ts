@@ -1,0 +1,55 @@
+/** A refusal or failure of the API, or of the way to it. */
+export type ApiFailure = {
+  /** The HTTP status; 0 when no answer came. */
+  status: number;
+  message: string;
+  code: string | null;
+  /** The request field or query parameter that is at fault. */
+  param: string | null;
+  requestId: string | null;
+};
+
+export class ApiError extends Error {
+  readonly status: number;
+  readonly code: string | null;
+  readonly param: string | null;
+  readonly requestId: string | null;
+
+  constructor(failure: ApiFailure) {
+    super(failure.message);
+    this.name = 'ApiError';
+    this.status = failure.status;
+    this.code = failure.code;
+    this.param = failure.param;
+    this.requestId = failure.requestId;
+  }
+}
+
+/** Whether trying again later may help: no answer, or the gateway's own fault. */
+export function isTransient(error: unknown): boolean {
+  return error instanceof ApiError && (error.status === 0 || error.status >= 500);
+}
+
+/** Reads the error body of an answer; anything that is not the documented shape gets a plain sentence. */
+export async function errorOfResponse(response: Response): Promise<ApiError> {
+  const body: unknown = await response.json().catch(() => null);
+  const error = (body as { error?: Partial<ApiFailure> } | null)?.error;
+  return new ApiError({
+    status: response.status,
+    message:
+      typeof error?.message === 'string' ? error.message : `The gateway answered with status ${response.status}.`,
+    code: typeof error?.code === 'string' ? error.code : null,
+    param: typeof error?.param === 'string' ? error.param : null,
+    requestId: response.headers.get('x-request-id'),
+  });
+}
+
+export function unreachable(): ApiError {
+  return new ApiError({
+    status: 0,
+    message: 'The gateway cannot be reached. Check your connection.',
+    code: null,
+    param: null,
+    requestId: null,
+  });
+}

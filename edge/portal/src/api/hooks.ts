@@ -1,0 +1,120 @@
+import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
+import type { Api, Claims, Query } from './client.ts';
+import { ApiError, isTransient } from './error.ts';
+
+export const ApiContext = createContext<Api | null>(null);
+
+export function useApi(): Api {
+  const api = useContext(ApiContext);
+  if (api === null) throw new Error('useApi stands outside ApiContext');
+  return api;
+}
+
+export function useSession() {
+  const api = useApi();
+  return useSyncExternalStore(api.subscribe, api.session);
+}
+
+export function useReachable(): boolean {
+  const api = useApi();
+  return useSyncExternalStore(api.subscribe, api.reachable);
+}
+
+/** The signed-in user's claims; only below the session gate. */
+export function useClaims(): Claims {
+  const session = useSession();
+  const last = useRef<Claims>({ userId: '', tenantId: '', role: 'member', operator: false });
+  if (session.status === 'signed-in') last.current = session.claims;
+  return last.current;
+}
+
+export function useIsAdmin(): boolean {
+  return useClaims().role !== 'member';
+}
+
+export type GetOptions = { enabled?: boolean; refetchIntervalMs?: number; keepPrevious?: boolean };
+
+/**
+ * Reads `/api/v1` + `path`. The cache key is the path and the query, so that every view of the same address shares
+ * one copy. A failure that may pass is tried again every few seconds, so that pages recover on their own.
+ */
+export function useGet<Answer>(
+  path: string,
+  query?: Query,
+  options: GetOptions = {},
+): UseQueryResult<Answer, ApiError> {
+  const api = useApi();
+  return useQuery<Answer, ApiError>({
+    queryKey: query === undefined ? [path] : [path, query],
+    queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
+    enabled: options.enabled ?? true,
+    placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
+    refetchInterval: (state) => (isTransient(state.state.error) ? 4000 : (options.refetchIntervalMs ?? false)),
+  });
+}
+
+export type Change = {
+  method: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** Below `/api/v1`. */
+  path: string;
+  body?: unknown;
+};
+
+type ActionOptions<Answer> = {
+  /** Paths whose cached answers the change makes stale, with all below them. */
+  stale?: readonly string[];
+  onSuccess?: (answer: Answer) => void;
+  onError?: (error: ApiError) => void;
+};
+
+/**
+ * Changes something. A second call while the first is on its way does nothing, and a repeat after a lost answer carries
+ * the same Idempotency-Key: a double click makes one thing.
+ */
+export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
+  const api = useApi();
+  const queries = useQueryClient();
+  const running = useRef(false);
+  const idempotencyKey = useRef<string | null>(null);
+  const mutation = useMutation<Answer, ApiError, Change>({
+    mutationFn: ({ method, path, body }) => {
+      if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body });
+      idempotencyKey.current ??= randomKey();
+      const headers = { 'idempotency-key': idempotencyKey.current };
+      return api.request<Answer>(`/api/v1${path}`, { method, body, headers });
+    },
+    onSuccess: (answer) => {
+      idempotencyKey.current = null;
+      options.onSuccess?.(answer);
+      const stale = options.stale ?? [];
+      void queries.invalidateQueries({
+        predicate: ({ queryKey }) => stale.some((path) => String(queryKey[0]).startsWith(path)),
+      });
+    },
+    onError: (error) => {
+      // A definite answer: the next try is another request. No answer: it may have worked, so the key stays.
+      if (error instanceof ApiError && error.status !== 0) idempotencyKey.current = null;
+      options.onError?.(error);
+    },
+    onSettled: () => {
+      running.current = false;
+    },
+  });
+  return {
+    run: (change: Change) => {
+      if (running.current) return;
+      running.current = true;
+      mutation.mutate(change);
+    },
+    pending: mutation.isPending,
+    error: mutation.error,
+    answer: mutation.data,
+    reset: mutation.reset,
+  };
+}
+
+/** 128 random bits in hex. crypto.randomUUID is missing outside secure contexts, such as plain HTTP in a local network. */
+function randomKey(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, '0')).join('');
+}

@@ -1,0 +1,273 @@
+import type { Role } from './client.ts';
+
+/** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
+export type Pagination = {
+  page: number;
+  limit: number;
+  total: number;
+  total_pages: number;
+  has_next: boolean;
+  has_prev: boolean;
+};
+export type List<Item> = { data: Item[]; pagination: Pagination };
+
+export type Profile = {
+  id: string;
+  email: string;
+  first_name: string | null;
+  last_name: string | null;
+  tenant_id: string;
+  is_active: boolean;
+  created_at: string;
+  email_verified: boolean;
+  onboarding_completed: boolean;
+  role: Role;
+  phone: string | null;
+  organization: { id: string; name: string; status: string };
+};
+
+export type KeyType = 'inference' | 'management';
+export type ApiKey = {
+  id: string;
+  name: string;
+  key_type: KeyType;
+  key_preview: string;
+  scopes: string[];
+  created_at: string;
+  expires_at: string | null;
+  last_used_at: string | null;
+  usage_count: number;
+  is_active: boolean;
+  model_allowlist: string[] | null;
+  ip_allowlist: string[] | null;
+  spend_cap_usd: number | null;
+  budget: { spent_today_usd: number; resets_at: string } | null;
+};
+export type CreatedKey = Pick<ApiKey, 'id' | 'name' | 'key_type' | 'scopes' | 'created_at' | 'expires_at'> & {
+  key: string;
+};
+
+export type Volume = {
+  requests: number;
+  successful_requests: number;
+  failed_requests: number;
+  total_tokens: number;
+  input_tokens: number;
+  output_tokens: number;
+  cached_input_tokens: number;
+};
+export type KeyAnalytics = {
+  key_id: string;
+  granularity: string;
+  range: { start: string; end: string };
+  timezone: string;
+  totals: Volume;
+  previous_totals: Volume;
+  series: (Volume & { bucket_start: string })[];
+  by_model: (Volume & { model: string })[];
+  performance: {
+    available: boolean;
+    p50_latency_ms: number | null;
+    p95_latency_ms: number | null;
+    cache_hits: number | null;
+    cache_misses: number | null;
+    cached_tokens: number | null;
+    tokens_per_second: number | null;
+  };
+  recent_activity: {
+    id?: string;
+    occurred_at: string;
+    model: string;
+    endpoint: string;
+    status: string;
+    total_tokens?: number;
+    input_tokens: number;
+    output_tokens: number;
+    latency_ms: number;
+  }[];
+};
+
+export type Rates = {
+  input_per_million_tokens_usd?: number;
+  cached_input_per_million_tokens_usd?: number | null;
+  output_per_million_tokens_usd?: number;
+  per_image_usd?: number;
+  per_audio_second_usd?: number;
+  per_million_characters_usd?: number;
+  per_request_usd?: number;
+};
+export type Price = Rates & { effective_from?: string };
+export type Model = {
+  id: string;
+  owned_by: string;
+  created: number;
+  deprecated_at: string | null;
+  sunset_at: string | null;
+  replacement_model_name: string | null;
+  retirement_note: string | null;
+  is_serviceable: boolean;
+  display_name: string;
+  operations: string[];
+  context_window: number | null;
+  max_output_tokens: number | null;
+  visibility: 'public' | 'private';
+  prices: Price | null;
+  deployments: { id: string; status: string }[];
+};
+
+export type Measures = Volume & {
+  images: number;
+  audio_seconds: number;
+  characters: number;
+  duration_seconds: number;
+  cost_usd: number;
+};
+export type CurrentUsage = Measures & {
+  period_start: string;
+  period_end: string;
+  models: (Measures & { model: string })[];
+};
+export type UsageSummary = Measures & {
+  by_model: (Measures & { model: string })[];
+  by_endpoint: (Measures & { endpoint: string })[];
+  by_api_key: (Measures & { api_key_id: string | null })[];
+};
+export type UsageReport = {
+  granularity: string;
+  timezone: string;
+  buckets: (Measures & { start: string; end: string })[];
+};
+export type UsageEvent = {
+  id: string;
+  occurred_at: string;
+  api_key_id: string | null;
+  user_id: string;
+  model: string;
+  endpoint: string;
+  success: boolean;
+  status: number;
+  error_code: string | null;
+  input_tokens: number;
+  output_tokens: number;
+  total_tokens: number;
+  latency_ms: number;
+  cost_usd: number;
+  request_id: string;
+};
+export type TenantBreakdown = {
+  users: { user_id: string; email: string; requests: number; tokens: number; cost_usd: number }[];
+};
+
+export type Lot = { id: string; source: string; granted_usd: number; remaining_usd: number; expires_at: string | null };
+export type Wallet = { balance_usd: number; currency: string; lots: Lot[] };
+export type Commitment = {
+  amount_usd: number;
+  period_start: string;
+  period_end: string;
+  consumed_usd: number;
+  remaining_usd: number;
+};
+export type RateLimitValues = { requests_per_minute: number; tokens_per_minute: number; concurrent_requests: number };
+export type Plan = {
+  code: string;
+  name: string;
+  payg_enabled: boolean;
+  rate_limits: RateLimitValues;
+  included: unknown;
+};
+export type Invoice = {
+  id: string;
+  number: string | null;
+  period_start: string;
+  period_end: string;
+  issued_at: string | null;
+  due_date: string | null;
+  paid_at: string | null;
+  status: 'draft' | 'finalized' | 'voided';
+  payment_status: 'pending' | 'paid' | 'overdue';
+  subtotal_usd: number;
+  credits_usd: number;
+  total_usd: number;
+  line_items?: {
+    description: string;
+    model: string;
+    quantity: number;
+    unit: string;
+    unit_price_usd: number;
+    amount_usd: number;
+  }[];
+};
+export type Transaction = {
+  id: string;
+  occurred_at: string;
+  type: string;
+  amount_usd: number;
+  balance_after_usd: number;
+  invoice_id: string | null;
+  description?: string | null;
+};
+export type Budget = {
+  limit_usd: number | null;
+  period: 'day' | 'month';
+  spent_usd: number;
+  remaining_usd: number | null;
+  resets_at: string;
+};
+export type RateLimits = {
+  limits: RateLimitValues;
+  remaining: RateLimitValues;
+  resets_at?: string;
+};
+
+export type Job = {
+  id: string;
+  endpoint: string;
+  model: string;
+  status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled';
+  created_at: string;
+  started_at: string | null;
+  completed_at: string | null;
+  failed_at: string | null;
+  cancelled_at: string | null;
+  expires_at: string | null;
+  error: { message: string; type: string; code: string | null } | null;
+  result?: unknown;
+  usage: Record<string, unknown> | null;
+  metadata: Record<string, string> | null;
+};
+export type JobStats = { total: number; by_status: Record<string, number>; oldest_queued_at: string | null };
+
+export type Member = {
+  id: string;
+  email: string;
+  first_name: string | null;
+  last_name: string | null;
+  role: Role;
+  is_active: boolean;
+  created_at: string;
+  last_login_at?: string | null;
+};
+export type Invitation = {
+  id: string;
+  email: string;
+  role: Role;
+  status: 'pending' | 'accepted' | 'expired' | 'withdrawn';
+  created_at: string;
+  expires_at: string;
+};
+export type AuditEvent = {
+  id: string;
+  type: string;
+  occurred_at: string;
+  actor: { type: string; id: string; ip: string | null };
+  target: { type: string; id: string };
+  changes: { before: unknown; after: unknown } | null;
+};
+export type OrganizationDetails = {
+  id: string;
+  name: string;
+  status: string;
+  created_at: string;
+  /** How many keys each user may have; null: as many as they like. Absent when the API does not say. */
+  key_quota?: number | null;
+};

@@ -1,0 +1,51 @@
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
+
+export const formatCount = (value: number): string => whole.format(value);
+
+/** 1,234 stays; 12,345 becomes 12.3K: for tiles and axes. The exact number belongs into a title. */
+export const formatCompact = (value: number): string =>
+  Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
+
+/**
+ * An amount in USD with cents, and with as many further digits as an amount below a cent needs to show two of its own:
+ * $1,234.50, $0.0042, $0.000012.
+ */
+export function formatUsd(value: number): string {
+  const size = Math.abs(value);
+  let digits = 2;
+  if (size > 0 && size < 1) digits = Math.min(9, Math.max(2, 1 - Math.floor(Math.log10(size)) + 1));
+  const text = new Intl.NumberFormat('en-US', {
+    style: 'currency',
+    currency: 'USD',
+    minimumFractionDigits: 2,
+    maximumFractionDigits: digits,
+  }).format(value);
+  return text;
+}
+
+/** Every digit down to the nano-USD. */
+export const formatUsdExact = (value: number): string =>
+  new Intl.NumberFormat('en-US', {
+    style: 'currency',
+    currency: 'USD',
+    minimumFractionDigits: 2,
+    maximumFractionDigits: 9,
+  }).format(value);
+
+/** The change from `before` to `now` as a percentage; null when there was nothing before. */
+export function changeRatio(now: number, before: number): number | null {
+  return before === 0 ? null : (now - before) / before;
+}
+
+export function formatPercent(ratio: number): string {
+  const percent = ratio * 100;
+  const digits = Math.abs(percent) < 10 ? 1 : 0;
+  return `${percent.toFixed(digits).replace(/\.0$/, '')}%`;
+}
+
+export function formatDurationMs(milliseconds: number): string {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
+  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`;
+  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+}

@@ -1,0 +1,73 @@
+/** The browser's time zone (IANA name): by it the portal cuts days, weeks and months. */
+export const localTimeZone = (): string => Intl.DateTimeFormat().resolvedOptions().timeZone || 'UTC';
+
+const dateTime = new Intl.DateTimeFormat('en-US', {
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+});
+const dateOnly = new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'short', day: 'numeric' });
+
+export const formatDateTime = (iso: string): string => dateTime.format(new Date(iso));
+export const formatDate = (iso: string): string => dateOnly.format(new Date(iso));
+
+/** `2026-11-21 03:04:05 UTC`, for titles. */
+export function formatUtc(iso: string): string {
+  const date = new Date(iso);
+  return Number.isNaN(date.getTime()) ? iso : `${date.toISOString().slice(0, 19).replace('T', ' ')} UTC`;
+}
+
+/** A UTC calendar day such as a due date, `2026-11-21`, without moving it into the local zone. */
+export function formatUtcDay(day: string): string {
+  return new Intl.DateTimeFormat('en-US', { year: 'numeric', month: 'short', day: 'numeric', timeZone: 'UTC' }).format(
+    new Date(day.length === 10 ? `${day}T00:00:00Z` : day),
+  );
+}
+
+const relative = new Intl.RelativeTimeFormat('en-US', { numeric: 'auto' });
+const relativeUnits: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
+  ['year', 31_536_000],
+  ['month', 2_592_000],
+  ['day', 86_400],
+  ['hour', 3_600],
+  ['minute', 60],
+];
+
+/** `3 hours ago`, `in 5 days`. */
+export function formatRelative(iso: string, now: number): string {
+  const seconds = (new Date(iso).getTime() - now) / 1000;
+  for (const [unit, size] of relativeUnits) {
+    if (Math.abs(seconds) >= size) return relative.format(Math.trunc(seconds / size), unit);
+  }
+  return Math.abs(seconds) < 45 ? 'just now' : relative.format(Math.round(seconds / 60), 'minute');
+}
+
+export const dayMs = 86_400_000;
+
+/** Whole days from now until a moment, rounded up: what is left until a key or model ends. */
+export const daysUntil = (iso: string, now: number): number => Math.ceil((new Date(iso).getTime() - now) / dayMs);
+
+/** The local calendar day of a moment as YYYY-MM-DD. */
+export function localDay(date: Date): string {
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+}
+
+export const utcDay = (date: Date): string => date.toISOString().slice(0, 10);
+
+/** Moves a calendar day by days; calendar arithmetic, so that clock changes do not matter. */
+export function addDays(day: string, days: number): string {
+  return utcDay(new Date(Date.parse(`${day}T00:00:00Z`) + days * dayMs));
+}
+
+/** The earlier and the later of two calendar days. */
+export const earlierDay = (one: string, other: string): string => (one < other ? one : other);
+export const laterDay = (one: string, other: string): string => (one > other ? one : other);
+
+/** Days in a range of calendar days, both ends included. */
+export function daysBetween(start: string, end: string): number {
+  return Math.round((Date.parse(`${end}T00:00:00Z`) - Date.parse(`${start}T00:00:00Z`)) / dayMs) + 1;
+}

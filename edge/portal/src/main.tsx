@@ -1,0 +1,8 @@
+import './styles.css';
+import { createRoot } from 'react-dom/client';
+import { createApi } from './api/client.ts';
+import { App } from './app.tsx';
+
+const api = createApi();
+void api.start();
+createRoot(document.getElementById('root')!).render(<App api={api} />);

@@ -1,0 +1,110 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { Link } from '../../router/link.tsx';
+import { navigate } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { AuthFrame, authLink } from './auth-frame.tsx';
+import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+
+const fields = ['password', 'first_name', 'last_name', 'phone', 'organization_name'];
+
+export function AcceptInvitation() {
+  const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
+  const [firstName, setFirstName] = useState('');
+  const [lastName, setLastName] = useState('');
+  const [phone, setPhone] = useState('');
+  const [organization, setOrganization] = useState('');
+  const [password, setPassword] = useState('');
+  const accept = useAction({ onSuccess: () => navigate('/sign-in?done=accepted', { replace: true }) });
+  const submit = () =>
+    accept.run({
+      method: 'POST',
+      path: '/auth/accept-invite',
+      body: {
+        token,
+        password,
+        ...(firstName === '' ? {} : { first_name: firstName }),
+        ...(lastName === '' ? {} : { last_name: lastName }),
+        ...(phone === '' ? {} : { phone }),
+        ...(organization === '' ? {} : { organization_name: organization }),
+      },
+    });
+  const signIn = (
+    <>
+      Accepted already?{' '}
+      <Link href="/sign-in" className={authLink}>
+        Sign in
+      </Link>
+    </>
+  );
+  if (token === '') {
+    return (
+      <AuthFrame title="Accept an invitation" footer={signIn}>
+        <Notice tone="warn">
+          Open the link from your invitation mail: it carries the one-time token which is missing here.
+        </Notice>
+      </AuthFrame>
+    );
+  }
+  return (
+    <AuthFrame title="Accept your invitation" description="Set a password and you are in." footer={signIn}>
+      <Form onSubmit={submit}>
+        <FormError error={accept.error} fields={fields} />
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="First name"
+            autoComplete="given-name"
+            value={firstName}
+            onChange={setFirstName}
+            error={fieldError(accept.error, 'first_name')}
+          />
+          <TextField
+            label="Last name"
+            autoComplete="family-name"
+            value={lastName}
+            onChange={setLastName}
+            error={fieldError(accept.error, 'last_name')}
+          />
+        </div>
+        <TextField
+          label="Phone (optional)"
+          type="tel"
+          autoComplete="tel"
+          value={phone}
+          onChange={setPhone}
+          error={fieldError(accept.error, 'phone')}
+        />
+        <TextField
+          label="Organization name"
+          autoComplete="organization"
+          hint="Only when your invitation makes a new organization."
+          value={organization}
+          onChange={setOrganization}
+          error={fieldError(accept.error, 'organization_name')}
+        />
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="new-password"
+          required
+          value={password}
+          onChange={setPassword}
+          error={fieldError(accept.error, 'password')}
+        />
+        <PasswordRules password={password} />
+        <Button
+          type="submit"
+          look="primary"
+          size="large"
+          pending={accept.pending}
+          disabled={!passwordMeetsRules(password)}
+        >
+          Accept invitation
+        </Button>
+      </Form>
+    </AuthFrame>
+  );
+}

@@ -1,0 +1,50 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { Link } from '../../router/link.tsx';
+import { Button } from '../../ui/button.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { AuthFrame, authLink } from './auth-frame.tsx';
+
+export function ForgotPassword() {
+  const [email, setEmail] = useState('');
+  const [asked, setAsked] = useState(false);
+  const ask = useAction({ onSuccess: () => setAsked(true) });
+  return (
+    <AuthFrame
+      title="Forgot your password?"
+      description="We mail you a link by which you set a new one."
+      footer={
+        <Link href="/sign-in" className={authLink}>
+          Back to signing in
+        </Link>
+      }
+    >
+      {asked ? (
+        <Notice tone="good" role="status">
+          If an account has the address {email}, a mail is on its way. The link in it works once.
+        </Notice>
+      ) : (
+        <Form
+          onSubmit={() => ask.run({ method: 'POST', path: '/auth/password/forgot', body: { email: email.trim() } })}
+        >
+          <FormError error={ask.error} fields={['email']} />
+          <TextField
+            label="Email"
+            type="email"
+            autoComplete="username"
+            autoFocus
+            required
+            value={email}
+            onChange={setEmail}
+            error={fieldError(ask.error, 'email')}
+          />
+          <Button type="submit" look="primary" size="large" pending={ask.pending}>
+            Mail me a link
+          </Button>
+        </Form>
+      )}
+    </AuthFrame>
+  );
+}

@@ -1,0 +1,35 @@
+import { Icon } from '../../ui/icons.tsx';
+
+/** The password rule of service.md (Invitation flow). */
+const rules: readonly { text: string; met: (password: string) => boolean }[] = [
+  { text: 'At least 8 characters', met: (password) => [...password].length >= 8 },
+  { text: 'An upper-case letter', met: (password) => /\p{Lu}/u.test(password) },
+  { text: 'A lower-case letter', met: (password) => /\p{Ll}/u.test(password) },
+  { text: 'A digit', met: (password) => /\d/.test(password) },
+  { text: 'A special character', met: (password) => /[^\p{L}\p{N}\s]/u.test(password) },
+];
+
+export const passwordMeetsRules = (password: string): boolean => rules.every(({ met }) => met(password));
+
+/** The classes, ticked as they are met. */
+export function PasswordRules({ password }: { password: string }) {
+  return (
+    <ul aria-label="Password rules" className="grid grid-cols-2 gap-x-4 gap-y-1 text-sm">
+      {rules.map(({ text, met }) => (
+        <li
+          key={text}
+          data-met={met(password)}
+          className={met(password) ? 'flex items-center gap-1.5 text-good' : 'flex items-center gap-1.5 text-faint'}
+        >
+          {met(password) ? (
+            <Icon name="check" className="size-3.5" />
+          ) : (
+            <span className="mx-1 size-1.5 rounded-full bg-edge" />
+          )}
+          {text}
+          <span className="sr-only">{met(password) ? ' (met)' : ' (not met yet)'}</span>
+        </li>
+      ))}
+    </ul>
+  );
+}

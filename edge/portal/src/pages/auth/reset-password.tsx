@@ -1,0 +1,55 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { Link } from '../../router/link.tsx';
+import { navigate } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { AuthFrame, authLink } from './auth-frame.tsx';
+import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
+
+export function ResetPassword() {
+  const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
+  const [password, setPassword] = useState('');
+  const reset = useAction({ onSuccess: () => navigate('/sign-in?done=reset', { replace: true }) });
+  return (
+    <AuthFrame
+      title="Set a new password"
+      description="This ends all of your sessions."
+      footer={
+        <Link href="/forgot-password" className={authLink}>
+          Ask for a new link
+        </Link>
+      }
+    >
+      {token === '' ? (
+        <Notice tone="warn">Open the link from the mail: it carries the one-time token which is missing here.</Notice>
+      ) : (
+        <Form onSubmit={() => reset.run({ method: 'POST', path: '/auth/password/reset', body: { token, password } })}>
+          <FormError error={reset.error} fields={['password']} />
+          <TextField
+            label="New password"
+            type="password"
+            autoComplete="new-password"
+            autoFocus
+            required
+            value={password}
+            onChange={setPassword}
+            error={fieldError(reset.error, 'password')}
+          />
+          <PasswordRules password={password} />
+          <Button
+            type="submit"
+            look="primary"
+            size="large"
+            pending={reset.pending}
+            disabled={!passwordMeetsRules(password)}
+          >
+            Set password
+          </Button>
+        </Form>
+      )}
+    </AuthFrame>
+  );
+}

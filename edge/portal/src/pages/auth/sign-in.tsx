@@ -1,0 +1,98 @@
+import { useEffect, useRef, useState } from 'react';
+import { ApiError } from '../../api/error.ts';
+import { useApi, useSession } from '../../api/hooks.ts';
+import { Link } from '../../router/link.tsx';
+import { navigate } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { AuthFrame, authLink } from './auth-frame.tsx';
+
+export function SignIn() {
+  const api = useApi();
+  const session = useSession();
+  const [email, setEmail] = useState('');
+  const [password, setPassword] = useState('');
+  const [error, setError] = useState<ApiError | null>(null);
+  const [pending, setPending] = useState(false);
+  const running = useRef(false);
+  const query = new URLSearchParams(window.location.search);
+  const next = safeNext(query.get('next'));
+  const signedIn = session.status === 'signed-in';
+  useEffect(() => {
+    if (signedIn) navigate(next, { replace: true });
+  }, [signedIn, next]);
+
+  const submit = async () => {
+    if (running.current) return;
+    running.current = true;
+    setPending(true);
+    setError(null);
+    try {
+      await api.signIn(email.trim(), password);
+    } catch (failure) {
+      if (failure instanceof ApiError) setError(failure);
+    } finally {
+      running.current = false;
+      setPending(false);
+    }
+  };
+
+  return (
+    <AuthFrame
+      title="Sign in"
+      description="to Model Gateway"
+      footer={
+        <>
+          New here? You join by invitation.{' '}
+          <Link href="/register" className={authLink}>
+            How that works
+          </Link>
+        </>
+      }
+    >
+      <Form onSubmit={() => void submit()}>
+        {query.get('next') !== null && error === null && <Notice>Sign in to go on to where you were.</Notice>}
+        {query.get('done') === 'accepted' && (
+          <Notice tone="good">Welcome. Sign in with the address the invitation went to.</Notice>
+        )}
+        {query.get('done') === 'reset' && (
+          <Notice tone="good">Your password is changed. Sign in with the new one.</Notice>
+        )}
+        <FormError error={error} fields={['email', 'password']} />
+        <TextField
+          label="Email"
+          type="email"
+          autoComplete="username"
+          autoFocus
+          required
+          value={email}
+          onChange={setEmail}
+          error={fieldError(error, 'email')}
+        />
+        <TextField
+          label="Password"
+          type="password"
+          autoComplete="current-password"
+          required
+          value={password}
+          onChange={setPassword}
+          error={fieldError(error, 'password')}
+        />
+        <Button type="submit" look="primary" size="large" pending={pending}>
+          Sign in
+        </Button>
+        <Link href="/forgot-password" className={`text-sm ${authLink}`}>
+          Forgot your password?
+        </Link>
+      </Form>
+    </AuthFrame>
+  );
+}
+
+/** Only an address of this portal: a link that somebody sent must not lead out of it. */
+function safeNext(next: string | null): string {
+  if (next === null || !next.startsWith('/') || next.startsWith('//') || next.includes('\\')) return '/';
+  return next.startsWith('/sign-in') ? '/' : next;
+}

@@ -1,0 +1,166 @@
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { Commitment, Plan, Wallet } from '../../api/types.ts';
+import { formatCount, formatUsd } from '../../format/number.ts';
+import { formatUtcDay } from '../../format/time.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Meter } from '../../ui/meter.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
+import { Time } from '../../ui/time.tsx';
+import { BudgetCard } from '../limits/budget-card.tsx';
+import { CouponCard } from './coupon-card.tsx';
+import { Invoices } from './invoices.tsx';
+import { Transactions } from './transactions.tsx';
+
+export function Billing() {
+  const isAdmin = useIsAdmin();
+  const [tab, setTab] = useSearchParameter('tab', 'overview');
+  if (!isAdmin) {
+    return (
+      <Page title="Billing">
+        <Notice>The wallet, invoices and transactions are shown to admins and owners of your organization.</Notice>
+        <div className="grid items-start gap-5 lg:grid-cols-2">
+          <PlanCard />
+          <BudgetCard
+            title="Your daily limit"
+            description="Over all of your keys and sessions, per UTC day."
+            path="/profile/cost-limit"
+            editable
+          />
+        </div>
+        <CouponCard />
+      </Page>
+    );
+  }
+  return (
+    <Page title="Billing" description="Credit, plan and invoices of your organization.">
+      <Tabs
+        label="Billing"
+        value={tab}
+        onChange={setTab}
+        tabs={[
+          { value: 'overview', label: 'Overview', content: <Overview /> },
+          { value: 'invoices', label: 'Invoices', content: <Invoices /> },
+          { value: 'transactions', label: 'Transactions', content: <Transactions /> },
+        ]}
+      />
+    </Page>
+  );
+}
+
+function Overview() {
+  const wallet = useGet<Wallet>('/billing/wallet');
+  const commitment = useGet<Commitment | null>('/billing/commitment');
+  return (
+    <>
+      <Loaded of={wallet}>
+        {(data) => (
+          <>
+            <TileRow columns={3}>
+              <Tile
+                label="Credit left"
+                value={formatUsd(data.balance_usd)}
+                detail={`${data.lots.length} ${data.lots.length === 1 ? 'lot' : 'lots'} · ${data.currency}`}
+              />
+              <Tile label="Next to expire" value={nextExpiry(data)} />
+              <Tile
+                label="Commitment left"
+                value={commitment.data == null ? '—' : formatUsd(commitment.data.remaining_usd)}
+              />
+            </TileRow>
+            <Card flush title="Credit" description="In the order in which it is drawn.">
+              <Table
+                label="Lots of credit"
+                rows={data.lots}
+                columns={lotColumns}
+                rowKey={(lot) => lot.id}
+                empty={
+                  <EmptyState icon="card" title="No credit left">
+                    Redeem a coupon, or ask the operator for credit.
+                  </EmptyState>
+                }
+              />
+            </Card>
+          </>
+        )}
+      </Loaded>
+      <div className="grid items-start gap-5 lg:grid-cols-2">
+        <Card title="Commitment" description="Usage draws on it first.">
+          <Loaded of={commitment}>
+            {(data) =>
+              data === null || data.amount_usd === undefined ? (
+                <p className="text-sm text-faint">None.</p>
+              ) : (
+                <Meter
+                  label={`${formatUtcDay(data.period_start)} – ${formatUtcDay(data.period_end)}`}
+                  value={data.consumed_usd}
+                  max={data.amount_usd}
+                  text={`${formatUsd(data.consumed_usd)} of ${formatUsd(data.amount_usd)}`}
+                  detail={`${formatUsd(data.remaining_usd)} left`}
+                />
+              )
+            }
+          </Loaded>
+        </Card>
+        <PlanCard />
+        <BudgetCard
+          title="Pay-as-you-go cap"
+          description="Of the whole organization, per UTC month."
+          path="/billing/payg-spend-cap"
+          editable
+        />
+        <CouponCard />
+      </div>
+    </>
+  );
+}
+
+function nextExpiry(wallet: Wallet): string {
+  const dates = wallet.lots
+    .flatMap((lot) => (lot.expires_at === null || lot.remaining_usd <= 0 ? [] : [lot.expires_at]))
+    .sort();
+  return dates[0] === undefined ? 'Never' : formatUtcDay(dates[0]);
+}
+
+const lotColumns: readonly Column<Wallet['lots'][number]>[] = [
+  { name: 'Source', cell: (lot) => <Badge>{lot.source}</Badge> },
+  { name: 'Granted', end: true, sortBy: (lot) => lot.granted_usd, cell: (lot) => <Money usd={lot.granted_usd} /> },
+  { name: 'Left', end: true, sortBy: (lot) => lot.remaining_usd, cell: (lot) => <Money usd={lot.remaining_usd} /> },
+  {
+    name: 'Expires',
+    end: true,
+    sortBy: (lot) => lot.expires_at ?? '9',
+    cell: (lot) => <Time value={lot.expires_at} none="Never" />,
+  },
+];
+
+function PlanCard() {
+  const plan = useGet<Plan>('/plan/current');
+  return (
+    <Card title="Plan">
+      <Loaded of={plan}>
+        {(data) => (
+          <Facts
+            facts={[
+              ['Name', data.name],
+              [
+                'Pay as you go',
+                data.payg_enabled ? 'Usage beyond credit is invoiced' : 'Off: calls stop when credit is used up',
+              ],
+              ['Requests per minute', formatCount(data.rate_limits?.requests_per_minute ?? 0)],
+              ['Tokens per minute', formatCount(data.rate_limits?.tokens_per_minute ?? 0)],
+              ['At the same time', formatCount(data.rate_limits?.concurrent_requests ?? 0)],
+            ]}
+          />
+        )}
+      </Loaded>
+    </Card>
+  );
+}

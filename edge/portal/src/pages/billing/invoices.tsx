@@ -1,0 +1,83 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { Invoice, List } from '../../api/types.ts';
+import { formatUtcDay } from '../../format/time.ts';
+import { Link } from '../../router/link.tsx';
+import { Badge, Status } from '../../ui/badge.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { PdfButton } from './pdf-button.tsx';
+
+export function Invoices() {
+  const [page, setPage] = useState(1);
+  const invoices = useGet<List<Invoice>>('/billing/documents/invoices', { page, limit: 20 });
+  return (
+    <Card flush>
+      <Loaded of={invoices}>
+        {(list) => (
+          <>
+            <Table
+              label="Invoices"
+              rows={list.data}
+              columns={columns}
+              rowKey={(invoice) => invoice.id}
+              empty={
+                <EmptyState icon="card" title="No invoices yet">
+                  One is drafted through each month and finalized on the 1st of the next.
+                </EmptyState>
+              }
+            />
+            <Pager pagination={list.pagination} onPage={setPage} />
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** `Nov 2026`: invoices are for one UTC month each. */
+export function invoiceMonth(invoice: Pick<Invoice, 'period_start'>): string {
+  return new Intl.DateTimeFormat('en-US', { month: 'long', year: 'numeric', timeZone: 'UTC' }).format(
+    new Date(invoice.period_start),
+  );
+}
+
+export function PaymentStatus({ invoice }: { invoice: Invoice }) {
+  if (invoice.status !== 'finalized') return <Badge>{invoice.status}</Badge>;
+  const tone = invoice.payment_status === 'paid' ? 'good' : invoice.payment_status === 'overdue' ? 'danger' : 'warn';
+  return (
+    <Status tone={tone}>
+      <span className="capitalize">{invoice.payment_status}</span>
+    </Status>
+  );
+}
+
+const columns: readonly Column<Invoice>[] = [
+  {
+    name: 'Invoice',
+    sortBy: (invoice) => invoice.period_start,
+    cell: (invoice) => (
+      <Link href={`/billing/invoices/${invoice.id}`} className="font-medium hover:underline">
+        {invoice.number || 'Draft'}
+      </Link>
+    ),
+  },
+  { name: 'Month', sortBy: (invoice) => invoice.period_start, cell: invoiceMonth },
+  { name: 'Status', cell: (invoice) => <PaymentStatus invoice={invoice} /> },
+  {
+    name: 'Due',
+    sortBy: (invoice) => invoice.due_date ?? '',
+    cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—'),
+  },
+  {
+    name: 'Total',
+    end: true,
+    sortBy: (invoice) => invoice.total_usd,
+    cell: (invoice) => <Money usd={invoice.total_usd} />,
+  },
+  { name: '', end: true, cell: (invoice) => <PdfButton invoice={invoice} /> },
+];

@@ -1,0 +1,66 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { List, Transaction } from '../../api/types.ts';
+import { downloadCsv } from '../../format/csv.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+/** Movements of money: all of the organization's, or those of one invoice. */
+export function Transactions({ invoiceId }: { invoiceId?: string }) {
+  const [page, setPage] = useState(1);
+  const path =
+    invoiceId === undefined
+      ? '/billing/documents/transactions'
+      : `/billing/documents/invoices/${invoiceId}/transactions`;
+  const transactions = useGet<List<Transaction>>(path, { page, limit: 25 });
+  const exportPage = (rows: readonly Transaction[]) =>
+    downloadCsv(
+      'transactions.csv',
+      ['id', 'occurred_at', 'type', 'amount_usd', 'balance_after_usd', 'invoice_id'],
+      rows.map((row) => [row.id, row.occurred_at, row.type, row.amount_usd, row.balance_after_usd, row.invoice_id]),
+    );
+  return (
+    <Loaded of={transactions}>
+      {(list) => (
+        <Card
+          flush
+          title="Transactions"
+          action={
+            <Button
+              size="small"
+              icon="download"
+              disabled={list.data.length === 0}
+              onClick={() => exportPage(list.data)}
+            >
+              CSV of this page
+            </Button>
+          }
+        >
+          <Table
+            label="Transactions"
+            rows={list.data}
+            columns={columns}
+            rowKey={(row) => row.id}
+            empty={<EmptyState icon="card" title="No money has moved yet" />}
+          />
+          <Pager pagination={list.pagination} onPage={setPage} />
+        </Card>
+      )}
+    </Loaded>
+  );
+}
+
+const columns: readonly Column<Transaction>[] = [
+  { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
+  { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{row.type}</Badge> },
+  { name: 'What', cell: (row) => <span className="text-soft wrap-anywhere">{row.description || '—'}</span> },
+  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money usd={row.amount_usd} /> },
+  { name: 'Balance', end: true, cell: (row) => <Money usd={row.balance_after_usd} /> },
+];

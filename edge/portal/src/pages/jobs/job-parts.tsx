@@ -1,0 +1,47 @@
+import { useAction } from '../../api/hooks.ts';
+import type { Job } from '../../api/types.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+const tones = {
+  queued: 'neutral',
+  in_progress: 'accent',
+  completed: 'good',
+  failed: 'danger',
+  cancelled: 'neutral',
+} as const;
+
+export function JobStatus({ job }: { job: Pick<Job, 'status' | 'error'> }) {
+  const text = job.status.replace('_', ' ');
+  return (
+    <span title={job.error?.message}>
+      <Status tone={tones[job.status] ?? 'neutral'}>
+        <span className="capitalize">{text}</span>
+      </Status>
+    </span>
+  );
+}
+
+export const hasEnded = (job: Pick<Job, 'status'>): boolean => job.status !== 'queued' && job.status !== 'in_progress';
+
+/** Cancels a job that still waits or runs. */
+export function CancelJob({ job, size = 'small' }: { job: Job; size?: 'small' | 'medium' }) {
+  const toast = useToast();
+  const cancel = useAction<Job>({
+    stale: ['/jobs'],
+    onSuccess: (after) =>
+      toast.say(after.status === 'cancelled' ? 'The job is cancelled.' : `The job had already ended: ${after.status}.`),
+    onError: toast.complain,
+  });
+  if (hasEnded(job)) return null;
+  return (
+    <Button
+      size={size}
+      pending={cancel.pending}
+      onClick={() => cancel.run({ method: 'POST', path: `/jobs/${job.id}/cancel` })}
+    >
+      Cancel
+    </Button>
+  );
+}

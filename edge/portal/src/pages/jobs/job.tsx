@@ -1,0 +1,105 @@
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { Job } from '../../api/types.ts';
+import type { PageParameters } from '../../router/routed-page.tsx';
+import { navigate } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card, Facts } from '../../ui/card.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { CancelJob, hasEnded, JobStatus } from './job-parts.tsx';
+
+const refreshMs = 2000;
+
+export function JobPage({ parameters }: PageParameters) {
+  const id = parameters.id ?? '';
+  const toast = useToast();
+  const job = useGet<Job>(`/jobs/${id}`, undefined, { refetchIntervalMs: refreshMs, keepPrevious: false });
+  const remove = useAction({
+    stale: ['/jobs'],
+    onSuccess: () => {
+      toast.say('The job and its result are deleted.');
+      navigate('/jobs');
+    },
+    onError: toast.complain,
+  });
+  const data = job.data;
+  return (
+    <Page
+      title="Job"
+      parent={{ name: 'Jobs', href: '/jobs' }}
+      badge={data === undefined ? undefined : <JobStatus job={data} />}
+      description={<code className="font-mono text-sm wrap-anywhere">{id}</code>}
+      actions={
+        data === undefined ? undefined : hasEnded(data) ? (
+          <Button
+            icon="trash"
+            pending={remove.pending}
+            onClick={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
+          >
+            Delete
+          </Button>
+        ) : (
+          <CancelJob job={data} size="medium" />
+        )
+      }
+    >
+      <Loaded of={job}>
+        {(loaded) => (
+          <>
+            {loaded.error !== null && loaded.error !== undefined && (
+              <Notice tone="danger">
+                {loaded.error.message}
+                {loaded.error.code !== null && (
+                  <code className="mt-1 block font-mono text-xs">{loaded.error.code}</code>
+                )}
+              </Notice>
+            )}
+            <Card>
+              <Facts
+                facts={[
+                  [
+                    'Model',
+                    <code key="model" className="font-mono text-xs">
+                      {loaded.model}
+                    </code>,
+                  ],
+                  [
+                    'Endpoint',
+                    <code key="endpoint" className="font-mono text-xs">
+                      {loaded.endpoint}
+                    </code>,
+                  ],
+                  ['Submitted', <Time key="created" value={loaded.created_at} />],
+                  ['Started', <Time key="started" value={loaded.started_at} none="Not yet" />],
+                  [
+                    'Ended',
+                    <Time
+                      key="ended"
+                      value={loaded.completed_at ?? loaded.failed_at ?? loaded.cancelled_at}
+                      none="Not yet"
+                    />,
+                  ],
+                  ['Kept until', <Time key="expires" value={loaded.expires_at} />],
+                ]}
+              />
+            </Card>
+            {loaded.usage != null && (
+              <Card title="Usage">
+                <CodeBlock label="Usage" code={JSON.stringify(loaded.usage, null, 2)} />
+              </Card>
+            )}
+            {loaded.result != null && (
+              <Card title="Result" description="The exact body of the synchronous call.">
+                <CodeBlock label="Result" code={JSON.stringify(loaded.result, null, 2).slice(0, 200_000)} />
+              </Card>
+            )}
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}

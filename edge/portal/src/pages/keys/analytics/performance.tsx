@@ -1,0 +1,43 @@
+import type { KeyAnalytics } from '../../../api/types.ts';
+import { formatCompact, formatDurationMs, formatPercent } from '../../../format/number.ts';
+import { Card } from '../../../ui/card.tsx';
+
+/** Latency and cache; absent over 31 days, and said so. */
+export function Performance({ performance }: { performance: KeyAnalytics['performance'] }) {
+  const { available, p50_latency_ms, p95_latency_ms, cache_hits, cache_misses, cached_tokens, tokens_per_second } =
+    performance;
+  if (!available) {
+    return (
+      <Card title="Performance">
+        <p className="text-sm text-faint">
+          Latency and cache figures are computed for ranges of up to 31 days. Choose a shorter one to see them.
+        </p>
+      </Card>
+    );
+  }
+  const looked = (cache_hits ?? 0) + (cache_misses ?? 0);
+  const facts: readonly (readonly [string, string])[] = [
+    ['Median latency', p50_latency_ms == null ? '—' : formatDurationMs(p50_latency_ms)],
+    ['95th percentile', p95_latency_ms == null ? '—' : formatDurationMs(p95_latency_ms)],
+    ['Tokens per second', tokens_per_second == null ? '—' : tokens_per_second.toFixed(1)],
+    [
+      'Cache hits',
+      looked === 0
+        ? '—'
+        : `${formatCompact(cache_hits ?? 0)} of ${formatCompact(looked)} (${formatPercent((cache_hits ?? 0) / looked)})`,
+    ],
+    ['Cached tokens', cached_tokens == null ? '—' : formatCompact(cached_tokens)],
+  ];
+  return (
+    <Card title="Performance">
+      <dl className="grid gap-2.5 text-sm">
+        {facts.map(([name, value]) => (
+          <div key={name} className="flex items-baseline justify-between gap-4">
+            <dt className="text-faint">{name}</dt>
+            <dd className="font-medium tabular">{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Card>
+  );
+}

@@ -1,0 +1,55 @@
+import type { Volume } from '../../../api/types.ts';
+import { changeRatio, formatCompact, formatCount, formatPercent } from '../../../format/number.ts';
+import { Tile, TileRow } from '../../../ui/card.tsx';
+
+type Headline = {
+  label: string;
+  of: (volume: Volume) => number;
+  show: (value: number) => string;
+  exact?: (value: number) => string;
+};
+
+const ratio = (part: number, whole: number) => (whole === 0 ? 0 : part / whole);
+
+/** The eight headline tiles (service.md, Key analytics report). Volume only: none of them is money. */
+const headlines: readonly Headline[] = [
+  { label: 'Requests', of: (v) => v.requests, show: formatCompact, exact: formatCount },
+  { label: 'Success rate', of: (v) => ratio(v.successful_requests, v.requests), show: formatPercent },
+  { label: 'Failed requests', of: (v) => v.failed_requests, show: formatCompact, exact: formatCount },
+  { label: 'Tokens per request', of: (v) => ratio(v.total_tokens, v.requests), show: formatCompact },
+  { label: 'Tokens', of: (v) => v.total_tokens, show: formatCompact, exact: formatCount },
+  { label: 'Input tokens', of: (v) => v.input_tokens, show: formatCompact, exact: formatCount },
+  { label: 'Output tokens', of: (v) => v.output_tokens, show: formatCompact, exact: formatCount },
+  { label: 'Cached input tokens', of: (v) => v.cached_input_tokens, show: formatCompact, exact: formatCount },
+];
+
+export function AnalyticsTiles({ totals, previous }: { totals: Volume; previous: Volume }) {
+  return (
+    <TileRow>
+      {headlines.map(({ label, of, show, exact }) => {
+        const now = of(totals);
+        const before = of(previous);
+        const change = changeRatio(now, before);
+        return (
+          <Tile
+            key={label}
+            label={label}
+            value={show(now)}
+            title={exact?.(now)}
+            detail={
+              <span title={`Before: ${(exact ?? show)(before)}`}>
+                {change === null
+                  ? now === 0
+                    ? 'Same as before'
+                    : 'None before'
+                  : change === 0
+                    ? 'Same as before'
+                    : `${change > 0 ? '↑' : '↓'} ${formatPercent(Math.abs(change))} vs previous`}
+              </span>
+            }
+          />
+        );
+      })}
+    </TileRow>
+  );
+}

@@ -1,0 +1,83 @@
+import { useQueries } from '@tanstack/react-query';
+import type { Api } from '../../../api/client.ts';
+import type { ApiError } from '../../../api/error.ts';
+import { useApi, useGet } from '../../../api/hooks.ts';
+import type { KeyAnalytics, Volume } from '../../../api/types.ts';
+import { localTimeZone } from '../../../format/time.ts';
+import { dailyChunks, type Range } from './range.ts';
+
+export type SeriesPoint = Volume & { bucket_start: string };
+export type Analytics = { report: KeyAnalytics; series: SeriesPoint[] };
+type Answer = { data: Analytics | undefined; error: ApiError | null; refetch: () => unknown; updating: boolean };
+
+/**
+ * The analytics of one key. Months are not a granularity of the API: its weekly report of the range gives totals and
+ * breakdown, and daily reports, 90 days each, give a series which is regrouped by the user's local months.
+ */
+export function useAnalytics(keyId: string, range: Range, model: string): Answer {
+  const api = useApi();
+  const path = `/usage/api-keys/${keyId}/analytics`;
+  const monthly = range.granularity === 'monthly';
+  const report = useGet<KeyAnalytics>(path, {
+    granularity: monthly ? 'weekly' : range.granularity,
+    ...queryOf(range, model, range.granularity !== 'hourly'),
+  });
+  const days = useQueries({
+    queries: (monthly ? dailyChunks(range) : []).map((chunk) => {
+      const query = { granularity: 'daily', ...queryOf(chunk, model, true) };
+      return {
+        queryKey: [path, query],
+        queryFn: ({ signal }: { signal: AbortSignal }) => read(api, path, query, signal),
+      };
+    }),
+  });
+  const failed = days.find(({ error }) => error !== null);
+  const refetch = () => {
+    void report.refetch();
+    for (const day of days) void day.refetch();
+  };
+  const error = report.error ?? (failed?.error as ApiError | null | undefined) ?? null;
+  if (report.data === undefined || days.some(({ data }) => data === undefined)) {
+    return { data: undefined, error, refetch, updating: false };
+  }
+  const series = monthly ? groupByLocalMonth(days.flatMap(({ data }) => data?.series ?? [])) : report.data.series;
+  return { data: { report: report.data, series }, error, refetch, updating: report.isPlaceholderData };
+}
+
+function queryOf(range: { start: string; end: string }, model: string, zoned: boolean) {
+  return {
+    start_date: range.start,
+    end_date: range.end,
+    ...(zoned ? { timezone: localTimeZone() } : {}),
+    ...(model === '' ? {} : { model_name: model }),
+  };
+}
+
+const read = (api: Api, path: string, query: Record<string, string>, signal: AbortSignal) =>
+  api.request<KeyAnalytics>(`/api/v1${path}`, { query, signal });
+
+const measures = [
+  'requests',
+  'successful_requests',
+  'failed_requests',
+  'total_tokens',
+  'input_tokens',
+  'output_tokens',
+  'cached_input_tokens',
+] as const;
+
+/** Adds days up by the calendar month which they have in the browser's time zone. */
+export function groupByLocalMonth(days: readonly SeriesPoint[]): SeriesPoint[] {
+  const months = new Map<string, SeriesPoint>();
+  for (const day of days) {
+    const date = new Date(day.bucket_start);
+    const key = `${date.getFullYear()}-${date.getMonth()}`;
+    const month = months.get(key);
+    if (month === undefined) {
+      months.set(key, { ...day, bucket_start: new Date(date.getFullYear(), date.getMonth(), 1).toISOString() });
+      continue;
+    }
+    for (const measure of measures) month[measure] += day[measure];
+  }
+  return [...months.values()];
+}

@@ -1,0 +1,96 @@
+import type { ApiError } from '../../api/error.ts';
+import { useGet } from '../../api/hooks.ts';
+import type { KeyType, Model } from '../../api/types.ts';
+import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
+
+/** As text, while they are typed. */
+export type ConstraintTexts = { models: string; addresses: string; cap: string };
+
+export type Constraints = {
+  model_allowlist: string[] | null;
+  ip_allowlist: string[] | null;
+  spend_cap_usd: number | string | null;
+};
+
+export function constraintsOf(texts: ConstraintTexts): Constraints {
+  const list = (text: string) => text.split(/[\s,;]+/).filter(Boolean);
+  const models = list(texts.models);
+  const addresses = list(texts.addresses);
+  const cap = texts.cap.trim();
+  return {
+    model_allowlist: models.length === 0 ? null : models,
+    ip_allowlist: addresses.length === 0 ? null : addresses,
+    // What is not a number goes to the API as it is, which then says what it expects.
+    spend_cap_usd: cap === '' ? null : Number.isFinite(Number(cap)) ? Number(cap) : cap,
+  };
+}
+
+type ConstraintFieldsProps = {
+  type: KeyType;
+  texts: ConstraintTexts;
+  onChange: (texts: ConstraintTexts) => void;
+  error: ApiError | null;
+};
+
+export const constraintFieldNames = ['model_allowlist', 'ip_allowlist', 'spend_cap_usd'];
+
+/** What the gateway enforces for a key. Empty means no restriction. */
+export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {
+  const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: type === 'inference' });
+  const listed = new Set(texts.models.split(/[\s,;]+/));
+  const rest = (models.data?.data ?? []).filter(({ id }) => !listed.has(id)).slice(0, 8);
+  return (
+    <div className="grid gap-4">
+      {type === 'inference' && (
+        <div className="grid gap-2">
+          <TextArea
+            label="Only these models"
+            rows={2}
+            spellCheck={false}
+            placeholder="Every model you may use"
+            className="font-mono text-sm"
+            value={texts.models}
+            onChange={(value) => onChange({ ...texts, models: value })}
+            error={fieldError(error, 'model_allowlist')}
+          />
+          {rest.length > 0 && (
+            <div className="flex flex-wrap gap-1.5">
+              {rest.map(({ id }) => (
+                <button
+                  key={id}
+                  type="button"
+                  onClick={() => onChange({ ...texts, models: `${texts.models.trim()}\n${id}`.trim() })}
+                  className="max-w-full truncate rounded-full border border-line px-2.5 py-0.5 font-mono text-xs text-soft hover:bg-sunken hover:text-ink"
+                >
+                  + {id}
+                </button>
+              ))}
+            </div>
+          )}
+        </div>
+      )}
+      <TextArea
+        label="Only from these addresses"
+        rows={2}
+        spellCheck={false}
+        placeholder="203.0.113.7, 10.0.0.0/8, 2001:db8::/32"
+        className="font-mono text-sm"
+        hint="IP addresses or CIDR ranges, apart by spaces or commas. Empty: from anywhere."
+        value={texts.addresses}
+        onChange={(value) => onChange({ ...texts, addresses: value })}
+        error={fieldError(error, 'ip_allowlist')}
+      />
+      {type === 'inference' && (
+        <TextField
+          label="Daily spend cap in USD"
+          inputMode="decimal"
+          placeholder="No cap"
+          hint="Per UTC day; 0 blocks all spend. It stacks with your personal limit and the organization's."
+          value={texts.cap}
+          onChange={(value) => onChange({ ...texts, cap: value })}
+          error={fieldError(error, 'spend_cap_usd')}
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,93 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import type { ApiKey } from '../../api/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { ConstraintFields, constraintFieldNames, constraintsOf } from './constraint-fields.tsx';
+import { ExpiryField } from './expiry-field.tsx';
+import { ScopePicker } from './scope-picker.tsx';
+
+const fields = ['name', 'scopes', 'expires_at', ...constraintFieldNames];
+
+/** Changes a key. What was changed shows at once, and goes back when the gateway refuses it. */
+export function EditKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  const queries = useQueryClient();
+  const toast = useToast();
+  const path = `/api-keys/${apiKey.id}`;
+  const [name, setName] = useState(apiKey.name);
+  const [scopes, setScopes] = useState(apiKey.scopes);
+  const [expiresAt, setExpiresAt] = useState(apiKey.expires_at);
+  const [texts, setTexts] = useState({
+    models: apiKey.model_allowlist?.join('\n') ?? '',
+    addresses: apiKey.ip_allowlist?.join('\n') ?? '',
+    cap: apiKey.spend_cap_usd === null ? '' : String(apiKey.spend_cap_usd),
+  });
+  const save = useAction<ApiKey>({
+    stale: ['/api-keys'],
+    onSuccess: () => {
+      toast.say(`${name.trim()} is saved.`);
+      onClose();
+    },
+    onError: () => queries.setQueryData([path], apiKey),
+  });
+  const submit = () => {
+    const changes: Partial<ApiKey> & Record<string, unknown> = {};
+    const constraints = constraintsOf(texts);
+    if (name.trim() !== apiKey.name) changes.name = name.trim();
+    if (!sameSet(scopes, apiKey.scopes)) changes.scopes = scopes;
+    if (expiresAt !== apiKey.expires_at) changes.expires_at = expiresAt;
+    if (!sameSet(constraints.model_allowlist, apiKey.model_allowlist))
+      changes.model_allowlist = constraints.model_allowlist;
+    if (!sameSet(constraints.ip_allowlist, apiKey.ip_allowlist)) changes.ip_allowlist = constraints.ip_allowlist;
+    if (constraints.spend_cap_usd !== apiKey.spend_cap_usd)
+      Object.assign(changes, { spend_cap_usd: constraints.spend_cap_usd });
+    if (Object.keys(changes).length === 0) return onClose();
+    queries.setQueryData([path], { ...apiKey, ...changes });
+    save.run({ method: 'PATCH', path, body: changes });
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      wide
+      title={`Edit ${apiKey.name}`}
+      description="Changes act on the key's next request. Changes of scopes and restrictions are recorded in the audit log."
+    >
+      <Form onSubmit={submit} className="grid gap-5">
+        <FormError error={save.error} fields={fields} />
+        <TextField
+          label="Name"
+          maxLength={255}
+          value={name}
+          onChange={setName}
+          error={fieldError(save.error, 'name')}
+        />
+        <ExpiryField value={expiresAt} onChange={setExpiresAt} error={fieldError(save.error, 'expires_at')} />
+        <ConstraintFields type={apiKey.key_type} texts={texts} onChange={setTexts} error={save.error} />
+        <ScopePicker
+          type={apiKey.key_type}
+          chosen={scopes}
+          onChange={setScopes}
+          error={fieldError(save.error, 'scopes')}
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Save changes
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}
+
+function sameSet(one: readonly string[] | null, other: readonly string[] | null): boolean {
+  const left = one ?? [];
+  const right = other ?? [];
+  return left.length === right.length && left.every((item) => right.includes(item));
+}

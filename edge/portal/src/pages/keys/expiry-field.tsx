@@ -1,0 +1,56 @@
+import { useState } from 'react';
+import { addDays, formatUtcDay, utcDay } from '../../format/time.ts';
+import { SelectField, TextField } from '../../ui/field.tsx';
+
+/** The presets of service.md (Expiry options at creation), in days. */
+const presetDays: Readonly<Record<string, number>> = { '30': 30, '90': 90, '365': 365 };
+
+type ExpiryFieldProps = {
+  /** A date means 00:00 UTC of that day; null means never. */
+  value: string | null;
+  onChange: (value: string | null) => void;
+  error: string | null;
+};
+
+export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
+  const [kind, setKind] = useState(value === null ? 'never' : 'custom');
+  const tomorrow = addDays(utcDay(new Date()), 1);
+  const choose = (next: string) => {
+    setKind(next);
+    const days = presetDays[next];
+    if (next === 'never') onChange(null);
+    else if (days !== undefined) onChange(new Date(Date.now() + days * 86_400_000).toISOString());
+    else onChange(value === null || value < tomorrow ? addDays(tomorrow, 30) : value.slice(0, 10));
+  };
+  return (
+    <div className="grid gap-3 sm:grid-cols-2">
+      <SelectField
+        label="Expires"
+        value={kind}
+        onChange={choose}
+        choices={[
+          { value: '30', label: 'In 30 days' },
+          { value: '90', label: 'In 90 days' },
+          { value: '365', label: 'In 1 year' },
+          { value: 'custom', label: 'On a date…' },
+          { value: 'never', label: 'Never' },
+        ]}
+        error={kind === 'custom' ? null : error}
+        hint={
+          presetDays[kind] !== undefined && value !== null ? `Until ${formatUtcDay(value.slice(0, 10))}` : undefined
+        }
+      />
+      {kind === 'custom' && (
+        <TextField
+          label="Date"
+          type="date"
+          min={tomorrow}
+          value={value?.slice(0, 10) ?? ''}
+          onChange={(day) => onChange(day === '' ? null : day)}
+          error={error}
+          hint="The key stops at 00:00 UTC of this day."
+        />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,58 @@
+import type { ReactNode } from 'react';
+import type { ApiKey } from '../../api/types.ts';
+import { formatUsd } from '../../format/number.ts';
+import { daysUntil, formatUtc } from '../../format/time.ts';
+import { useNow } from '../../shell/now.ts';
+import { Badge, Status } from '../../ui/badge.tsx';
+
+/** Active or Expired (service.md, API key: is_active). */
+export function KeyStatus({ apiKey }: { apiKey: ApiKey }) {
+  return apiKey.is_active ? <Status tone="good">Active</Status> : <Status tone="neutral">Expired</Status>;
+}
+
+/** Warns of keys which expire within 7 days, with the days left. */
+export function ExpiryBadge({ apiKey }: { apiKey: ApiKey }) {
+  const now = useNow();
+  if (apiKey.expires_at === null || !apiKey.is_active) return null;
+  const days = daysUntil(apiKey.expires_at, now);
+  if (days > 7 || days < 0) return null;
+  return (
+    <Badge tone="warn" title={`Expires ${formatUtc(apiKey.expires_at)}`}>
+      {days <= 1 ? 'Expires within a day' : `Expires in ${days} days`}
+    </Badge>
+  );
+}
+
+/** What a key is restricted to: models, addresses, spend. */
+export function RestrictionBadges({ apiKey, none = null }: { apiKey: ApiKey; none?: ReactNode }) {
+  const models = apiKey.model_allowlist ?? [];
+  const addresses = apiKey.ip_allowlist ?? [];
+  const cap = apiKey.spend_cap_usd;
+  if (models.length === 0 && addresses.length === 0 && cap === null) return none;
+  return (
+    <span className="inline-flex flex-wrap gap-1">
+      {models.length > 0 && (
+        <Badge title={models.join('\n')}>
+          {models.length} {models.length === 1 ? 'model' : 'models'}
+        </Badge>
+      )}
+      {addresses.length > 0 && (
+        <Badge title={addresses.join('\n')}>
+          {addresses.length} {addresses.length === 1 ? 'IP range' : 'IP ranges'}
+        </Badge>
+      )}
+      {cap !== null && (
+        <Badge
+          tone={apiKey.budget !== null && apiKey.budget.spent_today_usd >= cap ? 'danger' : 'neutral'}
+          title={
+            apiKey.budget === null
+              ? 'Daily spend cap'
+              : `${formatUsd(apiKey.budget.spent_today_usd)} spent today; resets ${formatUtc(apiKey.budget.resets_at)}`
+          }
+        >
+          {formatUsd(cap)} a day
+        </Badge>
+      )}
+    </span>
+  );
+}

@@ -1,0 +1,178 @@
+import { useMemo, useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { ApiKey, List } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
+import { navigate, searchWith, useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button, IconButton } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Menu } from '../../ui/menu.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { CreateKeyDialog } from './create-key.tsx';
+import { ExpiryBadge, KeyStatus, RestrictionBadges } from './key-badges.tsx';
+import { type KeyDialog, KeyDialogs } from './key-dialogs.tsx';
+
+export function Keys() {
+  const [search] = useSearchParameter('search', '');
+  const [type, setType] = useSearchParameter('type', '');
+  const [status, setStatus] = useSearchParameter('status', '');
+  const [page, setPage] = useSearchParameter('page', '1');
+  const [create, setCreate] = useSearchParameter('create', '');
+  const [dialog, setDialog] = useState<KeyDialog | null>(null);
+  const keys = useGet<List<ApiKey>>('/api-keys', { page, limit: 20, key_type: type, status, search });
+  const columns = useMemo(() => columnsOf(setDialog), []);
+  const filtered = search !== '' || type !== '' || status !== '';
+  return (
+    <Page
+      title="API keys"
+      description="Your own keys. Teammates manage theirs."
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setCreate('1')}>
+          Create key
+        </Button>
+      }
+    >
+      <div className="flex flex-wrap items-center gap-2">
+        <label className="relative min-w-48 flex-1 sm:max-w-72">
+          <span className="sr-only">Search keys</span>
+          <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
+          <input
+            type="search"
+            placeholder="Search by name"
+            value={search}
+            onChange={(event) =>
+              navigate(`/keys${searchWith({ search: event.target.value || null, page: null })}`, { replace: true })
+            }
+            className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
+          />
+        </label>
+        <Select
+          aria-label="Type"
+          value={type}
+          onChange={setType}
+          choices={[
+            { value: '', label: 'All types' },
+            { value: 'inference', label: 'Inference' },
+            { value: 'management', label: 'Management' },
+          ]}
+        />
+        <Select
+          aria-label="Status"
+          value={status}
+          onChange={setStatus}
+          choices={[
+            { value: '', label: 'Active and expired' },
+            { value: 'active', label: 'Active' },
+            { value: 'expired', label: 'Expired' },
+          ]}
+        />
+      </div>
+      <Card flush>
+        <Loaded of={keys}>
+          {(list) => (
+            <>
+              <Table
+                label="API keys"
+                rows={list.data}
+                columns={columns}
+                rowKey={(key) => key.id}
+                empty={
+                  filtered ? (
+                    <EmptyState icon="search" title="No key fits these filters" />
+                  ) : (
+                    <EmptyState
+                      icon="key"
+                      title="No keys yet"
+                      action={
+                        <Button look="primary" icon="plus" onClick={() => setCreate('1')}>
+                          Create your first key
+                        </Button>
+                      }
+                    >
+                      A key lets a program call models as you, within scopes, models, addresses and a daily spend that
+                      you choose.
+                    </EmptyState>
+                  )
+                }
+              />
+              <Pager pagination={list.pagination} onPage={(next) => setPage(String(next))} />
+              {!filtered && list.data.length > 0 && (
+                <p className="border-t border-line px-5 py-2.5 text-xs text-faint">
+                  {formatCount(list.pagination.total)} {list.pagination.total === 1 ? 'key counts' : 'keys count'}{' '}
+                  toward your organization's quota for each user, expired ones included. Deleting one frees its place.
+                </p>
+              )}
+            </>
+          )}
+        </Loaded>
+      </Card>
+      <CreateKeyDialog open={create !== ''} onClose={() => setCreate('')} />
+      <KeyDialogs dialog={dialog} onClose={() => setDialog(null)} />
+    </Page>
+  );
+}
+
+function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[] {
+  return [
+    {
+      name: 'Name',
+      sortBy: (key) => key.name.toLowerCase(),
+      cell: (key) => (
+        <div className="min-w-0">
+          <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+            <Link href={`/keys/${key.id}`} className="max-w-64 truncate font-medium hover:underline" title={key.name}>
+              {key.name}
+            </Link>
+            <ExpiryBadge apiKey={key} />
+          </span>
+          <code className="font-mono text-xs text-faint">{key.key_preview}</code>
+        </div>
+      ),
+    },
+    { name: 'Type', sortBy: (key) => key.key_type, cell: (key) => <span className="capitalize">{key.key_type}</span> },
+    {
+      name: 'Scopes',
+      sortBy: (key) => key.scopes.length,
+      cell: (key) => (
+        <Badge title={key.scopes.join('\n')}>
+          {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
+        </Badge>
+      ),
+    },
+    {
+      name: 'Restrictions',
+      cell: (key) => <RestrictionBadges apiKey={key} none={<span className="text-faint">None</span>} />,
+    },
+    { name: 'Status', sortBy: (key) => (key.is_active ? 0 : 1), cell: (key) => <KeyStatus apiKey={key} /> },
+    {
+      name: 'Last used',
+      sortBy: (key) => key.last_used_at ?? '',
+      cell: (key) => <Time value={key.last_used_at} relative none="Never" />,
+    },
+    { name: 'Uses', end: true, sortBy: (key) => key.usage_count, cell: (key) => formatCount(key.usage_count) },
+    {
+      name: '',
+      end: true,
+      cell: (key) => (
+        <Menu
+          trigger={<IconButton icon="more" label={`Actions for ${key.name}`} />}
+          items={[
+            { label: 'Analytics', icon: 'chart', href: `/keys/${key.id}` },
+            { label: 'Edit', icon: 'settings', onSelect: () => open({ kind: 'edit', apiKey: key }) },
+            { label: 'Rotate secret', icon: 'refresh', onSelect: () => open({ kind: 'rotate', apiKey: key }) },
+            'line',
+            { label: 'Delete', icon: 'trash', danger: true, onSelect: () => open({ kind: 'delete', apiKey: key }) },
+          ]}
+        />
+      ),
+    },
+  ];
+}

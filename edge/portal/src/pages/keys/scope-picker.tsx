@@ -1,0 +1,71 @@
+import { useIsAdmin } from '../../api/hooks.ts';
+import type { KeyType } from '../../api/types.ts';
+import { Checkbox } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { scopeGroups } from './scopes.ts';
+
+type ScopePickerProps = {
+  type: KeyType;
+  chosen: readonly string[];
+  onChange: (scopes: string[]) => void;
+  error: string | null;
+};
+
+/** Scopes by group, each with what it does. Scopes which the list does not know (retired names) are kept and shown. */
+export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps) {
+  const isAdmin = useIsAdmin();
+  const offered = scopeGroups[type].map((group) => ({
+    ...group,
+    scopes: group.scopes.filter(({ name, adminOnly }) => isAdmin || adminOnly !== true || chosen.includes(name)),
+  }));
+  const known = new Set(offered.flatMap(({ scopes }) => scopes.map(({ name }) => name)));
+  const retired = chosen.filter((name) => !known.has(name));
+  const set = (names: readonly string[], on: boolean) =>
+    onChange(on ? [...new Set([...chosen, ...names])] : chosen.filter((name) => !names.includes(name)));
+  return (
+    <fieldset className="grid gap-3" aria-invalid={error !== null || undefined}>
+      <legend className="mb-1.5 text-sm font-medium">Scopes</legend>
+      {error !== null && (
+        <p role="alert" className="flex items-start gap-1.5 text-sm text-danger">
+          <Icon name="warning" className="mt-0.5 size-3.5" />
+          {error}
+        </p>
+      )}
+      {offered.map(({ name, scopes }) => {
+        const names = scopes.map((scope) => scope.name);
+        const all = names.every((scope) => chosen.includes(scope));
+        return (
+          <div key={name} className="rounded-lg border border-line p-3">
+            <div className="mb-2 flex items-center justify-between">
+              <span className="text-sm font-medium">{name}</span>
+              <button type="button" onClick={() => set(names, !all)} className="text-sm text-accent hover:underline">
+                {all ? 'None' : 'All'}
+                <span className="sr-only"> of {name}</span>
+              </button>
+            </div>
+            <div className="grid gap-2">
+              {scopes.map((scope) => (
+                <Checkbox
+                  key={scope.name}
+                  checked={chosen.includes(scope.name)}
+                  onChange={(on) => set([scope.name], on)}
+                  label={<code className="font-mono text-sm">{scope.name}</code>}
+                  hint={scope.does}
+                />
+              ))}
+            </div>
+          </div>
+        );
+      })}
+      {retired.map((scope) => (
+        <Checkbox
+          key={scope}
+          checked
+          onChange={() => set([scope], false)}
+          label={<code className="font-mono text-sm">{scope}</code>}
+          hint="A retired name; it grants its successor."
+        />
+      ))}
+    </fieldset>
+  );
+}

@@ -1,0 +1,79 @@
+import { useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { Budget } from '../../api/types.ts';
+import { formatUsd } from '../../format/number.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Meter } from '../../ui/meter.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+type BudgetCardProps = { title: string; description: string; path: string; editable: boolean };
+
+/** A limit, what was spent of it, and its editor. */
+export function BudgetCard({ title, description, path, editable }: BudgetCardProps) {
+  const budget = useGet<Budget>(path);
+  return (
+    <Card title={title} description={description}>
+      <Loaded of={budget}>
+        {(data) => <BudgetView key={String(data.limit_usd)} budget={data} path={path} editable={editable} />}
+      </Loaded>
+    </Card>
+  );
+}
+
+function BudgetView({ budget, path, editable }: { budget: Budget; path: string; editable: boolean }) {
+  const toast = useToast();
+  const [text, setText] = useState(budget.limit_usd === null ? '' : String(budget.limit_usd));
+  const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('The limit is saved.') });
+  const remove = useAction({ stale: [path], onSuccess: () => toast.say('The limit is removed.') });
+  // What is not a number goes to the API as it is, which then says what it expects.
+  const value = Number.isFinite(Number(text)) && text.trim() !== '' ? Number(text) : text;
+  return (
+    <div className="grid gap-4">
+      {budget.limit_usd === null ? (
+        <p className="text-sm text-soft">
+          No limit. <span className="tabular">{formatUsd(budget.spent_usd)}</span> spent this {budget.period}.
+        </p>
+      ) : (
+        <Meter
+          label={`Spent this ${budget.period}`}
+          value={budget.spent_usd}
+          max={budget.limit_usd}
+          text={`${formatUsd(budget.spent_usd)} of ${formatUsd(budget.limit_usd)}`}
+          detail={
+            <>
+              {formatUsd(budget.remaining_usd ?? 0)} left · resets <Time value={budget.resets_at} relative />
+            </>
+          }
+        />
+      )}
+      {editable && (
+        <Form onSubmit={() => save.run({ method: 'PUT', path, body: { limit_usd: value } })} className="grid gap-3">
+          <FormError error={save.error ?? remove.error} fields={['limit_usd']} />
+          <TextField
+            label="Limit in USD"
+            inputMode="decimal"
+            hint="0 blocks all spend."
+            value={text}
+            onChange={setText}
+            error={fieldError(save.error, 'limit_usd')}
+          />
+          <div className="flex gap-2">
+            <Button type="submit" look="primary" pending={save.pending} disabled={text.trim() === ''}>
+              Save limit
+            </Button>
+            {budget.limit_usd !== null && (
+              <Button pending={remove.pending} onClick={() => remove.run({ method: 'DELETE', path })}>
+                Remove limit
+              </Button>
+            )}
+          </div>
+        </Form>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,68 @@
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { RateLimits, RateLimitValues } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import { Card } from '../../ui/card.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Meter } from '../../ui/meter.tsx';
+import { Page } from '../../ui/page.tsx';
+import { BudgetCard } from './budget-card.tsx';
+
+const refreshMs = 5000;
+
+const kinds: readonly (readonly [keyof RateLimitValues, string])[] = [
+  ['requests_per_minute', 'Requests per minute'],
+  ['tokens_per_minute', 'Tokens per minute'],
+  ['concurrent_requests', 'Requests at the same time'],
+];
+
+export function Limits() {
+  const isAdmin = useIsAdmin();
+  const limits = useGet<RateLimits>('/rate-limits', undefined, { refetchIntervalMs: refreshMs });
+  return (
+    <Page title="Limits" description="How fast you may go, and how much you may spend. The strictest limit counts.">
+      <Card
+        title="Rate limits"
+        description="Of your session, used by the playground. Each key has the same for itself unless it was given others."
+      >
+        <Loaded of={limits}>
+          {(data) => (
+            <div className="grid gap-5 sm:grid-cols-3">
+              {kinds.map(([name, label]) => {
+                const limit = data.limits[name];
+                const left = data.remaining[name] ?? limit;
+                return (
+                  <Meter
+                    key={name}
+                    label={label}
+                    value={limit - left}
+                    max={limit}
+                    text={formatCount(limit)}
+                    detail={`${formatCount(left)} left now`}
+                  />
+                );
+              })}
+            </div>
+          )}
+        </Loaded>
+      </Card>
+      <div className="grid items-start gap-5 lg:grid-cols-2">
+        <BudgetCard
+          title="Personal daily limit"
+          description="Over all of your keys and sessions, per UTC day."
+          path="/profile/cost-limit"
+          editable
+        />
+        <BudgetCard
+          title="Pay-as-you-go cap"
+          description={
+            isAdmin
+              ? 'Of the whole organization, per UTC month.'
+              : 'Of the whole organization, per UTC month. Admins and owners change it.'
+          }
+          path="/billing/payg-spend-cap"
+          editable={isAdmin}
+        />
+      </div>
+    </Page>
+  );
+}

@@ -1,0 +1,37 @@
+import type { Model } from '../../api/types.ts';
+import { daysUntil, formatDate, formatUtc } from '../../format/time.ts';
+import { useNow } from '../../shell/now.ts';
+import { Badge, Status } from '../../ui/badge.tsx';
+
+/** Retiring from the announcement on; the countdown only when there is a date (service.md, Model retirement). */
+export function RetiringBadge({ model }: { model: Pick<Model, 'deprecated_at' | 'sunset_at'> }) {
+  const now = useNow();
+  if (model.deprecated_at === null) return null;
+  if (model.sunset_at === null) return <Badge tone="warn">Retiring</Badge>;
+  const days = daysUntil(model.sunset_at, now);
+  const left = days > 1 ? `${days} days left` : days === 1 ? 'less than a day left' : 'retired';
+  return (
+    <Badge tone={days <= 7 ? 'danger' : 'warn'} title={formatUtc(model.sunset_at)}>
+      Retiring · {left}
+    </Badge>
+  );
+}
+
+/** What comes after a retiring model: its successor, or the operator's note. */
+export function retirementSentence(
+  model: Pick<Model, 'sunset_at' | 'replacement_model_name' | 'retirement_note'>,
+): string {
+  const when =
+    model.sunset_at === null
+      ? 'No date is set yet.'
+      : `It stops on ${formatDate(model.sunset_at)} (${formatUtc(model.sunset_at)}).`;
+  const what =
+    model.replacement_model_name !== null
+      ? `Use ${model.replacement_model_name} instead.`
+      : (model.retirement_note ?? '');
+  return `${when} ${what}`.trim();
+}
+
+export function ServingStatus({ model }: { model: Pick<Model, 'is_serviceable'> }) {
+  return model.is_serviceable ? <Status tone="good">Serving</Status> : <Status tone="danger">Not serving</Status>;
+}

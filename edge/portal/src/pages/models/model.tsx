@@ -1,0 +1,179 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { Model } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import type { PageParameters } from '../../router/routed-page.tsx';
+import { Badge, Status } from '../../ui/badge.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
+import { Card, Facts } from '../../ui/card.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Segments } from '../../ui/tabs.tsx';
+import { Time } from '../../ui/time.tsx';
+import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
+import { operationKey, operationName } from './operations.ts';
+import { priceLines } from './prices.ts';
+import { type Language, snippet } from './snippets.ts';
+
+export function ModelPage({ parameters }: PageParameters) {
+  const id = parameters.id ?? '';
+  const model = useGet<Model>(`/models/${encodeURIComponent(id)}`, undefined, { keepPrevious: false });
+  return (
+    <Page
+      title={model.data?.display_name ?? id}
+      parent={{ name: 'Models', href: '/models' }}
+      badge={model.data === undefined ? undefined : <RetiringBadge model={model.data} />}
+      description={
+        <span className="flex flex-wrap items-center gap-2">
+          <code className="font-mono text-sm wrap-anywhere">{id}</code>
+          <CopyButton text={id} label="Copy name" />
+        </span>
+      }
+      actions={
+        <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
+          Try it
+        </ButtonLink>
+      }
+    >
+      <Loaded of={model}>{(data) => <Details model={data} />}</Loaded>
+    </Page>
+  );
+}
+
+function Details({ model }: { model: Model }) {
+  const lines = priceLines(model.prices);
+  return (
+    <>
+      {model.deprecated_at !== null && (
+        <Notice
+          tone="warn"
+          action={
+            <a
+              href={`/retirements/${encodeURIComponent(model.id)}`}
+              target="_blank"
+              rel="noreferrer"
+              className="shrink-0 font-medium underline"
+            >
+              Retirement page
+            </a>
+          }
+        >
+          <strong className="font-semibold">This model is retiring.</strong> {retirementSentence(model)} Until then it
+          serves every request unchanged.
+        </Notice>
+      )}
+      <div className="grid items-start gap-5 lg:grid-cols-2">
+        <Card title="About">
+          <Facts
+            facts={[
+              ['Made by', model.owned_by],
+              ['Status', <ServingStatus key="status" model={model} />],
+              [
+                'Operations',
+                <span key="operations" className="flex flex-wrap gap-1">
+                  {model.operations.map((operation) => (
+                    <Badge key={operation}>{operationName(operation)}</Badge>
+                  ))}
+                </span>,
+              ],
+              ['Context window', model.context_window ? `${formatCount(model.context_window)} tokens` : '—'],
+              ['Longest answer', model.max_output_tokens ? `${formatCount(model.max_output_tokens)} tokens` : '—'],
+              ['Added', <Time key="added" value={new Date(model.created * 1000).toISOString()} />],
+              ...(model.deprecated_at === null
+                ? []
+                : [['Announced', <Time key="announced" value={model.deprecated_at} />] as const]),
+              ...(model.sunset_at === null
+                ? []
+                : [['Retires', <Time key="retires" value={model.sunset_at} />] as const]),
+            ]}
+          />
+        </Card>
+        <div className="grid gap-5">
+          <Card title="Price">
+            {lines.length === 0 ? (
+              <p className="text-sm text-faint">{model.prices === null ? 'No price is set.' : 'Free of charge.'}</p>
+            ) : (
+              <dl className="grid gap-2 text-sm">
+                {lines.map(({ amount, unit }) => (
+                  <div key={unit} className="flex items-baseline justify-between gap-4">
+                    <dt className="text-faint">{unit}</dt>
+                    <dd className="font-medium tabular">{amount}</dd>
+                  </div>
+                ))}
+              </dl>
+            )}
+          </Card>
+          <Card title="Deployments">
+            {model.deployments.length === 0 ? (
+              <p className="text-sm text-faint">None.</p>
+            ) : (
+              <ul className="grid gap-2">
+                {model.deployments.map((deployment) => (
+                  <li key={deployment.id} className="flex items-center justify-between gap-4 text-sm">
+                    <code className="truncate font-mono text-xs text-faint">{deployment.id}</code>
+                    <DeploymentStatus status={deployment.status} />
+                  </li>
+                ))}
+              </ul>
+            )}
+          </Card>
+        </div>
+      </div>
+      <Snippets model={model} />
+    </>
+  );
+}
+
+export function DeploymentStatus({ status }: { status: string }) {
+  const tone =
+    status === 'Running'
+      ? 'good'
+      : status === 'Degraded' || status === 'Pending'
+        ? 'warn'
+        : status === 'Failed'
+          ? 'danger'
+          : 'neutral';
+  return <Status tone={tone}>{status}</Status>;
+}
+
+function Snippets({ model }: { model: Model }) {
+  const [language, setLanguage] = useState<Language>('curl');
+  const [operation, setOperation] = useState(operationKey(model.operations[0] ?? 'chat_completions'));
+  return (
+    <Card
+      title="Call it"
+      description="With the key in the environment variable MODEL_GATEWAY_KEY."
+      action={
+        <div className="flex flex-wrap gap-2">
+          {model.operations.length > 1 && (
+            <Select
+              aria-label="Operation"
+              value={operation}
+              onChange={setOperation}
+              choices={model.operations.map((one) => ({ value: operationKey(one), label: operationName(one) }))}
+            />
+          )}
+          <Segments
+            label="Language"
+            value={language}
+            onChange={(value) => setLanguage(value as Language)}
+            choices={[
+              { value: 'curl', label: 'curl' },
+              { value: 'python', label: 'Python' },
+              { value: 'node', label: 'Node' },
+            ]}
+          />
+        </div>
+      }
+    >
+      <CodeBlock
+        label={`A call in ${language}`}
+        code={snippet(language, operation, model.id, window.location.origin)}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,152 @@
+import { useMemo } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { Model } from '../../api/types.ts';
+import { formatCompact } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Icon } from '../../ui/icons.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
+import { operationKey, operationName } from './operations.ts';
+import { priceSummary } from './prices.ts';
+
+export function Models() {
+  const models = useGet<{ data: Model[] }>('/models');
+  const [search, setSearch] = useSearchParameter('search', '');
+  const [operation, setOperation] = useSearchParameter('operation', '');
+  return (
+    <Page title="Models" description="What you may call, at which price, and for how long.">
+      <Loaded of={models}>
+        {({ data }) => (
+          <Catalog
+            models={data}
+            search={search}
+            onSearch={setSearch}
+            operation={operation}
+            onOperation={setOperation}
+          />
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+type CatalogProps = {
+  models: readonly Model[];
+  search: string;
+  onSearch: (text: string) => void;
+  operation: string;
+  onOperation: (operation: string) => void;
+};
+
+function Catalog({ models, search, onSearch, operation, onOperation }: CatalogProps) {
+  const operations = useMemo(
+    () => [...new Set(models.flatMap((model) => model.operations.map(operationKey)))].sort(),
+    [models],
+  );
+  const shown = useMemo(() => {
+    const text = search.toLowerCase();
+    return models.filter(
+      (model) =>
+        `${model.id} ${model.display_name} ${model.owned_by}`.toLowerCase().includes(text) &&
+        (operation === '' || model.operations.some((one) => operationKey(one) === operation)),
+    );
+  }, [models, search, operation]);
+  return (
+    <>
+      <div className="flex flex-wrap gap-2">
+        <label className="relative min-w-48 flex-1 sm:max-w-72">
+          <span className="sr-only">Search models</span>
+          <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
+          <input
+            type="search"
+            placeholder="Search models"
+            value={search}
+            onChange={(event) => onSearch(event.target.value)}
+            className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
+          />
+        </label>
+        <Select
+          aria-label="Operation"
+          value={operation}
+          onChange={onOperation}
+          choices={[
+            { value: '', label: 'All operations' },
+            ...operations.map((value) => ({ value, label: operationName(value) })),
+          ]}
+        />
+      </div>
+      <Card flush>
+        <Table
+          label="Models"
+          rows={shown}
+          columns={columns}
+          rowKey={(model) => model.id}
+          empty={
+            models.length === 0 ? (
+              <EmptyState icon="model" title="No models yet">
+                An operator registers models, or sets UPSTREAM_BASE_URL to have those of a server discovered.
+              </EmptyState>
+            ) : (
+              <EmptyState icon="search" title="No model fits these filters" />
+            )
+          }
+        />
+      </Card>
+    </>
+  );
+}
+
+const columns: readonly Column<Model>[] = [
+  {
+    name: 'Model',
+    sortBy: (model) => model.display_name.toLowerCase(),
+    cell: (model) => (
+      <div className="min-w-0 max-w-md">
+        <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+          <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium wrap-anywhere hover:underline">
+            {model.display_name}
+          </Link>
+          {model.visibility === 'private' && <Badge>Private</Badge>}
+          <RetiringBadge model={model} />
+        </span>
+        <code className="block truncate font-mono text-xs text-faint">{model.id}</code>
+        {model.deprecated_at !== null && (
+          <span className="block text-xs text-soft wrap-anywhere">{retirementSentence(model)}</span>
+        )}
+      </div>
+    ),
+  },
+  {
+    name: 'Operations',
+    cell: (model) => (
+      <span className="flex flex-wrap gap-1">
+        {model.operations.map((operation) => (
+          <Badge key={operation}>{operationName(operation)}</Badge>
+        ))}
+      </span>
+    ),
+  },
+  {
+    name: 'Context',
+    end: true,
+    sortBy: (model) => model.context_window ?? 0,
+    cell: (model) => (model.context_window ? formatCompact(model.context_window) : '—'),
+  },
+  {
+    name: 'Price per million',
+    sortBy: (model) => model.prices?.input_per_million_tokens_usd ?? 0,
+    cell: (model) => <span className="tabular">{priceSummary(model.prices)}</span>,
+  },
+  {
+    name: 'Status',
+    sortBy: (model) => (model.is_serviceable ? 0 : 1),
+    cell: (model) => <ServingStatus model={model} />,
+  },
+];

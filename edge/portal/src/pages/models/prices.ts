@@ -1,0 +1,33 @@
+import type { Price } from '../../api/types.ts';
+import { formatUsd } from '../../format/number.ts';
+
+const kinds: readonly (readonly [keyof Price, string])[] = [
+  ['input_per_million_tokens_usd', 'per million input tokens'],
+  ['cached_input_per_million_tokens_usd', 'per million cached input tokens'],
+  ['output_per_million_tokens_usd', 'per million output tokens'],
+  ['per_image_usd', 'per image'],
+  ['per_audio_second_usd', 'per second of audio'],
+  ['per_million_characters_usd', 'per million characters'],
+  ['per_request_usd', 'per request'],
+];
+
+/** The rates that are not free, as amount and unit. */
+export function priceLines(price: Price | null): { amount: string; unit: string }[] {
+  if (price === null) return [];
+  return kinds.flatMap(([field, unit]) => {
+    const rate = price[field];
+    return typeof rate === 'number' && rate > 0 ? [{ amount: formatUsd(rate), unit }] : [];
+  });
+}
+
+/** One line: `$0.15 in · $0.60 out` for tokens, otherwise the first rate. */
+export function priceSummary(price: Price | null): string {
+  if (price === null) return 'No price';
+  const tokens = [
+    (price.input_per_million_tokens_usd ?? 0) > 0 ? `${formatUsd(price.input_per_million_tokens_usd!)} in` : '',
+    (price.output_per_million_tokens_usd ?? 0) > 0 ? `${formatUsd(price.output_per_million_tokens_usd!)} out` : '',
+  ].filter(Boolean);
+  if (tokens.length > 0) return tokens.join(' · ');
+  const first = priceLines(price)[0];
+  return first === undefined ? 'Free' : `${first.amount} ${first.unit}`;
+}

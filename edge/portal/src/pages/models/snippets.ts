@@ -1,0 +1,102 @@
+import { operationKey } from './operations.ts';
+
+export type Language = 'curl' | 'python' | 'node';
+
+/** A first call of an operation, ready to paste; the key comes from the environment. */
+export function snippet(language: Language, operation: string, model: string, origin: string): string {
+  const base = `${origin}/v1`;
+  const call = calls[operationKey(operation)] ?? calls.chat_completions!;
+  switch (language) {
+    case 'curl':
+      return call.curl(base, model);
+    case 'python':
+      return `from openai import OpenAI\n\nclient = OpenAI(base_url=${quote(base)}, api_key=os.environ["MODEL_GATEWAY_KEY"])\n\n${call.python(quote(model))}`.replace(
+        'from openai',
+        'import os\nfrom openai',
+      );
+    case 'node':
+      return `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.MODEL_GATEWAY_KEY,\n});\n\n${call.node(quote(model))}`;
+    default:
+      return language satisfies never;
+  }
+}
+
+type Call = {
+  curl: (base: string, model: string) => string;
+  python: (model: string) => string;
+  node: (model: string) => string;
+};
+
+const quote = (text: string) => JSON.stringify(text);
+const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
+
+function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
+  return (base: string, model: string) => {
+    // The body stands in single quotes: one inside it has to leave them for a moment.
+    const text = JSON.stringify({ model, ...body }).replaceAll("'", "'\\''");
+    return `curl ${base}${path} \\\n  ${authorization} \\\n  -H "Content-Type: application/json" \\\n  -d '${text}'${tail}`;
+  };
+}
+
+const fileCurl = (path: string) => (base: string, model: string) =>
+  `curl ${base}${path} \\\n  ${authorization} \\\n  -F file=@speech.mp3 \\\n  -F model='${model.replaceAll("'", "'\\''")}'`;
+
+const calls: Readonly<Record<string, Call>> = {
+  chat_completions: {
+    curl: jsonCurl('/chat/completions', { messages: [{ role: 'user', content: 'Say hello.' }], stream: true }),
+    python: (model) =>
+      `stream = client.chat.completions.create(\n    model=${model},\n    messages=[{"role": "user", "content": "Say hello."}],\n    stream=True,\n)\nfor chunk in stream:\n    if chunk.choices:\n        print(chunk.choices[0].delta.content or "", end="")`,
+    node: (model) =>
+      `const stream = await client.chat.completions.create({\n  model: ${model},\n  messages: [{ role: 'user', content: 'Say hello.' }],\n  stream: true,\n});\nfor await (const chunk of stream) process.stdout.write(chunk.choices[0]?.delta.content ?? '');`,
+  },
+  completions: {
+    curl: jsonCurl('/completions', { prompt: 'Once upon a time', max_tokens: 64 }),
+    python: (model) =>
+      `answer = client.completions.create(model=${model}, prompt="Once upon a time", max_tokens=64)\nprint(answer.choices[0].text)`,
+    node: (model) =>
+      `const answer = await client.completions.create({ model: ${model}, prompt: 'Once upon a time', max_tokens: 64 });\nconsole.log(answer.choices[0].text);`,
+  },
+  embeddings: {
+    curl: jsonCurl('/embeddings', { input: ['first text', 'second text'] }),
+    python: (model) =>
+      `answer = client.embeddings.create(model=${model}, input=["first text", "second text"])\nprint(len(answer.data[0].embedding))`,
+    node: (model) =>
+      `const answer = await client.embeddings.create({ model: ${model}, input: ['first text', 'second text'] });\nconsole.log(answer.data[0].embedding.length);`,
+  },
+  images_generations: {
+    curl: jsonCurl('/images/generations', { prompt: 'A lighthouse at dusk' }),
+    python: (model) =>
+      `answer = client.images.generate(model=${model}, prompt="A lighthouse at dusk")\nprint(answer.data[0])`,
+    node: (model) =>
+      `const answer = await client.images.generate({ model: ${model}, prompt: 'A lighthouse at dusk' });\nconsole.log(answer.data[0]);`,
+  },
+  audio_transcriptions: {
+    curl: fileCurl('/audio/transcriptions'),
+    python: (model) =>
+      `with open("speech.mp3", "rb") as file:\n    print(client.audio.transcriptions.create(model=${model}, file=file).text)`,
+    node: (model) =>
+      `import { createReadStream } from 'node:fs';\n\nconst file = createReadStream('speech.mp3');\nconst answer = await client.audio.transcriptions.create({ model: ${model}, file });\nconsole.log(answer.text);`,
+  },
+  audio_translations: {
+    curl: fileCurl('/audio/translations'),
+    python: (model) =>
+      `with open("speech.mp3", "rb") as file:\n    print(client.audio.translations.create(model=${model}, file=file).text)`,
+    node: (model) =>
+      `import { createReadStream } from 'node:fs';\n\nconst file = createReadStream('speech.mp3');\nconst answer = await client.audio.translations.create({ model: ${model}, file });\nconsole.log(answer.text);`,
+  },
+  audio_speech: {
+    curl: jsonCurl('/audio/speech', { voice: 'alloy', input: 'Hello there.' }, ' \\\n  -o speech.mp3'),
+    python: (model) =>
+      `with client.audio.speech.with_streaming_response.create(model=${model}, voice="alloy", input="Hello there.") as answer:\n    answer.stream_to_file("speech.mp3")`,
+    node: (model) =>
+      `import { writeFile } from 'node:fs/promises';\n\nconst answer = await client.audio.speech.create({ model: ${model}, voice: 'alloy', input: 'Hello there.' });\nawait writeFile('speech.mp3', Buffer.from(await answer.arrayBuffer()));`,
+  },
+  realtime_transcription: {
+    curl: (base) =>
+      `# The socket needs a WebSocket client:\n# ${base.replace(/^http/, 'ws')}/realtime?intent=transcription\nwebsocat -H "Authorization: Bearer $MODEL_GATEWAY_KEY" '${base.replace(/^http/, 'ws')}/realtime?intent=transcription'`,
+    python: (model) =>
+      `async def transcribe():\n    async with client.realtime.connect(extra_query={"intent": "transcription"}) as socket:\n        await socket.session.update(session={"type": "transcription", "audio": {"input": {"transcription": {"model": ${model}}}}})\n        async for event in socket:\n            print(event.type)`,
+    node: (model) =>
+      `import { OpenAIRealtimeWS } from 'openai/realtime/ws';\n\nconst socket = await OpenAIRealtimeWS.create(client, { intent: 'transcription' });\nsocket.send({\n  type: 'session.update',\n  session: { type: 'transcription', audio: { input: { transcription: { model: ${model} } } } },\n});\nsocket.on('event', (event) => console.log(event.type));`,
+  },
+};

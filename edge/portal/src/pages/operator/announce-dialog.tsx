@@ -1,0 +1,139 @@
+import { useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, SelectField, TextArea, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Segments } from '../../ui/tabs.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
+import { Timeline } from './timeline.tsx';
+import type { AdminModel } from './types.ts';
+
+/** Announces a retirement, with all that it will cause shown before it is sent. */
+export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: () => void }) {
+  const toast = useToast();
+  const models = useGet<List<AdminModel>>('/admin/models', { limit: 100 });
+  const [model, setModel] = useState(wanted);
+  const [date, setDate] = useState('');
+  const [kind, setKind] = useState<'successor' | 'note'>('successor');
+  const [successor, setSuccessor] = useState('');
+  const [note, setNote] = useState('');
+  const announce = useAction({
+    stale: ['/admin/retirements', '/admin/models', '/models'],
+    onSuccess: () => {
+      toast.say(`The retirement of ${model} is announced.`);
+      onClose();
+    },
+  });
+  const serving = (models.data?.data ?? []).filter((one) => one.deprecated_at === null);
+  const sunsetAt = date === '' ? null : new Date(date);
+  const draft = {
+    model,
+    deprecatedAt: new Date(),
+    sunsetAt,
+    successor: kind === 'successor' ? successor : '',
+    note: kind === 'note' ? note : '',
+  };
+  const mail = previewMail(draft, window.location.origin);
+  const submit = () =>
+    announce.run({
+      method: 'POST',
+      path: '/admin/retirements',
+      body: {
+        model,
+        ...(sunsetAt === null ? {} : { sunset_at: sunsetAt.toISOString() }),
+        ...(kind === 'successor' ? { replacement_model_name: successor } : { retirement_note: note.trim() }),
+      },
+    });
+  const choices = (list: readonly AdminModel[]) => [
+    { value: '', label: 'Choose a model' },
+    ...list.map(({ id }) => ({ value: id, label: id })),
+  ];
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      wide
+      title="Announce a retirement"
+      description="The announcement moment never moves. The date may be set now or later, and moved until it has passed."
+    >
+      <Form onSubmit={submit} className="grid gap-5">
+        <FormError
+          error={announce.error}
+          fields={['model', 'sunset_at', 'replacement_model_name', 'retirement_note']}
+        />
+        <div className="grid gap-4 sm:grid-cols-2">
+          <SelectField
+            label="Model"
+            value={model}
+            onChange={setModel}
+            choices={choices(serving)}
+            error={fieldError(announce.error, 'model')}
+          />
+          <TextField
+            label="Retires (local time)"
+            type="datetime-local"
+            hint="Empty: announced without a date, and without mails."
+            value={date}
+            onChange={setDate}
+            error={fieldError(announce.error, 'sunset_at')}
+          />
+        </div>
+        <div className="grid justify-items-start gap-3">
+          <Segments
+            label="What comes after"
+            value={kind}
+            onChange={(value) => setKind(value as 'successor' | 'note')}
+            choices={[
+              { value: 'successor', label: 'A successor' },
+              { value: 'note', label: 'No successor: a note' },
+            ]}
+          />
+          <div className="w-full">
+            {kind === 'successor' ? (
+              <SelectField
+                label="Successor"
+                value={successor}
+                onChange={setSuccessor}
+                choices={choices(serving.filter(({ id }) => id !== model))}
+                error={fieldError(announce.error, 'replacement_model_name')}
+              />
+            ) : (
+              <TextArea
+                label="Why there is none"
+                rows={2}
+                maxLength={1000}
+                value={note}
+                onChange={(text) => setNote(text.replaceAll(/[\r\n]+/g, ' '))}
+                error={fieldError(announce.error, 'retirement_note')}
+              />
+            )}
+          </div>
+        </div>
+        {model !== '' && (
+          <div className="grid gap-4 rounded-lg border border-line p-4">
+            <p className="text-sm font-medium">What will happen</p>
+            <Timeline points={timelineOf(draft, new Date())} />
+            <CodeBlock label="Preview of the headers" code={previewHeaders(draft, window.location.origin)} />
+            {mail !== null && <CodeBlock label="Preview of the mail" code={mail} />}
+          </div>
+        )}
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            type="submit"
+            look="primary"
+            pending={announce.pending}
+            disabled={model === '' || (kind === 'successor' ? successor === '' : note.trim() === '')}
+          >
+            Announce
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,170 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { formatCount } from '../../format/number.ts';
+import { addDays, utcDay } from '../../format/time.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Page } from '../../ui/page.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { PagedCard } from './paged-card.tsx';
+import type { Coupon } from './types.ts';
+
+export function Coupons() {
+  const [creating, setCreating] = useState(false);
+  return (
+    <Page
+      title="Coupons"
+      description="Codes for credit. An organization redeems each at most once."
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
+          Create coupon
+        </Button>
+      }
+    >
+      <PagedCard<Coupon>
+        label="Coupons"
+        path="/admin/coupons"
+        columns={columns}
+        rowKey={(coupon) => coupon.id}
+        empty={<EmptyState icon="ticket" title="No coupons yet" />}
+      />
+      {creating && <CreateCoupon onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+const columns: readonly Column<Coupon>[] = [
+  {
+    name: 'Code',
+    sortBy: (coupon) => coupon.code,
+    cell: (coupon) => (
+      <span className="flex flex-wrap items-center gap-2">
+        <code className="font-mono">{coupon.code}</code>
+        <CopyButton text={coupon.code} />
+        {coupon.disabled_at !== null && <Badge>Off</Badge>}
+      </span>
+    ),
+  },
+  {
+    name: 'Amount',
+    end: true,
+    sortBy: (coupon) => coupon.amount_usd,
+    cell: (coupon) => <Money usd={coupon.amount_usd} />,
+  },
+  {
+    name: 'Redeemed',
+    end: true,
+    cell: (coupon) => `${formatCount(coupon.redemptions)} of ${formatCount(coupon.redemptions_max)}`,
+  },
+  { name: 'Redeem until', cell: (coupon) => <Time value={coupon.redeem_until} none="For ever" /> },
+  { name: 'Created', sortBy: (coupon) => coupon.created_at, cell: (coupon) => <Time value={coupon.created_at} /> },
+  { name: '', end: true, cell: (coupon) => <Disable coupon={coupon} /> },
+];
+
+function Disable({ coupon }: { coupon: Coupon }) {
+  const toast = useToast();
+  const disable = useAction({
+    stale: ['/admin/coupons'],
+    onSuccess: () => toast.say(`${coupon.code} cannot be redeemed any more.`),
+    onError: toast.complain,
+  });
+  if (coupon.disabled_at !== null) return null;
+  return (
+    <Button
+      size="small"
+      pending={disable.pending}
+      onClick={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
+    >
+      Switch off
+    </Button>
+  );
+}
+
+function CreateCoupon({ onClose }: { onClose: () => void }) {
+  const toast = useToast();
+  const [code, setCode] = useState('');
+  const [amount, setAmount] = useState('');
+  const [most, setMost] = useState('1');
+  const [until, setUntil] = useState('');
+  const [lifetime, setLifetime] = useState('');
+  const create = useAction<Coupon>({
+    stale: ['/admin/coupons'],
+    onSuccess: (coupon) => {
+      toast.say(`${coupon.code} is ready.`);
+      onClose();
+    },
+  });
+  const body = {
+    ...(code === '' ? {} : { code: code.trim() }),
+    amount_usd: Number(amount),
+    redemptions_max: Number(most),
+    ...(until === '' ? {} : { redeem_until: until }),
+    ...(lifetime === '' ? {} : { credit_lifetime_days: Number(lifetime) }),
+  };
+  return (
+    <Dialog open onClose={onClose} keep title="Create a coupon">
+      <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/coupons', body })}>
+        <FormError
+          error={create.error}
+          fields={['code', 'amount_usd', 'redemptions_max', 'redeem_until', 'credit_lifetime_days']}
+        />
+        <TextField
+          label="Code"
+          autoFocus
+          spellCheck={false}
+          className="font-mono uppercase"
+          hint="Empty: a random one is made."
+          value={code}
+          onChange={setCode}
+          error={fieldError(create.error, 'code')}
+        />
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="Amount in USD"
+            inputMode="decimal"
+            value={amount}
+            onChange={setAmount}
+            error={fieldError(create.error, 'amount_usd')}
+          />
+          <TextField
+            label="For how many organizations"
+            inputMode="numeric"
+            value={most}
+            onChange={setMost}
+            error={fieldError(create.error, 'redemptions_max')}
+          />
+          <TextField
+            label="Redeem until (UTC)"
+            type="date"
+            min={addDays(utcDay(new Date()), 1)}
+            value={until}
+            onChange={setUntil}
+            error={fieldError(create.error, 'redeem_until')}
+          />
+          <TextField
+            label="Credit lasts days"
+            inputMode="numeric"
+            placeholder="For ever"
+            value={lifetime}
+            onChange={setLifetime}
+            error={fieldError(create.error, 'credit_lifetime_days')}
+          />
+        </div>
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={create.pending} disabled={amount.trim() === ''}>
+            Create coupon
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,144 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import type { AdminDeployment } from './types.ts';
+
+const fields = ['base_url', 'upstream_model', 'secret_reference', 'weight', 'priority', 'concurrency_limit', 'dialect'];
+const dialects = ['openai', 'vllm', 'llama_cpp', 'ollama', 'local_ai', 'sandbox'];
+
+export function DeploymentDialog({
+  model,
+  deployment,
+  onClose,
+}: {
+  model: string;
+  deployment?: AdminDeployment;
+  onClose: () => void;
+}) {
+  const toast = useToast();
+  const [baseUrl, setBaseUrl] = useState(deployment?.base_url ?? '');
+  const [upstream, setUpstream] = useState(deployment?.upstream_model ?? '');
+  const [secret, setSecret] = useState(deployment?.secret_reference ?? '');
+  const [weight, setWeight] = useState(String(deployment?.weight ?? 1));
+  const [priority, setPriority] = useState(String(deployment?.priority ?? 0));
+  const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? 0));
+  const [dialect, setDialect] = useState(deployment?.dialect ?? 'openai');
+  const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
+  const done = (text: string) => () => {
+    toast.say(text);
+    onClose();
+  };
+  const stale = ['/admin/models', '/admin/deployments', '/models'];
+  const save = useAction({ stale, onSuccess: done('The deployment is saved.') });
+  const remove = useAction({ stale, onSuccess: done('The deployment is removed. Calls in flight finish.') });
+  const error = save.error ?? remove.error;
+  const submit = () => {
+    const body = {
+      ...(dialect === 'sandbox' ? {} : { base_url: baseUrl.trim() }),
+      ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
+      secret_reference: secret.trim(),
+      weight: Number(weight),
+      priority: Number(priority),
+      concurrency_limit: Number(concurrency),
+      dialect,
+      enabled,
+    };
+    if (deployment === undefined) save.run({ method: 'POST', path: '/admin/deployments', body: { model, ...body } });
+    else save.run({ method: 'PATCH', path: `/admin/deployments/${deployment.id}`, body });
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      title={deployment === undefined ? 'Add a deployment' : 'Edit the deployment'}
+      description={model}
+    >
+      <Form onSubmit={submit}>
+        <FormError error={error} fields={fields} />
+        <SelectField
+          label="Server"
+          value={dialect}
+          onChange={setDialect}
+          error={fieldError(error, 'dialect')}
+          choices={dialects.map((value) => ({
+            value,
+            label: value === 'sandbox' ? 'Built-in sandbox' : value.replace('_', '.'),
+          }))}
+        />
+        {dialect !== 'sandbox' && (
+          <>
+            <TextField
+              label="Base URL"
+              type="url"
+              placeholder="https://host/v1"
+              value={baseUrl}
+              onChange={setBaseUrl}
+              error={fieldError(error, 'base_url')}
+            />
+            <TextField
+              label="Secret reference"
+              spellCheck={false}
+              placeholder="env:UPSTREAM_API_KEY"
+              hint="Where an edge finds the upstream's key; the secret itself is never stored."
+              value={secret}
+              onChange={setSecret}
+              error={fieldError(error, 'secret_reference')}
+            />
+          </>
+        )}
+        <TextField
+          label="The upstream's name of the model"
+          placeholder={model}
+          value={upstream}
+          onChange={setUpstream}
+          error={fieldError(error, 'upstream_model')}
+        />
+        <div className="grid grid-cols-3 gap-3">
+          <TextField
+            label="Priority"
+            inputMode="numeric"
+            value={priority}
+            onChange={setPriority}
+            error={fieldError(error, 'priority')}
+          />
+          <TextField
+            label="Weight"
+            inputMode="numeric"
+            value={weight}
+            onChange={setWeight}
+            error={fieldError(error, 'weight')}
+          />
+          <TextField
+            label="Concurrency"
+            inputMode="numeric"
+            value={concurrency}
+            onChange={setConcurrency}
+            error={fieldError(error, 'concurrency_limit')}
+          />
+        </div>
+        <Checkbox label="May serve" hint="Off makes it Stopped." checked={enabled} onChange={setEnabled} />
+        <DialogActions>
+          {deployment !== undefined && (
+            <Button
+              look="quiet"
+              className="mr-auto text-danger"
+              pending={remove.pending}
+              onClick={() => remove.run({ method: 'DELETE', path: `/admin/deployments/${deployment.id}` })}
+            >
+              Remove
+            </Button>
+          )}
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Save deployment
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,100 @@
+import { useQuery } from '@tanstack/react-query';
+import { useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
+import { Link } from '../../router/link.tsx';
+import { Status } from '../../ui/badge.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { DeploymentStatus } from '../models/model.tsx';
+import type { AdminDeployment } from './types.ts';
+
+const refreshMs = 3000;
+type Probe = { path: string; status: number; body: string };
+
+export function Health() {
+  const deployments = useGet<List<AdminDeployment>>(
+    '/admin/deployments',
+    { limit: 100 },
+    { refetchIntervalMs: refreshMs },
+  );
+  return (
+    <Page
+      title="Health"
+      description="Of the process that answers, and of every deployment. Figures for Prometheus are at /metrics."
+    >
+      <div className="grid gap-5 sm:grid-cols-2">
+        <ProbeCard title="Alive" path="/healthz" />
+        <ProbeCard title="Ready" path="/readyz" />
+      </div>
+      <Card flush title="Deployments">
+        <Loaded of={deployments}>
+          {(list) => (
+            <Table
+              label="Deployments"
+              rows={list.data}
+              columns={columns}
+              rowKey={(row) => row.id}
+              empty={<EmptyState icon="server" title="No deployments" />}
+            />
+          )}
+        </Loaded>
+      </Card>
+    </Page>
+  );
+}
+
+const columns: readonly Column<AdminDeployment>[] = [
+  {
+    name: 'Model',
+    sortBy: (row) => row.model,
+    cell: (row) => (
+      <Link
+        href={`/operator/models/${encodeURIComponent(row.model)}`}
+        className="font-mono text-xs wrap-anywhere hover:underline"
+      >
+        {row.model}
+      </Link>
+    ),
+  },
+  {
+    name: 'Upstream',
+    cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.base_url || row.dialect}</span>,
+  },
+  { name: 'Status', sortBy: (row) => row.status, cell: (row) => <DeploymentStatus status={row.status} /> },
+  { name: 'Since', cell: (row) => <Time value={row.status_changed_at} relative /> },
+  { name: 'Why', cell: (row) => <span className="text-soft wrap-anywhere">{row.status_reason || '—'}</span> },
+];
+
+/** The probes are outside /api/v1 and need no session: asked as an orchestrator would. */
+function ProbeCard({ title, path }: { title: string; path: string }) {
+  const probe = useQuery<Probe>({
+    queryKey: ['probe', path],
+    queryFn: async ({ signal }) => {
+      const response = await fetch(path, { signal });
+      return { path, status: response.status, body: (await response.text()).slice(0, 2000) };
+    },
+    refetchInterval: refreshMs,
+  });
+  return (
+    <Card title={title}>
+      {probe.data === undefined ? (
+        <p className="text-sm text-faint">{probe.isError ? 'No answer.' : 'Asking…'}</p>
+      ) : (
+        <>
+          <Status tone={probe.data.status === 200 ? 'good' : 'danger'}>
+            {probe.data.status === 200 ? 'Yes' : `No (${probe.data.status})`}
+          </Status>
+          {probe.data.body.trim().startsWith('{') && (
+            <pre className="mt-3 max-h-40 overflow-auto font-mono text-xs whitespace-pre-wrap text-soft wrap-anywhere">
+              {probe.data.body}
+            </pre>
+          )}
+        </>
+      )}
+    </Card>
+  );
+}

@@ -1,0 +1,113 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge, Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { FormError } from '../../ui/form.tsx';
+import { Page } from '../../ui/page.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { RestrictionBadges } from '../keys/key-badges.tsx';
+import { PagedCard, ShortId } from './paged-card.tsx';
+import { SearchBox } from './search-box.tsx';
+import type { AdminKey } from './types.ts';
+
+export function OperatorKeys() {
+  const [search] = useSearchParameter('search', '');
+  const [revoking, setRevoking] = useState<AdminKey | null>(null);
+  const columns: readonly Column<AdminKey>[] = [
+    {
+      name: 'Key',
+      sortBy: (key) => key.name.toLowerCase(),
+      cell: (key) => (
+        <>
+          <span className="block font-medium wrap-anywhere">{key.name}</span>
+          <code className="font-mono text-xs text-faint">{key.key_preview}</code>
+        </>
+      ),
+    },
+    { name: 'Type', cell: (key) => <span className="capitalize">{key.key_type}</span> },
+    { name: 'Organization', cell: (key) => <ShortId id={key.tenant_id} /> },
+    { name: 'Scopes', cell: (key) => <Badge title={key.scopes.join('\n')}>{key.scopes.length} scopes</Badge> },
+    {
+      name: 'Restrictions',
+      cell: (key) => (
+        <RestrictionBadges apiKey={{ ...key, budget: null }} none={<span className="text-faint">None</span>} />
+      ),
+    },
+    {
+      name: 'Status',
+      cell: (key) => (
+        <Status tone={key.status === 'active' ? 'good' : key.status === 'revoked' ? 'danger' : 'neutral'}>
+          <span className="capitalize">{key.status}</span>
+        </Status>
+      ),
+    },
+    { name: 'Created', sortBy: (key) => key.created_at, cell: (key) => <Time value={key.created_at} /> },
+    {
+      name: 'Last used',
+      sortBy: (key) => key.last_used_at ?? '',
+      cell: (key) => <Time value={key.last_used_at} relative none="Never" />,
+    },
+    {
+      name: '',
+      end: true,
+      cell: (key) =>
+        key.status === 'revoked' ? null : (
+          <Button size="small" onClick={() => setRevoking(key)}>
+            Revoke
+          </Button>
+        ),
+    },
+  ];
+  return (
+    <Page title="All keys" description="Of every organization. Nobody, operators included, can see a secret.">
+      <SearchBox label="Search keys" />
+      <PagedCard<AdminKey>
+        label="Keys"
+        path="/admin/keys"
+        query={{ search }}
+        columns={columns}
+        rowKey={(key) => key.id}
+        empty={<EmptyState icon="key" title="No key fits" />}
+      />
+      {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
+    </Page>
+  );
+}
+
+function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
+  const toast = useToast();
+  const revoke = useAction({
+    stale: ['/admin/keys'],
+    onSuccess: () => {
+      toast.say(`${apiKey.name} is revoked.`);
+      onClose();
+    },
+  });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Revoke ${apiKey.name}?`}
+      description="Every call with it is refused from now on. This cannot be undone."
+    >
+      <div className="grid gap-4">
+        <FormError error={revoke.error} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            look="danger"
+            pending={revoke.pending}
+            onClick={() => revoke.run({ method: 'POST', path: `/admin/keys/${apiKey.id}/revoke` })}
+          >
+            Revoke key
+          </Button>
+        </DialogActions>
+      </div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,79 @@
+import { useState } from 'react';
+import { useSearchParameter } from '../../router/router.ts';
+import { Status } from '../../ui/badge.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { Dialog } from '../../ui/dialog.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Page } from '../../ui/page.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { PagedCard } from './paged-card.tsx';
+import type { Mail as MailRow } from './types.ts';
+
+const tones = { queued: 'warn', sent: 'good', failed: 'danger', dropped: 'neutral' } as const;
+const refreshMs = 5000;
+
+export function Mail() {
+  const [status, setStatus] = useSearchParameter('status', '');
+  const [open, setOpen] = useState<MailRow | null>(null);
+  const columns: readonly Column<MailRow>[] = [
+    { name: 'To', sortBy: (mail) => mail.to, cell: (mail) => <span className="wrap-anywhere">{mail.to}</span> },
+    {
+      name: 'Subject',
+      cell: (mail) => (
+        <button
+          type="button"
+          onClick={() => setOpen(mail)}
+          className="text-left font-medium wrap-anywhere hover:underline"
+        >
+          {mail.subject}
+        </button>
+      ),
+    },
+    {
+      name: 'Status',
+      cell: (mail) => (
+        <Status tone={tones[mail.status] ?? 'neutral'}>
+          <span className="capitalize">{mail.status}</span>
+        </Status>
+      ),
+    },
+    { name: 'Tries', end: true, cell: (mail) => <span title={mail.last_error ?? undefined}>{mail.attempts}</span> },
+    { name: 'Handed over', sortBy: (mail) => mail.created_at, cell: (mail) => <Time value={mail.created_at} /> },
+    {
+      name: 'Sent',
+      cell: (mail) => <Time value={mail.sent_at} none={mail.next_attempt_at === null ? '—' : 'Waiting'} />,
+    },
+  ];
+  return (
+    <Page title="Mail outbox" description="Every mail of the platform. Without SMTP_URL mails stay here.">
+      <div>
+        <Select
+          aria-label="Status"
+          value={status}
+          onChange={setStatus}
+          choices={[
+            { value: '', label: 'Any status' },
+            ...Object.keys(tones).map((value) => ({ value, label: value })),
+          ]}
+        />
+      </div>
+      <PagedCard<MailRow>
+        label="Mails"
+        path="/admin/mail"
+        query={{ status }}
+        columns={columns}
+        rowKey={(mail) => mail.id}
+        options={{ refetchIntervalMs: refreshMs }}
+        empty={<EmptyState icon="mail" title="No mails" />}
+      />
+      {open !== null && (
+        <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
+          {open.last_error !== null && <p className="mb-3 text-sm text-danger wrap-anywhere">{open.last_error}</p>}
+          <CodeBlock label="The mail's text" code={open.text ?? 'The text is not shown.'} />
+        </Dialog>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,137 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { addDays, utcDay } from '../../format/time.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+const stale = ['/admin/organizations', '/billing'];
+
+export function CreditForm({ path }: { path: string }) {
+  const toast = useToast();
+  const [amount, setAmount] = useState('');
+  const [source, setSource] = useState('promotion');
+  const [expires, setExpires] = useState('');
+  const [description, setDescription] = useState('');
+  const grant = useAction({
+    stale,
+    onSuccess: () => {
+      toast.say('The credit is granted.');
+      setAmount('');
+      setDescription('');
+    },
+  });
+  const body = {
+    amount_usd: Number(amount),
+    source,
+    ...(expires === '' ? {} : { expires_at: expires }),
+    ...(description === '' ? {} : { description }),
+  };
+  return (
+    <Card title="Grant credit">
+      <Form onSubmit={() => grant.run({ method: 'POST', path, body })}>
+        <FormError error={grant.error} fields={['amount_usd', 'source', 'expires_at', 'description']} />
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="Amount in USD"
+            inputMode="decimal"
+            value={amount}
+            onChange={setAmount}
+            error={fieldError(grant.error, 'amount_usd')}
+          />
+          <SelectField
+            label="Source"
+            value={source}
+            onChange={setSource}
+            error={fieldError(grant.error, 'source')}
+            choices={[
+              { value: 'promotion', label: 'Promotion' },
+              { value: 'purchase', label: 'Purchase' },
+              { value: 'adjustment', label: 'Adjustment' },
+            ]}
+          />
+        </div>
+        <TextField
+          label="Expires"
+          type="date"
+          min={addDays(utcDay(new Date()), 1)}
+          hint="Empty: never."
+          value={expires}
+          onChange={setExpires}
+          error={fieldError(grant.error, 'expires_at')}
+        />
+        <TextField
+          label="Description"
+          value={description}
+          onChange={setDescription}
+          error={fieldError(grant.error, 'description')}
+        />
+        <div>
+          <Button type="submit" look="primary" pending={grant.pending} disabled={amount.trim() === ''}>
+            Grant credit
+          </Button>
+        </div>
+      </Form>
+    </Card>
+  );
+}
+
+export function CommitmentForm({ path }: { path: string }) {
+  const toast = useToast();
+  const today = utcDay(new Date());
+  const [amount, setAmount] = useState('');
+  const [start, setStart] = useState(today);
+  const [end, setEnd] = useState(addDays(today, 365));
+  const create = useAction({
+    stale,
+    onSuccess: () => {
+      toast.say('The commitment is recorded.');
+      setAmount('');
+    },
+  });
+  return (
+    <Card title="Commitment" description="Usage draws on it before credit.">
+      <Form
+        onSubmit={() =>
+          create.run({
+            method: 'POST',
+            path,
+            body: { amount_usd: Number(amount), period_start: start, period_end: end },
+          })
+        }
+      >
+        <FormError error={create.error} fields={['amount_usd', 'period_start', 'period_end']} />
+        <TextField
+          label="Amount in USD"
+          inputMode="decimal"
+          value={amount}
+          onChange={setAmount}
+          error={fieldError(create.error, 'amount_usd')}
+        />
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="From (UTC)"
+            type="date"
+            value={start}
+            onChange={setStart}
+            error={fieldError(create.error, 'period_start')}
+          />
+          <TextField
+            label="Until, not included"
+            type="date"
+            value={end}
+            onChange={setEnd}
+            error={fieldError(create.error, 'period_end')}
+          />
+        </div>
+        <div>
+          <Button type="submit" pending={create.pending} disabled={amount.trim() === ''}>
+            Record commitment
+          </Button>
+        </div>
+      </Form>
+    </Card>
+  );
+}

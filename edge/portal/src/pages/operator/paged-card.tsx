@@ -1,0 +1,48 @@
+import type { ReactNode } from 'react';
+import type { Query } from '../../api/client.ts';
+import { type GetOptions, useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Card } from '../../ui/card.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+
+type PagedCardProps<Row> = {
+  label: string;
+  path: string;
+  query?: Query;
+  columns: readonly Column<Row>[];
+  rowKey: (row: Row) => string;
+  empty: ReactNode;
+  options?: GetOptions;
+};
+
+/** A list of the API as a table with its pages; the page stands in the address. */
+export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty, options }: PagedCardProps<Row>) {
+  const [page, setPage] = useSearchParameter('page', '1');
+  const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
+  return (
+    <Card flush>
+      <Loaded of={list}>
+        {(loaded) => (
+          <>
+            <Table label={label} rows={loaded.data} columns={columns} rowKey={rowKey} empty={empty} />
+            {loaded.pagination !== undefined && (
+              <Pager pagination={loaded.pagination} onPage={(next) => setPage(String(next))} />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+/** An id, short, whole on hover. */
+export function ShortId({ id }: { id: string }) {
+  return (
+    <code className="font-mono text-xs text-faint" title={id}>
+      {id.length > 13 ? `${id.slice(0, 8)}…` : id}
+    </code>
+  );
+}

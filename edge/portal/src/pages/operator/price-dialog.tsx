@@ -1,0 +1,82 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import type { Rates } from '../../api/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+const rates: readonly (readonly [keyof Rates, string])[] = [
+  ['input_per_million_tokens_usd', 'Million input tokens'],
+  ['cached_input_per_million_tokens_usd', 'Million cached tokens'],
+  ['output_per_million_tokens_usd', 'Million output tokens'],
+  ['per_image_usd', 'Image'],
+  ['per_audio_second_usd', 'Second of audio'],
+  ['per_million_characters_usd', 'Million characters'],
+  ['per_request_usd', 'Request'],
+];
+
+export function PriceDialog({ model, onClose }: { model: string; onClose: () => void }) {
+  const toast = useToast();
+  const [texts, setTexts] = useState<Partial<Record<keyof Rates, string>>>({});
+  const [from, setFrom] = useState('');
+  const save = useAction({
+    stale: ['/admin/models', '/admin/prices', '/models'],
+    onSuccess: () => {
+      toast.say('The price is set.');
+      onClose();
+    },
+  });
+  const submit = () => {
+    const given = Object.entries(texts).filter(([, text]) => text.trim() !== '');
+    save.run({
+      method: 'POST',
+      path: '/admin/prices',
+      body: {
+        model,
+        ...(from === '' ? {} : { effective_from: new Date(from).toISOString() }),
+        ...Object.fromEntries(given.map(([field, text]) => [field, Number(text)])),
+      },
+    });
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      title="Set a price"
+      description={`In USD, for ${model}. Empty means free of charge.`}
+    >
+      <Form onSubmit={submit}>
+        <FormError error={save.error} fields={['effective_from', ...rates.map(([field]) => field)]} />
+        <div className="grid grid-cols-2 gap-3">
+          {rates.map(([field, label]) => (
+            <TextField
+              key={field}
+              label={label}
+              inputMode="decimal"
+              value={texts[field] ?? ''}
+              onChange={(text) => setTexts({ ...texts, [field]: text })}
+              error={fieldError(save.error, field)}
+            />
+          ))}
+        </div>
+        <TextField
+          label="In force from (local time)"
+          type="datetime-local"
+          hint="Empty: from now on. A moment in the past is refused."
+          value={from}
+          onChange={setFrom}
+          error={fieldError(save.error, 'effective_from')}
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Set price
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,93 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { timelineOf } from './retirement-preview.ts';
+import { Timeline } from './timeline.tsx';
+import type { AdminRetirement } from './types.ts';
+
+const stale = ['/admin/retirements', '/admin/models', '/models'];
+const pathOf = (retirement: AdminRetirement) => `/admin/retirements/${encodeURIComponent(retirement.model)}`;
+
+export function DateDialog({ retirement, onClose }: { retirement: AdminRetirement; onClose: () => void }) {
+  const toast = useToast();
+  const [date, setDate] = useState(retirement.sunset_at === null ? '' : localInput(new Date(retirement.sunset_at)));
+  const save = useAction({
+    stale,
+    onSuccess: () => {
+      toast.say('The date is set. Mails that were not sent yet follow it.');
+      onClose();
+    },
+  });
+  const sunsetAt = date === '' ? null : new Date(date);
+  return (
+    <Dialog open onClose={onClose} title={`When does ${retirement.model} retire?`}>
+      <Form
+        onSubmit={() =>
+          sunsetAt !== null &&
+          save.run({ method: 'PATCH', path: pathOf(retirement), body: { sunset_at: sunsetAt.toISOString() } })
+        }
+      >
+        <FormError error={save.error} fields={['sunset_at']} />
+        <TextField
+          label="Retires (local time)"
+          type="datetime-local"
+          autoFocus
+          value={date}
+          onChange={setDate}
+          error={fieldError(save.error, 'sunset_at')}
+        />
+        {sunsetAt !== null && (
+          <Timeline points={timelineOf({ deprecatedAt: new Date(retirement.deprecated_at), sunsetAt }, new Date())} />
+        )}
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending} disabled={sunsetAt === null}>
+            Save date
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}
+
+export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetirement; onClose: () => void }) {
+  const toast = useToast();
+  const withdraw = useAction({
+    stale,
+    onSuccess: () => {
+      toast.say('The announcement is withdrawn.');
+      onClose();
+    },
+  });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Withdraw the retirement of ${retirement.model}?`}
+      description="The headers disappear, and mails which were not sent yet are not sent."
+    >
+      <div className="grid gap-4">
+        <FormError error={withdraw.error} />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            look="danger"
+            pending={withdraw.pending}
+            onClick={() => withdraw.run({ method: 'DELETE', path: pathOf(retirement) })}
+          >
+            Withdraw
+          </Button>
+        </DialogActions>
+      </div>
+    </Dialog>
+  );
+}
+
+/** A moment as an input of type datetime-local wants it: local, without a zone. */
+function localInput(date: Date): string {
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}

@@ -1,0 +1,55 @@
+import { formatUtc } from '../../format/time.ts';
+
+export type Draft = { model: string; deprecatedAt: Date; sunsetAt: Date | null; successor: string; note: string };
+
+/** The headers of every response that names the model, as the edge writes them (service.md, Retirement headers). */
+export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Draft, origin: string): string {
+  const links = [`<${origin}/retirements/${encodeURIComponent(model)}>; rel="deprecation"; type="text/html"`];
+  if (successor !== '') links.push(`<${origin}/v1/models/${encodeURIComponent(successor)}>; rel="successor-version"`);
+  return [
+    `Deprecation: @${Math.floor(deprecatedAt.getTime() / 1000)}`,
+    ...(sunsetAt === null ? [] : [`Sunset: ${sunsetAt.toUTCString()}`]),
+    `Link: ${links.join(', ')}`,
+  ].join('\n');
+}
+
+/** What users are told by mail; null without a date, since mails go out only with one. */
+export function previewMail({ model, sunsetAt, successor, note }: Draft, origin: string): string | null {
+  if (sunsetAt === null) return null;
+  return [
+    `Subject: ${model} retires on ${sunsetAt.toISOString().slice(0, 10)}`,
+    '',
+    `The model ${model} retires on ${formatUtc(sunsetAt.toISOString())}.`,
+    'Until then it serves every request unchanged. From then on requests that name it get 410 model_sunset.',
+    successor === '' ? note : `Use ${successor} instead.`,
+    `${origin}/retirements/${encodeURIComponent(model)}`,
+  ].join('\n');
+}
+
+/** Days before the retirement at which mails are due, besides the announcement. */
+const mailDays = [30, 7, 1, 0];
+const dayMs = 86_400_000;
+
+export type TimelinePoint = { at: Date; name: string; past: boolean };
+
+/** Everything that happens between announcement and end. A point already past when the date is set is skipped, not sent late. */
+export function timelineOf(draft: Pick<Draft, 'deprecatedAt' | 'sunsetAt'>, now: Date): TimelinePoint[] {
+  const { deprecatedAt, sunsetAt } = draft;
+  const points = [
+    {
+      at: deprecatedAt,
+      name: sunsetAt === null ? 'Announced, no date: headers, no mail' : 'Announced: headers and first mail',
+    },
+  ];
+  if (sunsetAt !== null) {
+    for (const days of mailDays) {
+      const at = new Date(sunsetAt.getTime() - days * dayMs);
+      const name =
+        days === 0
+          ? 'Retired: 410, out of the listing, last mail'
+          : `Mail: ${days} ${days === 1 ? 'day' : 'days'} left`;
+      if (days === 0 || at > deprecatedAt) points.push({ at, name });
+    }
+  }
+  return points.map((point) => ({ ...point, past: point.at <= now }));
+}

@@ -1,0 +1,128 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card, Facts } from '../../ui/card.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Time } from '../../ui/time.tsx';
+import { RetiringBadge } from '../models/model-badges.tsx';
+import { AnnounceDialog } from './announce-dialog.tsx';
+import { DateDialog, WithdrawDialog } from './retirement-dialogs.tsx';
+import { previewHeaders, timelineOf } from './retirement-preview.ts';
+import { Timeline } from './timeline.tsx';
+import type { AdminRetirement } from './types.ts';
+
+export function Retirements() {
+  const retirements = useGet<List<AdminRetirement>>('/admin/retirements', { limit: 100 });
+  const [wanted] = useSearchParameter('model', '');
+  const [announcing, setAnnouncing] = useState(false);
+  return (
+    <Page
+      title="Retirements"
+      description="Announced, dated, retired and withdrawn."
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setAnnouncing(true)}>
+          Announce
+        </Button>
+      }
+    >
+      <Loaded of={retirements}>
+        {(list) =>
+          list.data.length === 0 ? (
+            <Card>
+              <EmptyState icon="sunset" title="No model is retiring">
+                An announcement adds headers to every response of the model; with a date, its users get up to five
+                mails.
+              </EmptyState>
+            </Card>
+          ) : (
+            <div className="grid gap-4">
+              {list.data.map((retirement) => (
+                <RetirementCard key={retirement.id} retirement={retirement} marked={retirement.model === wanted} />
+              ))}
+            </div>
+          )
+        }
+      </Loaded>
+      {announcing && <AnnounceDialog wanted={wanted} onClose={() => setAnnouncing(false)} />}
+    </Page>
+  );
+}
+
+function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; marked: boolean }) {
+  const [dialog, setDialog] = useState<'date' | 'withdraw' | null>(null);
+  const over = retirement.sunset_at !== null && Date.parse(retirement.sunset_at) <= Date.now();
+  const open = retirement.withdrawn_at === null && !over;
+  const draft = {
+    model: retirement.model,
+    deprecatedAt: new Date(retirement.deprecated_at),
+    sunsetAt: retirement.sunset_at === null ? null : new Date(retirement.sunset_at),
+    successor: retirement.replacement_model_name ?? '',
+    note: retirement.retirement_note ?? '',
+  };
+  return (
+    <Card
+      className={marked ? 'ring-2 ring-accent' : ''}
+      title={
+        <span className="flex flex-wrap items-center gap-2">
+          <span className="font-mono text-sm wrap-anywhere">{retirement.model}</span>
+          {retirement.withdrawn_at !== null ? (
+            <Badge>Withdrawn</Badge>
+          ) : over ? (
+            <Badge tone="danger">Retired</Badge>
+          ) : (
+            <RetiringBadge model={retirement} />
+          )}
+        </span>
+      }
+      action={
+        open ? (
+          <div className="flex gap-2">
+            <Button size="small" onClick={() => setDialog('date')}>
+              {retirement.sunset_at === null ? 'Set date' : 'Move date'}
+            </Button>
+            <Button size="small" look="quiet" onClick={() => setDialog('withdraw')}>
+              Withdraw
+            </Button>
+          </div>
+        ) : undefined
+      }
+    >
+      <div className="grid gap-x-10 gap-y-4 lg:grid-cols-2">
+        <Timeline points={timelineOf(draft, new Date())} />
+        <div className="grid min-w-0 content-start gap-4">
+          <Facts
+            facts={[
+              [
+                'After it',
+                retirement.replacement_model_name === null ? (
+                  (retirement.retirement_note ?? '—')
+                ) : (
+                  <code key="successor" className="font-mono text-xs">
+                    {retirement.replacement_model_name}
+                  </code>
+                ),
+              ],
+              [
+                'Mails',
+                `${formatCount(retirement.reminders_sent)} sent, ${formatCount(retirement.reminders_pending)} to come`,
+              ],
+              ...(retirement.withdrawn_at === null
+                ? []
+                : [['Withdrawn', <Time key="withdrawn" value={retirement.withdrawn_at} />] as const]),
+            ]}
+          />
+          {open && <CodeBlock label="Headers" code={previewHeaders(draft, window.location.origin)} />}
+        </div>
+      </div>
+      {dialog === 'date' && <DateDialog retirement={retirement} onClose={() => setDialog(null)} />}
+      {dialog === 'withdraw' && <WithdrawDialog retirement={retirement} onClose={() => setDialog(null)} />}
+    </Card>
+  );
+}

@@ -1,0 +1,90 @@
+import type {
+  ApiKey,
+  Budget,
+  Commitment,
+  Job,
+  Model,
+  OrganizationDetails,
+  Plan,
+  Price,
+  RateLimitValues,
+  Wallet,
+} from '../../api/types.ts';
+
+/** The shapes of /api/v1/admin, which only operators see. */
+export type AdminOrganization = OrganizationDetails & {
+  suspended_at: string | null;
+  suspension_reason: string | null;
+  member_count?: number;
+  rate_limits?: RateLimitValues | null;
+};
+export type Account = {
+  plan: Plan | null;
+  wallet: Wallet | null;
+  commitment: Commitment | null;
+  payg: Budget | null;
+  receivable_usd: number;
+};
+export type AdminKey = Omit<ApiKey, 'budget'> & {
+  tenant_id: string;
+  user_id: string;
+  status: 'active' | 'expired' | 'revoked';
+  revoked_at: string | null;
+};
+export type AdminDeployment = {
+  id: string;
+  model: string;
+  status: string;
+  status_reason: string | null;
+  status_changed_at: string | null;
+  base_url: string | null;
+  upstream_model: string;
+  secret_reference: string | null;
+  weight: number;
+  priority: number;
+  concurrency_limit: number;
+  dialect: string;
+  enabled: boolean;
+  created_at: string;
+};
+export type AdminPrice = Price & { id: string; model: string; effective_from: string };
+export type AdminModel = Omit<Model, 'deployments' | 'prices'> & {
+  deployments: AdminDeployment[];
+  prices: AdminPrice[];
+  granted_tenant_ids: string[];
+};
+export type AdminRetirement = {
+  id: string;
+  model: string;
+  deprecated_at: string;
+  sunset_at: string | null;
+  replacement_model_name: string | null;
+  retirement_note: string | null;
+  withdrawn_at: string | null;
+  reminders_sent: number;
+  reminders_pending: number;
+};
+export type Coupon = {
+  id: string;
+  code: string;
+  amount_usd: number;
+  redemptions_max: number;
+  redemptions: number;
+  redeem_until: string | null;
+  credit_lifetime_days: number | null;
+  disabled_at: string | null;
+  created_at: string;
+};
+export type Mail = {
+  id: string;
+  to: string;
+  subject: string;
+  text?: string;
+  status: 'queued' | 'sent' | 'failed' | 'dropped';
+  attempts: number;
+  last_error: string | null;
+  created_at: string;
+  sent_at: string | null;
+  next_attempt_at: string | null;
+};
+export type AdminJob = Job & { tenant_id: string; user_id: string; attempts?: number };

@@ -1,0 +1,80 @@
+import { useGet } from '../../api/hooks.ts';
+import type { AuditEvent, List } from '../../api/types.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+export function AuditList({ path }: { path: string }) {
+  const [page, setPage] = useSearchParameter('page', '1');
+  const events = useGet<List<AuditEvent>>(path, { page, limit: 25 });
+  return (
+    <Card flush>
+      <Loaded of={events}>
+        {(list) => (
+          <>
+            <Table
+              label="Audit events"
+              rows={list.data}
+              columns={columns}
+              rowKey={(event) => event.id}
+              empty={<EmptyState icon="log" title="No events yet" />}
+            />
+            <Pager pagination={list.pagination} onPage={(next) => setPage(String(next))} />
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+const columns: readonly Column<AuditEvent>[] = [
+  { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
+  { name: 'Event', sortBy: (event) => event.type, cell: (event) => <Badge>{event.type}</Badge> },
+  {
+    name: 'By',
+    cell: (event) => (
+      <span className="wrap-anywhere" title={event.actor.id}>
+        <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
+        <span className="font-mono text-xs text-faint">{event.actor.id.slice(0, 8)}</span>
+        {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
+      </span>
+    ),
+  },
+  {
+    name: 'On',
+    cell: (event) => (
+      <span className="wrap-anywhere" title={event.target.id}>
+        {event.target.type.replace('_', ' ')}{' '}
+        <span className="font-mono text-xs text-faint">{event.target.id.slice(0, 24)}</span>
+      </span>
+    ),
+  },
+  { name: 'Change', cell: (event) => <Changes changes={event.changes} /> },
+];
+
+/** The changed fields, before and after. */
+function Changes({ changes }: { changes: AuditEvent['changes'] }) {
+  const before = (changes?.before ?? {}) as Record<string, unknown>;
+  const after = (changes?.after ?? {}) as Record<string, unknown>;
+  const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
+  if (names.length === 0) return <span className="text-faint">—</span>;
+  return (
+    <details className="min-w-0">
+      <summary className="text-soft hover:text-ink">{names.join(', ')}</summary>
+      <dl className="mt-1.5 grid gap-1.5 text-xs">
+        {names.map((name) => (
+          <div key={name}>
+            <dt className="font-medium">{name}</dt>
+            {name in before && <dd className="text-danger wrap-anywhere">− {JSON.stringify(before[name])}</dd>}
+            {name in after && <dd className="text-good wrap-anywhere">+ {JSON.stringify(after[name])}</dd>}
+          </div>
+        ))}
+      </dl>
+    </details>
+  );
+}

@@ -1,0 +1,88 @@
+import { useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { Invitation, List } from '../../api/types.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+const tones = { pending: 'warn', accepted: 'good', expired: 'neutral', withdrawn: 'neutral' } as const;
+
+const columns: readonly Column<Invitation>[] = [
+  {
+    name: 'Email',
+    sortBy: (invitation) => invitation.email,
+    cell: (invitation) => <span className="font-medium wrap-anywhere">{invitation.email}</span>,
+  },
+  { name: 'Role', cell: (invitation) => <span className="capitalize">{invitation.role}</span> },
+  {
+    name: 'Status',
+    cell: (invitation) => (
+      <Status tone={tones[invitation.status] ?? 'neutral'}>
+        <span className="capitalize">{invitation.status}</span>
+      </Status>
+    ),
+  },
+  {
+    name: 'Sent',
+    sortBy: (invitation) => invitation.created_at,
+    cell: (invitation) => <Time value={invitation.created_at} relative />,
+  },
+  {
+    name: 'Expires',
+    sortBy: (invitation) => invitation.expires_at,
+    cell: (invitation) => <Time value={invitation.expires_at} />,
+  },
+  { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} /> },
+];
+
+export function Invitations() {
+  const [page, setPage] = useState(1);
+  const invitations = useGet<List<Invitation>>('/invitations', { page, limit: 20 });
+  return (
+    <Card flush>
+      <Loaded of={invitations}>
+        {(list) => (
+          <>
+            <Table
+              label="Invitations"
+              rows={list.data}
+              columns={columns}
+              rowKey={(invitation) => invitation.id}
+              empty={
+                <EmptyState icon="mail" title="Nobody is invited">
+                  An invitation is a mail with a link that works once and sets a password.
+                </EmptyState>
+              }
+            />
+            <Pager pagination={list.pagination} onPage={setPage} />
+          </>
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Withdraw({ invitation }: { invitation: Invitation }) {
+  const toast = useToast();
+  const withdraw = useAction({
+    stale: ['/invitations'],
+    onSuccess: () => toast.say('The invitation is withdrawn.'),
+    onError: toast.complain,
+  });
+  if (invitation.status !== 'pending') return null;
+  return (
+    <Button
+      size="small"
+      pending={withdraw.pending}
+      onClick={() => withdraw.run({ method: 'DELETE', path: `/invitations/${invitation.id}` })}
+    >
+      Withdraw
+    </Button>
+  );
+}

@@ -1,0 +1,55 @@
+import { useState } from 'react';
+import { useAction, useClaims } from '../../api/hooks.ts';
+import type { Invitation } from '../../api/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+export function InviteDialog({ onClose }: { onClose: () => void }) {
+  const claims = useClaims();
+  const toast = useToast();
+  const [email, setEmail] = useState('');
+  const [role, setRole] = useState('member');
+  const invite = useAction<Invitation>({
+    stale: ['/invitations'],
+    onSuccess: () => {
+      toast.say(`An invitation is on its way to ${email.trim()}.`);
+      onClose();
+    },
+  });
+  return (
+    <Dialog open onClose={onClose} title="Invite somebody" description="They get a mail with a link that works once.">
+      <Form onSubmit={() => invite.run({ method: 'POST', path: '/invitations', body: { email: email.trim(), role } })}>
+        <FormError error={invite.error} fields={['email', 'role']} />
+        <TextField
+          label="Email"
+          type="email"
+          autoFocus
+          value={email}
+          onChange={setEmail}
+          error={fieldError(invite.error, 'email')}
+        />
+        <SelectField
+          label="Role"
+          value={role}
+          onChange={setRole}
+          error={fieldError(invite.error, 'role')}
+          hint={role === 'member' ? 'Own keys and own usage.' : 'Also members, billing and everybody’s usage.'}
+          choices={[
+            { value: 'member', label: 'Member' },
+            { value: 'admin', label: 'Admin' },
+            ...(claims.role === 'owner' ? [{ value: 'owner', label: 'Owner' }] : []),
+          ]}
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={invite.pending}>
+            Send invitation
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,76 @@
+import { useEffect, useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { OrganizationDetails } from '../../api/types.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { Badge } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { Invitations } from './invitations.tsx';
+import { InviteDialog } from './invite.tsx';
+import { Members } from './members.tsx';
+
+export function OrganizationPage() {
+  const organization = useGet<OrganizationDetails>('/organization');
+  const [tab, setTab] = useSearchParameter('tab', 'members');
+  const [inviting, setInviting] = useState(false);
+  return (
+    <Page
+      title={organization.data?.name ?? 'Organization'}
+      badge={
+        organization.data?.status.toLowerCase() === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined
+      }
+      description="Who is in it, and what they may do."
+      actions={
+        <Button look="primary" icon="plus" onClick={() => setInviting(true)}>
+          Invite somebody
+        </Button>
+      }
+    >
+      <Tabs
+        label="Organization"
+        value={tab}
+        onChange={setTab}
+        tabs={[
+          { value: 'members', label: 'Members', content: <Members /> },
+          { value: 'invitations', label: 'Invitations', content: <Invitations /> },
+          { value: 'settings', label: 'Settings', content: <Rename organization={organization.data} /> },
+        ]}
+      />
+      {inviting && <InviteDialog onClose={() => setInviting(false)} />}
+    </Page>
+  );
+}
+
+function Rename({ organization }: { organization: OrganizationDetails | undefined }) {
+  const toast = useToast();
+  const [name, setName] = useState(organization?.name ?? '');
+  useEffect(() => setName(organization?.name ?? ''), [organization?.name]);
+  const save = useAction<OrganizationDetails>({
+    stale: ['/organization', '/profile'],
+    onSuccess: () => toast.say('The name is saved.'),
+  });
+  return (
+    <Card title="Name" className="max-w-lg">
+      <Form onSubmit={() => save.run({ method: 'PATCH', path: '/organization', body: { name } })}>
+        <FormError error={save.error} fields={['name']} />
+        <TextField
+          label="Organization name"
+          maxLength={255}
+          value={name}
+          onChange={setName}
+          error={fieldError(save.error, 'name')}
+        />
+        <div>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Save name
+          </Button>
+        </div>
+      </Form>
+    </Card>
+  );
+}

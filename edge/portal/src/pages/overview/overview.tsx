@@ -1,0 +1,155 @@
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { ApiKey, CurrentUsage, List, Model, Profile, Wallet } from '../../api/types.ts';
+import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
+import { ButtonLink } from '../../ui/button.tsx';
+import { Card, Tile, TileRow } from '../../ui/card.tsx';
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Skeleton } from '../../ui/skeleton.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { ExpiryBadge } from '../keys/key-badges.tsx';
+import { RetiringBadge, retirementSentence } from '../models/model-badges.tsx';
+import { operationKey } from '../models/operations.ts';
+import { snippet } from '../models/snippets.ts';
+
+export function Overview() {
+  const isAdmin = useIsAdmin();
+  const profile = useGet<Profile>('/profile');
+  const usage = useGet<CurrentUsage>('/usage/current');
+  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const models = useGet<{ data: Model[] }>('/models');
+  const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
+  const name = profile.data?.first_name;
+  return (
+    <Page title={name ? `Hello, ${name}` : 'Overview'} description="This month so far, in UTC.">
+      <Loaded of={usage} skeleton={<Skeleton className="h-24 w-full rounded-xl" />}>
+        {(data) => (
+          <TileRow>
+            <Tile label="Spent" value={formatUsd(data.cost_usd)} title={formatUsdExact(data.cost_usd)} />
+            <Tile label="Requests" value={formatCompact(data.requests)} title={formatCount(data.requests)} />
+            <Tile label="Tokens" value={formatCompact(data.total_tokens)} title={formatCount(data.total_tokens)} />
+            {isAdmin ? (
+              <Tile label="Credit left" value={wallet.data === undefined ? '…' : formatUsd(wallet.data.balance_usd)} />
+            ) : (
+              <Tile label="Your keys" value={keys.data === undefined ? '…' : formatCount(keys.data.pagination.total)} />
+            )}
+          </TileRow>
+        )}
+      </Loaded>
+      <div className="grid items-start gap-5 lg:grid-cols-2">
+        <Attention keys={keys.data?.data ?? []} models={models.data?.data ?? []} />
+        <Card
+          flush
+          title="Models you used"
+          action={
+            <Link href="/usage" className="text-sm text-accent hover:underline">
+              All usage
+            </Link>
+          }
+        >
+          <Loaded of={usage}>
+            {(data) => (
+              <Table
+                label="Models you used"
+                rows={data.models.slice(0, 6)}
+                columns={columns}
+                rowKey={(row) => row.model}
+                empty={
+                  <EmptyState
+                    icon="chart"
+                    title="Nothing used yet this month"
+                    action={<ButtonLink href="/playground">Open the playground</ButtonLink>}
+                  />
+                }
+              />
+            )}
+          </Loaded>
+        </Card>
+      </div>
+      <QuickStart models={models.data?.data ?? []} hasKey={(keys.data?.pagination.total ?? 0) > 0} />
+    </Page>
+  );
+}
+
+const columns: readonly Column<CurrentUsage['models'][number]>[] = [
+  { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
+  { name: 'Requests', end: true, cell: (row) => formatCount(row.requests) },
+  { name: 'Cost', end: true, cell: (row) => <Money usd={row.cost_usd} /> },
+];
+
+/** What needs somebody: keys about to expire, models about to retire, models that do not serve. */
+function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly Model[] }) {
+  const soon = keys.filter(
+    (key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * 86_400_000,
+  );
+  const retiring = models.filter((model) => model.deprecated_at !== null);
+  const down = models.filter((model) => !model.is_serviceable);
+  const none = soon.length + retiring.length + down.length === 0;
+  return (
+    <Card title="Needs attention">
+      {none && <p className="text-sm text-faint">Nothing. No key expires within a week, and no model is retiring.</p>}
+      <ul className="grid gap-3 text-sm">
+        {soon.map((key) => (
+          <li key={key.id} className="flex flex-wrap items-center gap-x-2 gap-y-1">
+            <Link href={`/keys/${key.id}`} className="font-medium wrap-anywhere hover:underline">
+              {key.name}
+            </Link>
+            <ExpiryBadge apiKey={key} />
+          </li>
+        ))}
+        {retiring.map((model) => (
+          <li key={model.id} className="min-w-0">
+            <span className="flex flex-wrap items-center gap-x-2 gap-y-1">
+              <Link
+                href={`/models/${encodeURIComponent(model.id)}`}
+                className="font-medium wrap-anywhere hover:underline"
+              >
+                {model.display_name}
+              </Link>
+              <RetiringBadge model={model} />
+            </span>
+            <span className="text-soft wrap-anywhere">{retirementSentence(model)}</span>
+          </li>
+        ))}
+        {down.map((model) => (
+          <li key={model.id} className="wrap-anywhere">
+            <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium hover:underline">
+              {model.display_name}
+            </Link>{' '}
+            <span className="text-soft">is not serving at the moment. It recovers on its own.</span>
+          </li>
+        ))}
+      </ul>
+    </Card>
+  );
+}
+
+function QuickStart({ models, hasKey }: { models: readonly Model[]; hasKey: boolean }) {
+  const chat = models.find(
+    (model) => model.is_serviceable && model.operations.some((one) => operationKey(one) === 'chat_completions'),
+  );
+  return (
+    <Card
+      title="Quick start"
+      description={
+        hasKey
+          ? 'Any OpenAI client works: change its base URL and key.'
+          : 'Create a key, then change the base URL and key of any OpenAI client.'
+      }
+      action={
+        <ButtonLink href={hasKey ? '/models' : '/keys?create=1'} look={hasKey ? 'secondary' : 'primary'} size="small">
+          {hasKey ? 'More snippets' : 'Create a key'}
+        </ButtonLink>
+      }
+    >
+      <CodeBlock
+        label="A first call with curl"
+        code={snippet('curl', 'chat_completions', chat?.id ?? '<model>', window.location.origin)}
+      />
+    </Card>
+  );
+}

@@ -1,0 +1,192 @@
+import { useEffect, useRef, useState } from 'react';
+import { ApiError } from '../../api/error.ts';
+import { useApi } from '../../api/hooks.ts';
+import { formatCount, formatDurationMs } from '../../format/number.ts';
+import { Button } from '../../ui/button.tsx';
+import { classNames } from '../../ui/class-names.ts';
+import { CopyButton } from '../../ui/copy-button.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { TextArea, TextField } from '../../ui/field.tsx';
+import { FormError } from '../../ui/form.tsx';
+import { type ChatUsage, type Message, streamChat } from './stream-chat.ts';
+
+type Turn = Message & { note?: string };
+
+export function Chat({ model }: { model: string }) {
+  const api = useApi();
+  const [turns, setTurns] = useState<readonly Turn[]>([]);
+  const [text, setText] = useState('');
+  const [system, setSystem] = useState('');
+  const [temperature, setTemperature] = useState('');
+  const [maxTokens, setMaxTokens] = useState('');
+  const [error, setError] = useState<ApiError | null>(null);
+  const running = useRef<AbortController | null>(null);
+  const [busy, setBusy] = useState(false);
+  const end = useRef<HTMLDivElement>(null);
+  useEffect(() => () => running.current?.abort(), []);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight.
+  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [turns]);
+
+  const send = async () => {
+    const prompt = text.trim();
+    if (prompt === '' || model === '' || running.current !== null) return;
+    const abort = new AbortController();
+    running.current = abort;
+    const history: Turn[] = [...turns, { role: 'user', content: prompt }];
+    setTurns([...history, { role: 'assistant', content: '' }]);
+    setText('');
+    setError(null);
+    setBusy(true);
+    const startedAt = performance.now();
+    let answer = '';
+    let firstAt = 0;
+    let usage: ChatUsage | undefined;
+    const show = (note?: string) =>
+      setTurns([...history, { role: 'assistant', content: answer, ...(note === undefined ? {} : { note }) }]);
+    try {
+      const messages: Message[] = [
+        ...(system.trim() === '' ? [] : [{ role: 'system' as const, content: system.trim() }]),
+        ...history.map(({ role, content }) => ({ role, content })),
+      ];
+      const options = {
+        ...(temperature === '' ? {} : { temperature: Number(temperature) }),
+        ...(maxTokens === '' ? {} : { max_tokens: Number(maxTokens) }),
+      };
+      for await (const piece of streamChat(api, { model, messages, ...options }, abort.signal)) {
+        if (piece.text !== undefined) {
+          if (firstAt === 0) firstAt = performance.now();
+          answer += piece.text;
+          show();
+        }
+        usage = piece.usage ?? usage;
+      }
+      show(noteOf(startedAt, firstAt, usage));
+    } catch (failure) {
+      if (failure instanceof ApiError) setError(failure);
+      if (answer === '' && !abort.signal.aborted) {
+        setTurns(turns);
+        setText(prompt);
+      } else show(abort.signal.aborted ? 'Stopped' : 'Broken off');
+    } finally {
+      running.current = null;
+      setBusy(false);
+    }
+  };
+
+  return (
+    <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_17rem]">
+      <div className="grid min-w-0 gap-3 rounded-xl border border-line bg-surface">
+        <div
+          role="log"
+          aria-label="Conversation"
+          aria-live="polite"
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
+          tabIndex={0}
+          className="grid max-h-[60dvh] min-h-64 content-start gap-4 overflow-y-auto p-4 sm:p-5"
+        >
+          {turns.length === 0 && (
+            <EmptyState icon="play" title="Say something to the model">
+              It runs by your session, within your limits, and is metered like any other call.
+            </EmptyState>
+          )}
+          {turns.map((turn, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added at the end.
+            <TurnView key={index} turn={turn} busy={busy && index === turns.length - 1} />
+          ))}
+          <div ref={end} />
+        </div>
+        <div className="grid gap-3 border-t border-line p-3">
+          <FormError error={error} />
+          <form
+            onSubmit={(event) => {
+              event.preventDefault();
+              void send();
+            }}
+            className="flex items-end gap-2"
+          >
+            <textarea
+              aria-label="Message"
+              rows={2}
+              placeholder="Message — Enter sends, Shift Enter makes a new line"
+              value={text}
+              onChange={(event) => setText(event.target.value)}
+              onKeyDown={(event) => {
+                if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+                event.preventDefault();
+                void send();
+              }}
+              className="min-w-0 flex-1 resize-y rounded-md border border-edge bg-surface px-3 py-2 text-base"
+            />
+            {busy ? (
+              <Button icon="stop" size="large" onClick={() => running.current?.abort()}>
+                Stop
+              </Button>
+            ) : (
+              <Button
+                type="submit"
+                look="primary"
+                icon="send"
+                size="large"
+                disabled={text.trim() === '' || model === ''}
+              >
+                Send
+              </Button>
+            )}
+          </form>
+        </div>
+      </div>
+      <div className="grid gap-4 rounded-xl border border-line bg-surface p-4">
+        <TextArea label="System message" rows={4} value={system} onChange={setSystem} placeholder="None" />
+        <TextField
+          label="Temperature"
+          inputMode="decimal"
+          placeholder="The model's own"
+          value={temperature}
+          onChange={setTemperature}
+        />
+        <TextField
+          label="At most tokens"
+          inputMode="numeric"
+          placeholder="The model's own"
+          value={maxTokens}
+          onChange={setMaxTokens}
+        />
+        <Button disabled={turns.length === 0 || busy} onClick={() => setTurns([])}>
+          Clear conversation
+        </Button>
+      </div>
+    </div>
+  );
+}
+
+function TurnView({ turn, busy }: { turn: Turn; busy: boolean }) {
+  const mine = turn.role === 'user';
+  return (
+    <article className={classNames('grid min-w-0 gap-1', mine && 'justify-items-end')}>
+      <span className="text-xs font-medium text-faint">{mine ? 'You' : 'Model'}</span>
+      <div
+        className={classNames(
+          'max-w-full rounded-xl text-base leading-relaxed whitespace-pre-wrap wrap-anywhere',
+          mine && 'bg-sunken px-3.5 py-2',
+        )}
+      >
+        {turn.content}
+        {busy && <span className="animate-pulse-soft ml-0.5 inline-block h-4 w-1.5 translate-y-0.5 bg-ink" />}
+      </div>
+      {turn.note !== undefined && (
+        <span className="flex items-center gap-2 text-xs text-faint">
+          {turn.note}
+          {turn.content !== '' && <CopyButton text={turn.content} />}
+        </span>
+      )}
+    </article>
+  );
+}
+
+function noteOf(startedAt: number, firstAt: number, usage: ChatUsage | undefined): string {
+  const parts = [`${formatDurationMs(performance.now() - startedAt)} in all`];
+  if (firstAt > 0) parts.unshift(`first token after ${formatDurationMs(firstAt - startedAt)}`);
+  if (usage !== undefined)
+    parts.push(`${formatCount(usage.prompt_tokens)} + ${formatCount(usage.completion_tokens)} tokens`);
+  return parts.join(' · ');
+}

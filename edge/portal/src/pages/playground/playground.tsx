@@ -1,0 +1,73 @@
+import { useGet } from '../../api/hooks.ts';
+import type { Model } from '../../api/types.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Segments } from '../../ui/tabs.tsx';
+import { RetiringBadge } from '../models/model-badges.tsx';
+import { operationKey } from '../models/operations.ts';
+import { Chat } from './chat.tsx';
+import { Transcribe } from './transcribe.tsx';
+
+const kinds = { chat: ['chat_completions'], transcribe: ['realtime_transcription', 'audio_transcriptions'] } as const;
+
+export function Playground() {
+  const models = useGet<{ data: Model[] }>('/models');
+  const [wanted, setModel] = useSearchParameter('model', '');
+  const [mode, setMode] = useSearchParameter('mode', '');
+  const all = models.data?.data ?? [];
+  const fits = (model: Model, kind: keyof typeof kinds) =>
+    model.operations.some((one) => (kinds[kind] as readonly string[]).includes(operationKey(one)));
+  const wantedModel = all.find((model) => model.id === wanted);
+  const kind =
+    mode === 'transcribe' ||
+    (mode === '' && wantedModel !== undefined && !fits(wantedModel, 'chat') && fits(wantedModel, 'transcribe'))
+      ? 'transcribe'
+      : 'chat';
+  const choices = all.filter((model) => fits(model, kind));
+  const chosen = choices.find((model) => model.id === wanted) ?? choices[0];
+  return (
+    <Page
+      title="Playground"
+      description="Try a model with your own session."
+      badge={chosen === undefined ? undefined : <RetiringBadge model={chosen} />}
+    >
+      <Loaded of={models}>
+        {() => (
+          <>
+            <div className="flex flex-wrap items-center gap-2">
+              <Segments
+                label="Mode"
+                value={kind}
+                onChange={setMode}
+                choices={[
+                  { value: 'chat', label: 'Chat' },
+                  { value: 'transcribe', label: 'Transcribe' },
+                ]}
+              />
+              <Select
+                aria-label="Model"
+                className="max-w-72"
+                value={chosen?.id ?? ''}
+                onChange={setModel}
+                choices={choices.map(({ id, display_name }) => ({ value: id, label: display_name }))}
+              />
+            </div>
+            {chosen === undefined ? (
+              <EmptyState
+                icon="model"
+                title={kind === 'chat' ? 'No chat model is there' : 'No transcription model is there'}
+              />
+            ) : kind === 'chat' ? (
+              <Chat model={chosen.id} />
+            ) : (
+              <Transcribe model={chosen.id} />
+            )}
+          </>
+        )}
+      </Loaded>
+    </Page>
+  );
+}

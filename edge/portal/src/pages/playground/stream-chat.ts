@@ -1,0 +1,84 @@
+import type { Api } from '../../api/client.ts';
+import { ApiError } from '../../api/error.ts';
+
+export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
+export type ChatUsage = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
+export type ChatRequest = { model: string; messages: readonly Message[]; temperature?: number; max_tokens?: number };
+
+type Chunk = {
+  choices?: { delta?: { content?: string | null } }[];
+  usage?: ChatUsage | null;
+  error?: { message?: string; code?: string | null };
+};
+
+/**
+ * Streams a chat completion by the session. Yields pieces of text, and the usage at the end. An error after the first
+ * byte comes as a frame of the stream (openai-contract.md section 3) and is thrown.
+ */
+export async function* streamChat(
+  api: Api,
+  request: ChatRequest,
+  signal: AbortSignal,
+): AsyncGenerator<{ text?: string; usage?: ChatUsage }> {
+  const response = await api.fetch('/api/v1/chat/completions', {
+    method: 'POST',
+    body: { ...request, stream: true, stream_options: { include_usage: true } },
+    signal,
+  });
+  const requestId = response.headers.get('x-request-id');
+  let ended = false;
+  for await (const data of sseData(response)) {
+    if (data === '[DONE]') {
+      ended = true;
+      break;
+    }
+    const chunk = JSON.parse(data) as Chunk;
+    if (chunk.error !== undefined) {
+      throw new ApiError({
+        status: 502,
+        message: chunk.error.message ?? 'The stream failed.',
+        code: chunk.error.code ?? null,
+        param: null,
+        requestId,
+      });
+    }
+    const text = chunk.choices?.[0]?.delta?.content;
+    if (typeof text === 'string' && text !== '') yield { text };
+    if (chunk.usage != null) yield { usage: chunk.usage };
+  }
+  if (!ended)
+    throw new ApiError({
+      status: 502,
+      message: 'The answer broke off before its end.',
+      code: null,
+      param: null,
+      requestId,
+    });
+}
+
+/** The `data:` of each server-sent event; comments and other fields are passed over. */
+async function* sseData(response: Response): AsyncGenerator<string> {
+  const decoder = new TextDecoder();
+  let rest = '';
+  const reader = response.body!.getReader();
+  try {
+    for (;;) {
+      const { done, value } = await reader.read();
+      rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
+      const events = rest.split(/\r?\n\r?\n/);
+      rest = done ? '' : (events.pop() ?? '');
+      for (const event of events) {
+        const data = event
+          .split(/\r?\n/)
+          .filter((line) => line.startsWith('data:'))
+          .map((line) => line.slice(5).replace(/^ /, ''))
+          .join('\n');
+        if (data !== '') yield data;
+      }
+      if (done) return;
+    }
+  } finally {
+    // Leaving early (a stop) closes the connection, and with it the upstream's.
+    await reader.cancel().catch(() => {});
+  }
+}

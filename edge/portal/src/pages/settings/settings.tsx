@@ -1,0 +1,172 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useEffect, useState } from 'react';
+import { useAction, useApi, useGet } from '../../api/hooks.ts';
+import type { Profile } from '../../api/types.ts';
+import { localTimeZone } from '../../format/time.ts';
+import { setTheme, type Theme, useTheme } from '../../shell/theme.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card, Facts } from '../../ui/card.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { fieldError, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { Page } from '../../ui/page.tsx';
+import { Segments } from '../../ui/tabs.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { PasswordRules, passwordMeetsRules } from '../auth/password-rules.tsx';
+
+export function Settings() {
+  const profile = useGet<Profile>('/profile');
+  const theme = useTheme();
+  return (
+    <Page title="Settings" description="Your own profile, password and the look of the portal.">
+      <Loaded of={profile}>
+        {(data) => (
+          <div className="grid items-start gap-5 lg:grid-cols-2">
+            <ProfileCard profile={data} />
+            <PasswordCard />
+            <Card title="Account">
+              <Facts
+                facts={[
+                  ['Email', data.email],
+                  [
+                    'Role',
+                    <span key="role" className="capitalize">
+                      {data.role}
+                    </span>,
+                  ],
+                  ['Organization', data.organization.name],
+                  [
+                    'User id',
+                    <code key="id" className="font-mono text-xs">
+                      {data.id}
+                    </code>,
+                  ],
+                  ['Member since', <Time key="since" value={data.created_at} />],
+                ]}
+              />
+            </Card>
+            <Card title="Appearance">
+              <Segments
+                label="Theme"
+                value={theme}
+                onChange={(value) => setTheme(value as Theme)}
+                choices={[
+                  { value: 'system', label: 'System' },
+                  { value: 'light', label: 'Light' },
+                  { value: 'dark', label: 'Dark' },
+                ]}
+              />
+              <p className="mt-3 text-sm text-faint">Times are shown in {localTimeZone()}, with UTC on hover.</p>
+            </Card>
+          </div>
+        )}
+      </Loaded>
+    </Page>
+  );
+}
+
+function ProfileCard({ profile }: { profile: Profile }) {
+  const toast = useToast();
+  const [firstName, setFirstName] = useState(profile.first_name ?? '');
+  const [lastName, setLastName] = useState(profile.last_name ?? '');
+  const [phone, setPhone] = useState(profile.phone ?? '');
+  useEffect(() => {
+    setFirstName(profile.first_name ?? '');
+    setLastName(profile.last_name ?? '');
+    setPhone(profile.phone ?? '');
+  }, [profile]);
+  const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Your profile is saved.') });
+  return (
+    <Card title="Profile">
+      <Form
+        onSubmit={() =>
+          save.run({ method: 'PATCH', path: '/profile', body: { first_name: firstName, last_name: lastName, phone } })
+        }
+      >
+        <FormError error={save.error} fields={['first_name', 'last_name', 'phone']} />
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="First name"
+            autoComplete="given-name"
+            value={firstName}
+            onChange={setFirstName}
+            error={fieldError(save.error, 'first_name')}
+          />
+          <TextField
+            label="Last name"
+            autoComplete="family-name"
+            value={lastName}
+            onChange={setLastName}
+            error={fieldError(save.error, 'last_name')}
+          />
+        </div>
+        <TextField
+          label="Phone"
+          type="tel"
+          autoComplete="tel"
+          value={phone}
+          onChange={setPhone}
+          error={fieldError(save.error, 'phone')}
+        />
+        <div>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Save profile
+          </Button>
+        </div>
+      </Form>
+    </Card>
+  );
+}
+
+function PasswordCard() {
+  const api = useApi();
+  const queries = useQueryClient();
+  const toast = useToast();
+  const [current, setCurrent] = useState('');
+  const [password, setPassword] = useState('');
+  const change = useAction({
+    onSuccess: () => {
+      toast.say('Your password is changed. Sign in with the new one.');
+      queries.clear();
+      api.forget();
+    },
+  });
+  return (
+    <Card title="Password" description="Changing it ends all of your sessions, this one included.">
+      <Form
+        onSubmit={() =>
+          change.run({
+            method: 'PUT',
+            path: '/auth/password',
+            body: { current_password: current, new_password: password },
+          })
+        }
+      >
+        <FormError error={change.error} fields={['current_password', 'new_password']} />
+        <TextField
+          label="Current password"
+          type="password"
+          autoComplete="current-password"
+          value={current}
+          onChange={setCurrent}
+          error={fieldError(change.error, 'current_password')}
+        />
+        <TextField
+          label="New password"
+          type="password"
+          autoComplete="new-password"
+          value={password}
+          onChange={setPassword}
+          error={fieldError(change.error, 'new_password')}
+        />
+        <PasswordRules password={password} />
+        <div>
+          <Button type="submit" pending={change.pending} disabled={current === '' || !passwordMeetsRules(password)}>
+            Change password
+          </Button>
+        </div>
+      </Form>
+    </Card>
+  );
+}

@@ -1,0 +1,121 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import type { List, UsageEvent } from '../../api/types.ts';
+import { downloadCsv } from '../../format/csv.ts';
+import { formatCount, formatDurationMs } from '../../format/number.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Pager } from '../../ui/pagination.tsx';
+import type { DayRange } from '../../ui/range-picker.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+
+const rowsPerPage = 25;
+
+/** Single requests, newest first. */
+export function History({
+  range,
+  scope,
+  keyName,
+}: {
+  range: DayRange;
+  scope: string;
+  keyName: (id: string | null) => string;
+}) {
+  const [page, setPage] = useState(1);
+  const events = useGet<List<UsageEvent>>('/usage/history', {
+    start_date: range.start,
+    end_date: range.end,
+    limit: rowsPerPage,
+    offset: (page - 1) * rowsPerPage,
+    scope,
+  });
+  const columns: readonly Column<UsageEvent>[] = [
+    { name: 'Time', cell: (event) => <Time value={event.occurred_at} /> },
+    { name: 'Model', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.model}</span> },
+    { name: 'Endpoint', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.endpoint}</span> },
+    { name: 'Key', cell: (event) => <span className="wrap-anywhere">{keyName(event.api_key_id)}</span> },
+    {
+      name: 'Status',
+      cell: (event) => (
+        <span title={`Request ${event.request_id}`}>
+          <Status tone={event.success ? 'good' : 'danger'}>
+            {event.success ? 'Success' : (event.error_code ?? 'Failed')}
+          </Status>
+        </span>
+      ),
+    },
+    { name: 'Tokens', end: true, cell: (event) => formatCount(event.total_tokens) },
+    { name: 'Latency', end: true, cell: (event) => formatDurationMs(event.latency_ms) },
+    { name: 'Cost', end: true, cell: (event) => <Money usd={event.cost_usd} /> },
+  ];
+  const exportPage = (rows: readonly UsageEvent[]) =>
+    downloadCsv(
+      'requests.csv',
+      [
+        'occurred_at',
+        'request_id',
+        'model',
+        'endpoint',
+        'api_key_id',
+        'success',
+        'status',
+        'error_code',
+        'input_tokens',
+        'output_tokens',
+        'latency_ms',
+        'cost_usd',
+      ],
+      rows.map((e) => [
+        e.occurred_at,
+        e.request_id,
+        e.model,
+        e.endpoint,
+        e.api_key_id,
+        String(e.success),
+        e.status,
+        e.error_code,
+        e.input_tokens,
+        e.output_tokens,
+        e.latency_ms,
+        e.cost_usd,
+      ]),
+    );
+  return (
+    <Loaded of={events}>
+      {(list) => (
+        <Card
+          flush
+          title="Requests"
+          action={
+            <Button
+              size="small"
+              icon="download"
+              disabled={list.data.length === 0}
+              onClick={() => exportPage(list.data)}
+            >
+              CSV of this page
+            </Button>
+          }
+        >
+          <Table
+            label="Requests"
+            rows={list.data}
+            columns={columns}
+            rowKey={(event) => event.id}
+            empty={
+              <EmptyState icon="pulse" title="No requests in this range">
+                Each call of a key or of the playground appears here within two seconds.
+              </EmptyState>
+            }
+          />
+          <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
+        </Card>
+      )}
+    </Loaded>
+  );
+}

@@ -1,0 +1,274 @@
+import { useMemo, useState } from 'react';
+import type { ApiError } from '../../api/error.ts';
+import { useApi, useGet, useIsAdmin } from '../../api/hooks.ts';
+import type { ApiKey, List, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
+import { downloadCsv, downloadFile } from '../../format/csv.ts';
+import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { addDays, localDay, localTimeZone } from '../../format/time.ts';
+import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card, Tile, TileRow } from '../../ui/card.tsx';
+import { Chart } from '../../ui/chart.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
+import { Segments, Tabs } from '../../ui/tabs.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { barOf } from '../keys/analytics/buckets.ts';
+import { BreakdownTable } from './breakdown-table.tsx';
+import { History } from './history.tsx';
+import { isMeasure, measureColumns, measures } from './measures.ts';
+import { UserTable } from './user-table.tsx';
+
+export function Usage() {
+  const isAdmin = useIsAdmin();
+  const { path, search } = usePlace();
+  const range = useMemo(() => rangeOf(search), [search]);
+  const [scope, setScope] = useSearchParameter('scope', '');
+  const [granularity, setGranularity] = useSearchParameter('granularity', 'daily');
+  const setRange = ({ start, end }: DayRange) => navigate(path + searchWith({ start, end }), { replace: true });
+  return (
+    <Page
+      title="Usage"
+      description={
+        scope === 'tenant' ? 'Of everybody in your organization.' : 'Your own, by your keys and the playground.'
+      }
+      actions={
+        <>
+          {isAdmin && (
+            <Segments
+              label="Whose usage"
+              value={scope}
+              onChange={setScope}
+              choices={[
+                { value: '', label: 'Mine' },
+                { value: 'tenant', label: 'Organization' },
+              ]}
+            />
+          )}
+          {isAdmin && <ExportButton range={range} />}
+        </>
+      }
+    >
+      <div className="flex flex-wrap items-center gap-2">
+        <Segments
+          label="Granularity"
+          value={granularity}
+          onChange={setGranularity}
+          choices={[
+            { value: 'daily', label: 'Daily' },
+            { value: 'weekly', label: 'Weekly' },
+            { value: 'monthly', label: 'Monthly' },
+          ]}
+        />
+        <RangePicker
+          range={range}
+          today={localDay(new Date())}
+          daysMax={granularity === 'daily' ? 90 : 365}
+          presets={[7, 30, 90, 365]}
+          onChange={setRange}
+        />
+      </div>
+      <Report range={range} scope={scope} granularity={granularity} />
+      <Breakdown range={range} scope={scope} isAdmin={isAdmin} />
+    </Page>
+  );
+}
+
+function rangeOf(search: string): DayRange {
+  const parameters = new URLSearchParams(search);
+  const today = localDay(new Date());
+  const start = parameters.get('start') ?? '';
+  const end = parameters.get('end') ?? '';
+  return start <= end && /^\d{4}-\d{2}-\d{2}$/.test(start) && /^\d{4}-\d{2}-\d{2}$/.test(end)
+    ? { start, end }
+    : { start: addDays(today, -29), end: today };
+}
+
+function Report({ range, scope, granularity }: { range: DayRange; scope: string; granularity: string }) {
+  const [name, setName] = useSearchParameter('measure', 'cost_usd');
+  const measure = isMeasure(name) ? name : 'cost_usd';
+  const report = useGet<UsageReport>('/usage/report', {
+    start_date: range.start,
+    end_date: range.end,
+    granularity,
+    timezone: localTimeZone(),
+    scope,
+  });
+  const bars = useMemo(
+    () => (report.data?.buckets ?? []).map((bucket) => barOf(bucket.start, bucket[measure], granularity)),
+    [report.data, measure, granularity],
+  );
+  return (
+    <Card
+      title={measures[measure].label}
+      action={
+        <div className="flex flex-wrap items-center gap-2">
+          <Segments
+            label="Measure"
+            value={measure}
+            onChange={setName}
+            choices={Object.entries(measures).map(([value, { label }]) => ({ value, label }))}
+          />
+          <Button
+            size="small"
+            icon="download"
+            disabled={report.data === undefined}
+            onClick={() =>
+              downloadCsv(
+                `usage-${granularity}.csv`,
+                ['start', 'end', ...measureColumns],
+                (report.data?.buckets ?? []).map((b) => [b.start, b.end, ...measureColumns.map((column) => b[column])]),
+              )
+            }
+          >
+            CSV
+          </Button>
+        </div>
+      }
+    >
+      <Loaded of={report}>
+        {() => (
+          <Chart
+            label={measures[measure].label}
+            bars={bars}
+            format={measures[measure].format}
+            axisFormat={measures[measure].axis}
+          />
+        )}
+      </Loaded>
+    </Card>
+  );
+}
+
+function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; isAdmin: boolean }) {
+  const query = { start_date: range.start, end_date: range.end };
+  const [tab, setTab] = useSearchParameter('by', 'model');
+  const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
+  const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, { enabled: isAdmin && tab === 'user' });
+  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const keyName = (id: string | null) => {
+    if (id === null || id === '') return 'Playground and other sessions';
+    return keys.data?.data.find((key) => key.id === id)?.name ?? id;
+  };
+  const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
+  const rows = <Row extends Measures>(list: readonly Row[], name: (row: Row) => string) =>
+    list.map((row) => ({ ...row, name: name(row) }));
+  return (
+    <>
+      <Loaded of={summary}>{(data) => <SummaryTiles summary={data} />}</Loaded>
+      <Tabs
+        label="Breakdown"
+        value={tab}
+        onChange={setTab}
+        tabs={[
+          {
+            value: 'model',
+            label: 'By model',
+            content: (
+              <Card flush>
+                <Loaded of={summary}>
+                  {(data) => <BreakdownTable what="Model" rows={rows(data.by_model, (row) => row.model)} show={mono} />}
+                </Loaded>
+              </Card>
+            ),
+          },
+          {
+            value: 'key',
+            label: 'By key',
+            content: (
+              <Card flush>
+                <Loaded of={summary}>
+                  {(data) => (
+                    <BreakdownTable
+                      what="Key"
+                      rows={rows(data.by_api_key, (row) => row.api_key_id ?? '')}
+                      show={keyName}
+                    />
+                  )}
+                </Loaded>
+              </Card>
+            ),
+          },
+          {
+            value: 'endpoint',
+            label: 'By endpoint',
+            content: (
+              <Card flush>
+                <Loaded of={summary}>
+                  {(data) => (
+                    <BreakdownTable what="Endpoint" rows={rows(data.by_endpoint, (row) => row.endpoint)} show={mono} />
+                  )}
+                </Loaded>
+              </Card>
+            ),
+          },
+          ...(isAdmin
+            ? [
+                {
+                  value: 'user',
+                  label: 'By user',
+                  content: (
+                    <Card flush>
+                      <Loaded of={users}>{(data) => <UserTable users={data.users} />}</Loaded>
+                    </Card>
+                  ),
+                },
+              ]
+            : []),
+          { value: 'request', label: 'Requests', content: <History range={range} scope={scope} keyName={keyName} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+function SummaryTiles({ summary }: { summary: UsageSummary }) {
+  return (
+    <TileRow>
+      <Tile label="Cost" value={formatUsd(summary.cost_usd)} title={formatUsdExact(summary.cost_usd)} />
+      <Tile
+        label="Requests"
+        value={formatCompact(summary.requests)}
+        title={formatCount(summary.requests)}
+        detail={`${formatCount(summary.failed_requests)} failed`}
+      />
+      <Tile
+        label="Input tokens"
+        value={formatCompact(summary.input_tokens)}
+        title={formatCount(summary.input_tokens)}
+        detail={`${formatCompact(summary.cached_input_tokens)} cached`}
+      />
+      <Tile
+        label="Output tokens"
+        value={formatCompact(summary.output_tokens)}
+        title={formatCount(summary.output_tokens)}
+      />
+    </TileRow>
+  );
+}
+
+/** All events of the range as the API streams them: for admins and owners. */
+function ExportButton({ range }: { range: DayRange }) {
+  const api = useApi();
+  const toast = useToast();
+  const [pending, setPending] = useState(false);
+  const run = async () => {
+    setPending(true);
+    try {
+      const response = await api.fetch('/api/v1/usage/export', {
+        query: { start_date: range.start, end_date: range.end, scope: 'tenant' },
+      });
+      downloadFile(`usage-${range.start}-${range.end}.csv`, await response.blob());
+    } catch (error) {
+      toast.complain(error as ApiError);
+    } finally {
+      setPending(false);
+    }
+  };
+  return (
+    <Button icon="download" pending={pending} onClick={() => void run()}>
+      Export events
+    </Button>
+  );
+}

@@ -1,0 +1,31 @@
+import type { TenantBreakdown } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Money } from '../../ui/money.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+
+type Row = TenantBreakdown['users'][number];
+
+const columns: readonly Column<Row>[] = [
+  {
+    name: 'User',
+    sortBy: (row) => row.email,
+    cell: (row) => <span className="wrap-anywhere">{row.email || row.user_id}</span>,
+  },
+  { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
+  { name: 'Tokens', end: true, sortBy: (row) => row.tokens, cell: (row) => formatCount(row.tokens) },
+  { name: 'Cost', end: true, sortBy: (row) => row.cost_usd, cell: (row) => <Money usd={row.cost_usd} /> },
+];
+
+/** The organization's usage by user, for admins and owners. */
+export function UserTable({ users }: { users: readonly Row[] }) {
+  return (
+    <Table
+      label="Usage by user"
+      rows={users}
+      columns={columns}
+      rowKey={(row) => row.user_id}
+      empty={<EmptyState icon="people" title="Nobody used anything in this range" />}
+    />
+  );
+}

@@ -1,0 +1,170 @@
+import { type ComponentType, lazy, Suspense, useEffect, useRef } from 'react';
+import { useClaims } from '../api/hooks.ts';
+import { CrashGuard } from '../shell/crash-guard.tsx';
+import { NotFound } from '../shell/not-found.tsx';
+import { Skeleton } from '../ui/skeleton.tsx';
+import { matchPath } from './router.ts';
+
+/** A page gets what its address says. */
+export type PageParameters = { parameters: Readonly<Record<string, string>> };
+
+type Route = {
+  pattern: string;
+  page: ComponentType<PageParameters>;
+  /** Who sees the page; `public` pages need no session. */
+  for: 'public' | 'user' | 'admin' | 'operator';
+};
+
+/** A page in a file of its own, loaded when it is first shown. The file's `Page…` export is named here. */
+function page<Name extends string>(load: () => Promise<{ [key in Name]: ComponentType<PageParameters> }>, name: Name) {
+  return lazy(async () => ({ default: (await load())[name] }));
+}
+
+const routes: readonly Route[] = [
+  { pattern: '/sign-in', for: 'public', page: page(() => import('../pages/auth/sign-in.tsx'), 'SignIn') },
+  {
+    pattern: '/accept-invite',
+    for: 'public',
+    page: page(() => import('../pages/auth/accept-invitation.tsx'), 'AcceptInvitation'),
+  },
+  {
+    pattern: '/accept-invitation',
+    for: 'public',
+    page: page(() => import('../pages/auth/accept-invitation.tsx'), 'AcceptInvitation'),
+  },
+  {
+    pattern: '/forgot-password',
+    for: 'public',
+    page: page(() => import('../pages/auth/forgot-password.tsx'), 'ForgotPassword'),
+  },
+  {
+    pattern: '/reset-password',
+    for: 'public',
+    page: page(() => import('../pages/auth/reset-password.tsx'), 'ResetPassword'),
+  },
+  { pattern: '/register', for: 'public', page: page(() => import('../pages/auth/register.tsx'), 'Register') },
+  { pattern: '/', for: 'user', page: page(() => import('../pages/overview/overview.tsx'), 'Overview') },
+  { pattern: '/keys', for: 'user', page: page(() => import('../pages/keys/keys.tsx'), 'Keys') },
+  { pattern: '/keys/:id', for: 'user', page: page(() => import('../pages/keys/key.tsx'), 'KeyPage') },
+  { pattern: '/models', for: 'user', page: page(() => import('../pages/models/models.tsx'), 'Models') },
+  { pattern: '/models/*id', for: 'user', page: page(() => import('../pages/models/model.tsx'), 'ModelPage') },
+  { pattern: '/playground', for: 'user', page: page(() => import('../pages/playground/playground.tsx'), 'Playground') },
+  { pattern: '/jobs', for: 'user', page: page(() => import('../pages/jobs/jobs.tsx'), 'Jobs') },
+  { pattern: '/jobs/:id', for: 'user', page: page(() => import('../pages/jobs/job.tsx'), 'JobPage') },
+  { pattern: '/usage', for: 'user', page: page(() => import('../pages/usage/usage.tsx'), 'Usage') },
+  { pattern: '/billing', for: 'user', page: page(() => import('../pages/billing/billing.tsx'), 'Billing') },
+  {
+    pattern: '/billing/invoices/:id',
+    for: 'admin',
+    page: page(() => import('../pages/billing/invoice.tsx'), 'InvoicePage'),
+  },
+  { pattern: '/limits', for: 'user', page: page(() => import('../pages/limits/limits.tsx'), 'Limits') },
+  {
+    pattern: '/organization',
+    for: 'admin',
+    page: page(() => import('../pages/organization/organization.tsx'), 'OrganizationPage'),
+  },
+  { pattern: '/audit', for: 'admin', page: page(() => import('../pages/organization/audit.tsx'), 'Audit') },
+  { pattern: '/settings', for: 'user', page: page(() => import('../pages/settings/settings.tsx'), 'Settings') },
+  {
+    pattern: '/operator/organizations',
+    for: 'operator',
+    page: page(() => import('../pages/operator/organizations.tsx'), 'Organizations'),
+  },
+  {
+    pattern: '/operator/organizations/:id',
+    for: 'operator',
+    page: page(() => import('../pages/operator/organization.tsx'), 'OperatorOrganization'),
+  },
+  {
+    pattern: '/operator/keys',
+    for: 'operator',
+    page: page(() => import('../pages/operator/keys.tsx'), 'OperatorKeys'),
+  },
+  {
+    pattern: '/operator/models',
+    for: 'operator',
+    page: page(() => import('../pages/operator/models.tsx'), 'OperatorModels'),
+  },
+  {
+    pattern: '/operator/models/*id',
+    for: 'operator',
+    page: page(() => import('../pages/operator/model.tsx'), 'OperatorModel'),
+  },
+  {
+    pattern: '/operator/retirements',
+    for: 'operator',
+    page: page(() => import('../pages/operator/retirements.tsx'), 'Retirements'),
+  },
+  {
+    pattern: '/operator/coupons',
+    for: 'operator',
+    page: page(() => import('../pages/operator/coupons.tsx'), 'Coupons'),
+  },
+  {
+    pattern: '/operator/jobs',
+    for: 'operator',
+    page: page(() => import('../pages/operator/jobs.tsx'), 'OperatorJobs'),
+  },
+  { pattern: '/operator/mail', for: 'operator', page: page(() => import('../pages/operator/mail.tsx'), 'Mail') },
+  {
+    pattern: '/operator/audit',
+    for: 'operator',
+    page: page(() => import('../pages/operator/audit.tsx'), 'OperatorAudit'),
+  },
+  { pattern: '/operator/health', for: 'operator', page: page(() => import('../pages/operator/health.tsx'), 'Health') },
+];
+
+function routeFor(path: string) {
+  for (const route of routes) {
+    const parameters = matchPath(route.pattern, path);
+    if (parameters !== null) return { route, parameters };
+  }
+  return null;
+}
+
+/** Whether the page at `path` is shown without a session. */
+export const isPublicPath = (path: string): boolean => routeFor(path)?.route.for === 'public';
+
+export function RoutedPage({ path }: { path: string }) {
+  const claims = useClaims();
+  useTitleFocus(path);
+  const found = routeFor(path);
+  const seen =
+    found !== null &&
+    (found.route.for !== 'admin' || claims.role !== 'member') &&
+    (found.route.for !== 'operator' || claims.operator);
+  if (!seen) return <NotFound />;
+  const Shown = found.route.page;
+  return (
+    <CrashGuard key={path}>
+      <Suspense fallback={<PageSkeleton />}>
+        <Shown parameters={found.parameters} />
+      </Suspense>
+    </CrashGuard>
+  );
+}
+
+/** After a change of page the focus goes to its title, so that a screen reader begins there. */
+function useTitleFocus(path: string): void {
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current === path) return;
+    before.current = path;
+    const timer = window.setTimeout(
+      () => document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true }),
+      60,
+    );
+    return () => window.clearTimeout(timer);
+  }, [path]);
+}
+
+function PageSkeleton() {
+  return (
+    <div role="status" aria-label="Loading" className="mx-auto grid w-full max-w-6xl gap-4 px-4 pt-9 sm:px-8">
+      <Skeleton className="h-7 w-48" />
+      <Skeleton className="h-32 w-full rounded-xl" />
+      <Skeleton className="h-64 w-full rounded-xl" />
+    </div>
+  );
+}

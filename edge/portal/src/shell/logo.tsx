@@ -1,0 +1,14 @@
+export function Logo({ className = 'size-7' }: { className?: string }) {
+  return (
+    <svg viewBox="0 0 32 32" className={className} aria-hidden="true">
+      <rect width="32" height="32" rx="8" className="fill-[#0f6b5c]" />
+      <path
+        d="M8 22V12a8 8 0 0 1 16 0v10M13 22V13a3 3 0 0 1 6 0v9"
+        fill="none"
+        stroke="#fff"
+        strokeWidth="2.4"
+        strokeLinecap="round"
+      />
+    </svg>
+  );
+}

@@ -1,0 +1,61 @@
+import type { Claims } from '../api/client.ts';
+import type { IconName } from '../ui/icons.tsx';
+
+export type NavigationItem = { name: string; href: string; icon: IconName; words?: string };
+export type NavigationGroup = { name: string; items: readonly NavigationItem[] };
+
+/** The portal's pages for one user. What a role may not see is left out; the API refuses it in any case. */
+export function navigationFor(claims: Claims): readonly NavigationGroup[] {
+  const admin = claims.role !== 'member';
+  const groups: NavigationGroup[] = [
+    {
+      name: 'Build',
+      items: [
+        { name: 'Overview', href: '/', icon: 'home', words: 'home start dashboard' },
+        { name: 'API keys', href: '/keys', icon: 'key', words: 'secret token scopes' },
+        { name: 'Models', href: '/models', icon: 'model', words: 'catalog prices retirement snippets' },
+        { name: 'Playground', href: '/playground', icon: 'play', words: 'chat transcribe try' },
+        { name: 'Jobs', href: '/jobs', icon: 'job', words: 'background async' },
+      ],
+    },
+    {
+      name: 'Spend',
+      items: [
+        { name: 'Usage', href: '/usage', icon: 'chart', words: 'requests tokens cost history' },
+        { name: 'Billing', href: '/billing', icon: 'card', words: 'wallet invoices plan coupon credit' },
+        { name: 'Limits', href: '/limits', icon: 'gauge', words: 'rate limits budget cap' },
+      ],
+    },
+  ];
+  if (admin) {
+    groups.push({
+      name: 'Organization',
+      items: [
+        { name: 'Members', href: '/organization', icon: 'people', words: 'invitations roles team' },
+        { name: 'Audit log', href: '/audit', icon: 'log', words: 'events history' },
+      ],
+    });
+  }
+  if (claims.operator) {
+    groups.push({
+      name: 'Operator',
+      items: [
+        { name: 'Organizations', href: '/operator/organizations', icon: 'people', words: 'tenants suspend credits' },
+        { name: 'All keys', href: '/operator/keys', icon: 'shield', words: 'revoke' },
+        { name: 'Model catalog', href: '/operator/models', icon: 'server', words: 'deployments prices grants' },
+        { name: 'Retirements', href: '/operator/retirements', icon: 'sunset', words: 'deprecation sunset' },
+        { name: 'Coupons', href: '/operator/coupons', icon: 'ticket', words: 'credit code' },
+        { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
+        { name: 'Mail outbox', href: '/operator/mail', icon: 'mail', words: 'email smtp' },
+        { name: 'Platform audit', href: '/operator/audit', icon: 'log', words: 'events' },
+        { name: 'Health', href: '/operator/health', icon: 'pulse', words: 'metrics ready' },
+      ],
+    });
+  }
+  return groups;
+}
+
+/** The item whose page `path` is, or belongs to. */
+export function isCurrent(href: string, path: string): boolean {
+  return href === '/' ? path === '/' : path === href || path.startsWith(`${href}/`);
+}

@@ -1,0 +1,152 @@
+import { Dialog as Radix } from 'radix-ui';
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
+import { useApi, useClaims, useGet } from '../api/hooks.ts';
+import type { ApiKey, List, Model } from '../api/types.ts';
+import { navigate } from '../router/router.ts';
+import { classNames } from '../ui/class-names.ts';
+import { Icon, type IconName } from '../ui/icons.tsx';
+import { navigationFor } from './navigation.ts';
+import { setTheme } from './theme.ts';
+
+type Command = { id: string; name: string; detail: string; words: string; icon: IconName; run: () => void };
+
+const shownMax = 12;
+
+/** Everything by a few letters: pages, keys, models, actions. Opened by Ctrl K or ⌘ K. */
+export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
+  return (
+    <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Radix.Portal>
+        <div data-scroll-lock className="fixed inset-0 z-40 bg-scrim" />
+        <Radix.Content
+          aria-describedby={undefined}
+          className="raised fixed top-[10dvh] left-1/2 z-50 w-[calc(100vw-2rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-xl bg-surface"
+        >
+          <Radix.Title className="sr-only">Go to</Radix.Title>
+          <Search onClose={onClose} />
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+function Search({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState('');
+  const [chosen, setChosen] = useState(0);
+  const list = useRef<HTMLDivElement>(null);
+  const commands = useCommands();
+  const found = useMemo(() => {
+    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    return commands
+      .filter(({ name, detail, words: more }) => {
+        const all = `${name} ${detail} ${more}`.toLowerCase();
+        return words.every((word) => all.includes(word));
+      })
+      .slice(0, shownMax);
+  }, [commands, text]);
+  useEffect(() => {
+    list.current?.children[chosen]?.scrollIntoView({ block: 'nearest' });
+  }, [chosen]);
+  const run = (command: Command | undefined) => {
+    if (command === undefined) return;
+    onClose();
+    command.run();
+  };
+  const onKeyDown = (event: KeyboardEvent) => {
+    if (event.key === 'ArrowDown') setChosen((at) => Math.min(at + 1, found.length - 1));
+    else if (event.key === 'ArrowUp') setChosen((at) => Math.max(at - 1, 0));
+    else if (event.key === 'Enter') run(found[chosen]);
+    else return;
+    event.preventDefault();
+  };
+  return (
+    <>
+      <div className="flex items-center gap-2.5 border-b border-line px-4">
+        <Icon name="search" className="text-faint" />
+        <input
+          role="combobox"
+          aria-label="Go to a page, key or model"
+          aria-expanded="true"
+          aria-controls="palette-list"
+          aria-activedescendant={found[chosen] === undefined ? undefined : `palette-${chosen}`}
+          placeholder="Page, key, model or action"
+          value={text}
+          onChange={(event) => {
+            setText(event.target.value);
+            setChosen(0);
+          }}
+          onKeyDown={onKeyDown}
+          className="h-12 w-full bg-transparent text-base outline-none"
+        />
+      </div>
+      <div
+        ref={list}
+        id="palette-list"
+        role="listbox"
+        aria-label="Results"
+        className="max-h-[50dvh] overflow-y-auto p-1.5"
+      >
+        {found.map((command, index) => (
+          // biome-ignore lint/a11y/useKeyWithClickEvents lint/a11y/useFocusableInteractive: the combobox keeps the focus and handles the keys.
+          <div
+            key={command.id}
+            id={`palette-${index}`}
+            role="option"
+            aria-selected={index === chosen}
+            onMouseMove={() => setChosen(index)}
+            onClick={() => run(command)}
+            className={classNames(
+              'flex cursor-pointer items-center gap-3 rounded-md px-3 py-2 text-sm',
+              index === chosen && 'bg-sunken',
+            )}
+          >
+            <Icon name={command.icon} className="size-4 text-soft" />
+            <span className="min-w-0 flex-1 truncate">{command.name}</span>
+            <span className="text-xs text-faint">{command.detail}</span>
+          </div>
+        ))}
+      </div>
+      {found.length === 0 && <p className="px-4 pb-4 text-sm text-faint">Nothing is called that.</p>}
+    </>
+  );
+}
+
+function useCommands(): readonly Command[] {
+  const api = useApi();
+  const claims = useClaims();
+  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const models = useGet<{ data: Model[] }>('/models');
+  return useMemo(() => {
+    const go = (id: string, name: string, detail: string, icon: IconName, href: string, words = ''): Command => {
+      return { id, name, detail, words, icon, run: () => navigate(href) };
+    };
+    return [
+      ...navigationFor(claims).flatMap((group) =>
+        group.items.map((item) => go(item.href, item.name, group.name, item.icon, item.href, item.words)),
+      ),
+      go('create-key', 'Create an API key', 'Action', 'plus', '/keys?create=1', 'new'),
+      go('settings', 'Settings', 'Account', 'settings', '/settings', 'profile password theme'),
+      { id: 'dark', name: 'Dark theme', detail: 'Action', words: '', icon: 'moon', run: () => setTheme('dark') },
+      { id: 'light', name: 'Light theme', detail: 'Action', words: '', icon: 'sun', run: () => setTheme('light') },
+      {
+        id: 'out',
+        name: 'Sign out',
+        detail: 'Action',
+        words: 'log',
+        icon: 'out',
+        run: () => void api.signOut().catch(() => {}),
+      },
+      ...(keys.data?.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
+      ...(models.data?.data ?? []).map((model) =>
+        go(
+          `model ${model.id}`,
+          model.display_name,
+          'Model',
+          'model',
+          `/models/${encodeURIComponent(model.id)}`,
+          model.id,
+        ),
+      ),
+    ];
+  }, [api, claims, keys.data, models.data]);
+}

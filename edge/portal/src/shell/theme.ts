@@ -1,0 +1,41 @@
+import { useSyncExternalStore } from 'react';
+
+export type Theme = 'system' | 'light' | 'dark';
+
+const changeEvent = 'portal:theme';
+
+function current(): Theme {
+  const theme = document.documentElement.dataset.theme;
+  return theme === 'light' || theme === 'dark' ? theme : 'system';
+}
+
+function subscribe(listener: () => void): () => void {
+  const media = window.matchMedia('(prefers-color-scheme: dark)');
+  window.addEventListener(changeEvent, listener);
+  media.addEventListener('change', listener);
+  return () => {
+    window.removeEventListener(changeEvent, listener);
+    media.removeEventListener('change', listener);
+  };
+}
+
+export const useTheme = (): Theme => useSyncExternalStore(subscribe, current);
+
+/** Whether the page is dark now, by choice or by the system: for what CSS does not reach, such as a canvas. */
+export const useIsDark = (): boolean =>
+  useSyncExternalStore(subscribe, () =>
+    current() === 'system' ? window.matchMedia('(prefers-color-scheme: dark)').matches : current() === 'dark',
+  );
+
+/** Chooses a theme for this browser; public/theme.js applies it before the next first paint. */
+export function setTheme(theme: Theme): void {
+  if (theme === 'system') delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  try {
+    if (theme === 'system') localStorage.removeItem('theme');
+    else localStorage.setItem('theme', theme);
+  } catch {
+    // Storage is blocked: the choice lasts until the page is left.
+  }
+  window.dispatchEvent(new Event(changeEvent));
+}

@@ -1,0 +1,42 @@
+import type { ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+import type { Tone } from './notice.tsx';
+
+const tones: Readonly<Record<Tone, string>> = {
+  neutral: 'bg-sunken text-soft',
+  accent: 'bg-accent-soft text-accent',
+  good: 'bg-good-soft text-good',
+  warn: 'bg-warn-soft text-warn',
+  danger: 'bg-danger-soft text-danger',
+};
+
+export function Badge({ tone = 'neutral', title, children }: { tone?: Tone; title?: string; children: ReactNode }) {
+  return (
+    <span
+      title={title}
+      className={classNames(
+        'inline-flex h-5 items-center rounded-full px-2 text-xs font-medium whitespace-nowrap',
+        tones[tone],
+      )}
+    >
+      {children}
+    </span>
+  );
+}
+
+/** A state with a dot: the word says it, the colour helps. */
+export function Status({ tone, children }: { tone: Tone; children: ReactNode }) {
+  const dots: Readonly<Record<Tone, string>> = {
+    neutral: 'bg-edge',
+    accent: 'bg-accent',
+    good: 'bg-good',
+    warn: 'bg-warn',
+    danger: 'bg-danger',
+  };
+  return (
+    <span className="inline-flex items-center gap-1.5 text-sm whitespace-nowrap">
+      <span className={classNames('size-1.75 rounded-full', dots[tone])} />
+      {children}
+    </span>
+  );
+}

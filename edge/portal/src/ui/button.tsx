@@ -1,0 +1,97 @@
+import type { AnchorHTMLAttributes, ButtonHTMLAttributes, Ref } from 'react';
+import { Link } from '../router/link.tsx';
+import { classNames } from './class-names.ts';
+import { Icon, type IconName } from './icons.tsx';
+
+type Look = 'primary' | 'secondary' | 'quiet' | 'danger';
+
+const looks: Readonly<Record<Look, string>> = {
+  primary: 'bg-fill text-on-fill hover:opacity-88',
+  secondary: 'bg-surface text-ink border border-line hover:bg-sunken',
+  quiet: 'text-soft hover:bg-sunken hover:text-ink',
+  danger: 'bg-danger-fill text-white hover:opacity-88',
+};
+
+const shape =
+  'inline-flex items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-[opacity,background-color] select-none disabled:opacity-50 aria-disabled:opacity-50';
+const sizes = { small: 'h-7 px-2.5 text-sm', medium: 'h-8.5 px-3.5 text-sm', large: 'h-10 px-4 text-base' } as const;
+
+export type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+  look?: Look;
+  size?: keyof typeof sizes;
+  icon?: IconName;
+  /** Shows that the action is on its way and takes no further click. */
+  pending?: boolean;
+  ref?: Ref<HTMLButtonElement>;
+};
+
+export function Button({
+  look = 'secondary',
+  size = 'medium',
+  icon,
+  pending = false,
+  className,
+  children,
+  ...rest
+}: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      disabled={rest.disabled || pending}
+      aria-busy={pending || undefined}
+      className={classNames(shape, sizes[size], looks[look], className)}
+    >
+      {icon !== undefined && <Icon name={icon} />}
+      {children}
+      {pending && <span className="animate-pulse-soft">…</span>}
+    </button>
+  );
+}
+
+type ButtonLinkProps = AnchorHTMLAttributes<HTMLAnchorElement> & {
+  href: string;
+  look?: Look;
+  size?: keyof typeof sizes;
+  icon?: IconName;
+};
+
+/** A link that looks like a button: it goes somewhere, it does nothing. */
+export function ButtonLink({
+  look = 'secondary',
+  size = 'medium',
+  icon,
+  className,
+  children,
+  ...rest
+}: ButtonLinkProps) {
+  return (
+    <Link {...rest} className={classNames(shape, sizes[size], looks[look], className)}>
+      {icon !== undefined && <Icon name={icon} />}
+      {children}
+    </Link>
+  );
+}
+
+type IconButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+  icon: IconName;
+  label: string;
+  ref?: Ref<HTMLButtonElement>;
+};
+
+export function IconButton({ icon, label, className, ...rest }: IconButtonProps) {
+  return (
+    <button
+      type="button"
+      title={label}
+      aria-label={label}
+      {...rest}
+      className={classNames(
+        'inline-flex size-8 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink disabled:opacity-50',
+        className,
+      )}
+    >
+      <Icon name={icon} />
+    </button>
+  );
+}

@@ -1,0 +1,69 @@
+import type { ReactNode } from 'react';
+import { classNames } from './class-names.ts';
+
+type CardProps = {
+  title?: ReactNode;
+  description?: ReactNode;
+  action?: ReactNode;
+  children: ReactNode;
+  flush?: boolean;
+  className?: string;
+};
+
+/** A surface with an optional head. `flush` lets a table reach its edges. */
+export function Card({ title, description, action, children, flush = false, className }: CardProps) {
+  return (
+    <section className={classNames('min-w-0 rounded-xl border border-line bg-surface', className)}>
+      {title !== undefined && (
+        <header
+          className={classNames(
+            'flex flex-wrap items-start justify-between gap-x-4 gap-y-2 px-5 pt-4',
+            flush && 'pb-3',
+          )}
+        >
+          <div className="min-w-0">
+            <h2 className="text-base font-semibold">{title}</h2>
+            {description !== undefined && <p className="mt-0.5 text-sm text-faint">{description}</p>}
+          </div>
+          {action}
+        </header>
+      )}
+      <div className={flush ? '' : classNames('px-5 pb-5', title === undefined ? 'pt-5' : 'pt-3')}>{children}</div>
+    </section>
+  );
+}
+
+type TileProps = { label: string; value: ReactNode; detail?: ReactNode; title?: string | undefined };
+
+/** One number that matters. */
+export function Tile({ label, value, detail, title }: TileProps) {
+  return (
+    <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5" title={title}>
+      <dt className="truncate text-sm text-faint">{label}</dt>
+      <dd className="mt-1 truncate text-xl font-semibold tabular tracking-tight">{value}</dd>
+      {detail !== undefined && <dd className="mt-0.5 truncate text-xs text-soft">{detail}</dd>}
+    </div>
+  );
+}
+
+export function TileRow({ children, columns = 4 }: { children: ReactNode; columns?: 3 | 4 }) {
+  return (
+    <dl className={classNames('grid grid-cols-2 gap-3', columns === 4 ? 'lg:grid-cols-4' : 'lg:grid-cols-3')}>
+      {children}
+    </dl>
+  );
+}
+
+/** Names and values, one under the other. */
+export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
+  return (
+    <dl className="grid gap-x-6 gap-y-2 text-sm sm:grid-cols-[10rem_minmax(0,1fr)]">
+      {facts.map(([name, value]) => (
+        <div key={name} className="contents">
+          <dt className="text-faint">{name}</dt>
+          <dd className="mb-1 wrap-anywhere sm:mb-0">{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

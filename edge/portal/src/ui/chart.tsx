@@ -1,0 +1,49 @@
+import { lazy, Suspense } from 'react';
+import { formatCount } from '../format/number.ts';
+import { Skeleton } from './skeleton.tsx';
+
+const BarChart = lazy(async () => ({ default: (await import('./bar-chart.tsx')).BarChart }));
+
+export type Bar = {
+  /** Under the axis. */
+  label: string;
+  /** On hover and in the table: the whole of it. */
+  title: string;
+  value: number;
+};
+
+type ChartProps = {
+  label: string;
+  bars: readonly Bar[];
+  format?: (value: number) => string;
+  axisFormat?: (value: number) => string;
+};
+
+/** A series as bars, and as a table for whoever wants the numbers or cannot see the bars. */
+export function Chart({ label, bars, format = formatCount, axisFormat = format }: ChartProps) {
+  return (
+    <div className="min-w-0">
+      <Suspense fallback={<Skeleton className="h-64 w-full rounded-lg" />}>
+        <BarChart label={label} bars={bars} format={format} axisFormat={axisFormat} />
+      </Suspense>
+      <details className="mt-2 text-sm">
+        <summary className="inline-block text-xs text-faint hover:text-ink">Show as a table</summary>
+        <div className="mt-2 max-h-64 overflow-y-auto rounded-lg border border-line">
+          <table className="w-full text-sm">
+            <caption className="sr-only">{label}</caption>
+            <tbody className="divide-y divide-line">
+              {bars.map((bar) => (
+                <tr key={bar.title}>
+                  <th scope="row" className="px-3 py-1 text-left font-normal text-soft">
+                    {bar.title}
+                  </th>
+                  <td className="px-3 py-1 text-right tabular">{format(bar.value)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      </details>
+    </div>
+  );
+}

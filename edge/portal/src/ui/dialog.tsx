@@ -1,0 +1,53 @@
+import { Dialog as Radix } from 'radix-ui';
+import type { ReactNode } from 'react';
+import { IconButton } from './button.tsx';
+import { classNames } from './class-names.ts';
+
+type DialogProps = {
+  open: boolean;
+  onClose: () => void;
+  title: string;
+  description?: ReactNode;
+  children: ReactNode;
+  wide?: boolean;
+  /** Stays open on a click outside: for secrets and long forms. */
+  keep?: boolean;
+};
+
+/**
+ * A modal dialog. Radix's Overlay is left out on purpose: it locks scrolling by a style element, which the
+ * Content-Security-Policy refuses; styles.css locks it by `data-scroll-lock` instead.
+ */
+export function Dialog({ open, onClose, title, description, children, wide = false, keep = false }: DialogProps) {
+  return (
+    <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
+      <Radix.Portal>
+        <div data-scroll-lock className="fixed inset-0 z-40 bg-scrim" />
+        <Radix.Content
+          {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+          onInteractOutside={(event) => keep && event.preventDefault()}
+          className={classNames(
+            'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto rounded-t-2xl bg-surface p-5',
+            'sm:inset-x-auto sm:top-[8dvh] sm:bottom-auto sm:left-1/2 sm:max-h-[84dvh] sm:-translate-x-1/2 sm:rounded-2xl sm:p-6',
+            wide ? 'sm:w-[44rem]' : 'sm:w-[30rem]',
+          )}
+        >
+          <div className="mb-4 flex items-start justify-between gap-4">
+            <div className="min-w-0">
+              <Radix.Title className="text-lg font-semibold wrap-anywhere">{title}</Radix.Title>
+              {description !== undefined && (
+                <Radix.Description className="mt-1 text-sm text-soft wrap-anywhere">{description}</Radix.Description>
+              )}
+            </div>
+            <IconButton icon="close" label="Close" onClick={onClose} className="-mt-1 -mr-1" />
+          </div>
+          {children}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}
+
+export function DialogActions({ children }: { children: ReactNode }) {
+  return <div className="mt-2 flex flex-wrap justify-end gap-2">{children}</div>;
+}

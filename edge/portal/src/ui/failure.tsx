@@ -1,0 +1,35 @@
+import type { ReactNode } from 'react';
+import type { ApiError } from '../api/error.ts';
+import { Button } from './button.tsx';
+import { RequestId } from './form.tsx';
+import { Icon } from './icons.tsx';
+import { SkeletonRows } from './skeleton.tsx';
+
+/** Instead of content that could not be loaded. */
+export function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
+  return (
+    <div role="alert" className="grid justify-items-center gap-1.5 px-6 py-10 text-center">
+      <Icon name="warning" className="size-5 text-danger" />
+      <p className="font-medium">{error.status === 0 ? 'No connection to the gateway' : 'This could not be loaded'}</p>
+      <div className="max-w-md text-sm text-soft wrap-anywhere">
+        {error.message}
+        <RequestId id={error.requestId} />
+      </div>
+      {retry !== undefined && (
+        <Button size="small" icon="refresh" className="mt-2" onClick={retry}>
+          Try again
+        </Button>
+      )}
+    </div>
+  );
+}
+
+type Loadable<Answer> = { data: Answer | undefined; error: ApiError | null; refetch: () => unknown };
+type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
+
+/** Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a new error. */
+export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
+  if (of.data !== undefined) return children(of.data);
+  if (of.error !== null) return <Failure error={of.error} retry={() => void of.refetch()} />;
+  return skeleton ?? <SkeletonRows />;
+}

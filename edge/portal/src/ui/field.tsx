@@ -1,0 +1,165 @@
+import {
+  type InputHTMLAttributes,
+  type ReactNode,
+  type SelectHTMLAttributes,
+  type TextareaHTMLAttributes,
+  useId,
+} from 'react';
+import type { ApiError } from '../api/error.ts';
+import { classNames } from './class-names.ts';
+import { Icon } from './icons.tsx';
+
+const control =
+  'w-full rounded-md border border-edge bg-surface px-3 text-base text-ink disabled:opacity-60 aria-invalid:border-danger';
+
+/** The API's complaint about one field: its `param` names the field or something inside it. */
+export function fieldError(error: ApiError | null | undefined, name: string): string | null {
+  const param = error?.param;
+  if (param === null || param === undefined || error === null || error === undefined) return null;
+  return param === name || param.startsWith(`${name}.`) || param.startsWith(`${name}[`) ? error.message : null;
+}
+
+type FieldProps = {
+  label: ReactNode;
+  hint?: ReactNode;
+  error?: string | null;
+  children: (ids: {
+    id: string;
+    'aria-describedby': string | undefined;
+    'aria-invalid': boolean | undefined;
+  }) => ReactNode;
+};
+
+/** A label, a control, a hint, and the error that the API gave for it. */
+export function Field({ label, hint, error, children }: FieldProps) {
+  const id = useId();
+  const hintId = `${id}hint`;
+  const errorId = `${id}error`;
+  const described = [hint === undefined ? '' : hintId, error == null ? '' : errorId].filter(Boolean).join(' ');
+  return (
+    <div className="grid gap-1.5">
+      <label htmlFor={id} className="text-sm font-medium text-ink">
+        {label}
+      </label>
+      {children({ id, 'aria-describedby': described || undefined, 'aria-invalid': error == null ? undefined : true })}
+      {error != null && (
+        <p id={errorId} role="alert" className="flex items-start gap-1.5 text-sm text-danger wrap-anywhere">
+          <Icon name="warning" className="mt-0.5 size-3.5" />
+          {error}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p id={hintId} className="text-sm text-faint">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+type TextFieldProps = Omit<InputHTMLAttributes<HTMLInputElement>, 'onChange'> & {
+  label: ReactNode;
+  hint?: ReactNode;
+  error?: string | null;
+  onChange: (value: string) => void;
+};
+
+export function TextField({ label, hint, error, onChange, className, ...rest }: TextFieldProps) {
+  return (
+    <Field label={label} hint={hint} error={error}>
+      {(ids) => (
+        <input
+          {...rest}
+          {...ids}
+          onChange={(event) => onChange(event.target.value)}
+          className={classNames(control, 'h-9', className)}
+        />
+      )}
+    </Field>
+  );
+}
+
+type TextAreaProps = Omit<TextareaHTMLAttributes<HTMLTextAreaElement>, 'onChange'> & {
+  label: ReactNode;
+  hint?: ReactNode;
+  error?: string | null;
+  onChange: (value: string) => void;
+};
+
+export function TextArea({ label, hint, error, onChange, className, ...rest }: TextAreaProps) {
+  return (
+    <Field label={label} hint={hint} error={error}>
+      {(ids) => (
+        <textarea
+          {...rest}
+          {...ids}
+          onChange={(event) => onChange(event.target.value)}
+          className={classNames(control, 'py-2', className)}
+        />
+      )}
+    </Field>
+  );
+}
+
+export type Choice = { value: string; label: string; disabled?: boolean };
+
+type SelectProps = Omit<SelectHTMLAttributes<HTMLSelectElement>, 'onChange'> & {
+  choices: readonly Choice[];
+  onChange: (value: string) => void;
+};
+
+/** The browser's own list: right on phones, searchable by typing, and known to every screen reader. */
+export function Select({ choices, onChange, className, ...rest }: SelectProps) {
+  return (
+    <span className={classNames('relative inline-block', className)}>
+      <select
+        {...rest}
+        onChange={(event) => onChange(event.target.value)}
+        className="h-9 w-full appearance-none rounded-md border border-edge bg-surface pr-8 pl-3 text-base text-ink text-ellipsis disabled:opacity-60"
+      >
+        {choices.map(({ value, label, disabled }) => (
+          <option key={value} value={value} disabled={disabled}>
+            {label}
+          </option>
+        ))}
+      </select>
+      <Icon name="down" className="pointer-events-none absolute top-2.5 right-2.5 size-4 text-soft" />
+    </span>
+  );
+}
+
+type SelectFieldProps = SelectProps & { label: ReactNode; hint?: ReactNode; error?: string | null };
+
+export function SelectField({ label, hint, error, ...rest }: SelectFieldProps) {
+  return (
+    <Field label={label} hint={hint} error={error}>
+      {(ids) => <Select {...rest} {...ids} className="w-full" />}
+    </Field>
+  );
+}
+
+type CheckboxProps = {
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+  label: ReactNode;
+  hint?: ReactNode;
+  disabled?: boolean;
+};
+
+export function Checkbox({ checked, onChange, label, hint, disabled }: CheckboxProps) {
+  return (
+    <label className={classNames('flex gap-2.5 text-base', disabled && 'opacity-60')}>
+      <input
+        type="checkbox"
+        checked={checked}
+        disabled={disabled}
+        onChange={(event) => onChange(event.target.checked)}
+        className="mt-0.75 size-4 accent-accent"
+      />
+      <span>
+        {label}
+        {hint !== undefined && <span className="block text-sm text-faint">{hint}</span>}
+      </span>
+    </label>
+  );
+}

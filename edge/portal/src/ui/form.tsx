@@ -1,0 +1,38 @@
+import type { FormEvent, ReactNode } from 'react';
+import type { ApiError } from '../api/error.ts';
+import { fieldError } from './field.tsx';
+import { Notice } from './notice.tsx';
+
+type FormProps = { onSubmit: () => void; children: ReactNode; className?: string };
+
+export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps) {
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    onSubmit();
+  };
+  return (
+    <form noValidate onSubmit={submit} className={className}>
+      {children}
+    </form>
+  );
+}
+
+/** An error which belongs to none of the form's `fields`, with the request id that support will ask for. */
+export function FormError({ error, fields = [] }: { error: ApiError | null | undefined; fields?: readonly string[] }) {
+  if (error == null || fields.some((name) => fieldError(error, name) !== null)) return null;
+  return (
+    <Notice tone="danger" role="alert">
+      {error.message}
+      <RequestId id={error.requestId} />
+    </Notice>
+  );
+}
+
+export function RequestId({ id }: { id: string | null }) {
+  if (id === null) return null;
+  return (
+    <span className="mt-1 block text-xs text-soft">
+      Request <code className="font-mono select-all wrap-anywhere">{id}</code>
+    </span>
+  );
+}

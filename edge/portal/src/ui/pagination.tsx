@@ -1,0 +1,22 @@
+import type { Pagination } from '../api/types.ts';
+import { formatCount } from '../format/number.ts';
+import { IconButton } from './button.tsx';
+
+export function Pager({ pagination, onPage }: { pagination: Pagination; onPage: (page: number) => void }) {
+  const { page, total, total_pages, has_next, has_prev } = pagination;
+  if (total_pages <= 1) return null;
+  return (
+    <nav
+      aria-label="Pages"
+      className="flex items-center justify-between gap-3 border-t border-line px-5 py-2 text-sm text-soft"
+    >
+      <span className="tabular">
+        Page {formatCount(page)} of {formatCount(total_pages)} · {formatCount(total)} in all
+      </span>
+      <span className="flex gap-1">
+        <IconButton icon="left" label="Previous page" disabled={!has_prev} onClick={() => onPage(page - 1)} />
+        <IconButton icon="right" label="Next page" disabled={!has_next} onClick={() => onPage(page + 1)} />
+      </span>
+    </nav>
+  );
+}

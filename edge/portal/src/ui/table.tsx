@@ -1,0 +1,119 @@
+import { createSortedRowModel, rowSortingFeature, sortFn_basic, tableFeatures, useTable } from '@tanstack/react-table';
+import { type ReactNode, useMemo } from 'react';
+import { classNames } from './class-names.ts';
+import { Icon } from './icons.tsx';
+
+export type Column<Row> = {
+  /** The head; empty for a column of actions. */
+  name: string;
+  cell: (row: Row) => ReactNode;
+  /** Gives what the column is sorted by; without it the column cannot be sorted. */
+  sortBy?: (row: Row) => string | number | null;
+  end?: boolean;
+};
+
+const features = tableFeatures({
+  rowSortingFeature,
+  sortedRowModel: createSortedRowModel(),
+  sortFns: { basic: sortFn_basic },
+});
+
+type TableProps<Row> = {
+  label: string;
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+  rowKey: (row: Row) => string;
+  empty?: ReactNode;
+};
+
+/** A table whose columns sort by a click; below 640 px each row is a card. Inside a flush Card. */
+export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<Row>) {
+  const data = useMemo(() => [...rows], [rows]);
+  const definitions = useMemo(
+    () =>
+      columns.map(({ name, sortBy }, index) => ({
+        id: name === '' ? `column${index}` : name,
+        accessorFn: (row: Row) => sortBy?.(row) ?? '',
+        enableSorting: sortBy !== undefined,
+        sortFn: 'basic' as const,
+      })),
+    [columns],
+  );
+  const table = useTable<typeof features, Row & object>({
+    features,
+    columns: definitions as never,
+    data: data as (Row & object)[],
+    getRowId: (row: Row) => rowKey(row),
+  });
+  if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
+  const heads = table.getHeaderGroups()[0]?.headers ?? [];
+  return (
+    <div className="overflow-x-auto">
+      <table aria-label={label} className="stacked-table w-full border-collapse text-sm">
+        <thead>
+          <tr>
+            {heads.map((head, index) => {
+              const sorted = head.column.getIsSorted();
+              const column = columns[index]!;
+              return (
+                <th
+                  key={head.id}
+                  scope="col"
+                  {...(sorted === false
+                    ? {}
+                    : { 'aria-sort': sorted === 'asc' ? ('ascending' as const) : ('descending' as const) })}
+                  className={classNames(
+                    'border-b border-line px-3 py-2 text-xs font-medium whitespace-nowrap text-faint first:pl-5 last:pr-5',
+                    column.end ? 'text-right' : 'text-left',
+                  )}
+                >
+                  {column.sortBy === undefined ? (
+                    column.name === '' ? (
+                      <span className="sr-only">Actions</span>
+                    ) : (
+                      column.name
+                    )
+                  ) : (
+                    <button
+                      type="button"
+                      onClick={() => head.column.toggleSorting()}
+                      className="inline-flex items-center gap-1 hover:text-ink"
+                    >
+                      {column.name}
+                      <Icon
+                        name="down"
+                        className={classNames(
+                          'size-3',
+                          sorted === false && 'invisible',
+                          sorted === 'asc' && 'rotate-180',
+                        )}
+                      />
+                    </button>
+                  )}
+                </th>
+              );
+            })}
+          </tr>
+        </thead>
+        <tbody className="divide-y divide-line">
+          {table.getRowModel().rows.map((row) => (
+            <tr key={row.id} className="hover:bg-sunken/60">
+              {columns.map((column) => (
+                <td
+                  key={column.name}
+                  data-label={column.name}
+                  className={classNames(
+                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5',
+                    column.end && 'sm:text-right tabular',
+                  )}
+                >
+                  <div className="min-w-0">{column.cell(row.original)}</div>
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,25 @@
+import { formatDateTime, formatRelative, formatUtc } from '../format/time.ts';
+import { useNow } from '../shell/now.ts';
+
+/** A moment in the reader's zone, with UTC on hover. */
+export function Time({
+  value,
+  relative = false,
+  none = '—',
+}: {
+  value: string | null | undefined;
+  relative?: boolean;
+  none?: string;
+}) {
+  const now = useNow();
+  if (value == null) return <span className="text-faint">{none}</span>;
+  return (
+    <time
+      dateTime={value}
+      title={relative ? `${formatDateTime(value)} · ${formatUtc(value)}` : formatUtc(value)}
+      className="tabular whitespace-nowrap"
+    >
+      {relative ? formatRelative(value, now) : formatDateTime(value)}
+    </time>
+  );
+}
