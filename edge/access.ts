@@ -19,5 +19,7 @@ declare module 'fastify' {
     access?: Access;
     /** Refused while the organization is suspended: inference, jobs and realtime (decisions.md, Auth). */
     refusedWhileSuspended?: boolean;
+    /** Admitted once the body is there, so that a refusal can announce the retirement of the model it names. */
+    admitBehindBody?: boolean;
   }
 }

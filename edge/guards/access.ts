@@ -38,7 +38,7 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   app.addHook('onRoute', (route) => {
     const access = route.config?.access;
     if (access === undefined) throw new Error(`route ${String(route.method)} ${route.url} declares no access`);
-    route.config!.compiledAccess = compileAccess(access, route.config!.refusedWhileSuspended ?? false);
+    route.config!.compiledAccess = compileAccess(access, route.config!);
   });
 
   app.addHook('onRequest', (request, _reply, done) => {
@@ -60,9 +60,23 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
       done(refusal as Error);
     }
   });
+
+  app.addHook('preHandler', (request, _reply, done) => {
+    const rule = request.routeOptions.config.compiledAccess;
+    if (rule === undefined || !rule.admitBehindBody) {
+      done();
+      return;
+    }
+    try {
+      admit(request.principal!, rule, request.ip);
+      done();
+    } catch (refusal) {
+      done(refusal as Error);
+    }
+  });
 }
 
 function enter(request: FastifyRequest, principal: Principal, rule: CompiledAccess): void {
   request.principal = principal;
-  admit(principal, rule, request.ip);
+  if (!rule.admitBehindBody) admit(principal, rule, request.ip);
 }

@@ -9,13 +9,21 @@ export type CompiledAccess = {
   scopeBit: number;
   keyType: 'inference' | 'management' | null;
   refusedWhileSuspended: boolean;
+  admitBehindBody: boolean;
 };
 
-export const compileAccess = (access: Access, refusedWhileSuspended: boolean): CompiledAccess => ({
+export const compileAccess = (
+  access: Access,
+  {
+    refusedWhileSuspended = false,
+    admitBehindBody = false,
+  }: { refusedWhileSuspended?: boolean; admitBehindBody?: boolean },
+): CompiledAccess => ({
   access,
   scopeBit: access.surface === 'api' ? scopeBit(access.scope) : 0,
   keyType: access.surface === 'api' ? keyTypeOfScope(access.scope) : null,
   refusedWhileSuspended,
+  admitBehindBody,
 });
 
 /**

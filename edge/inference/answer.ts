@@ -13,7 +13,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
-import { logFailure, sendError, toGatewayError } from '../http/errors.ts';
+import { logFailure, toGatewayError } from '../http/errors.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { statusOf } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
@@ -82,19 +82,9 @@ export async function answerInference(
       logFailure(error, statusOf(error), request);
       raw.destroy();
     } else {
-      await sendInferenceError(deps, error, request, reply);
+      throw error;
     }
   }
-}
-
-/** Answers with an error that still announces the retirement of the model which the request named. */
-export async function sendInferenceError(
-  deps: AnswerDeps,
-  error: Parameters<typeof sendError>[0],
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<void> {
-  sendError(error, request, reply, deps.clock);
 }
 
 /** Under both prefixes an endpoint is metered by one name, that of /v1 (service.md, Endpoints: the same handlers). */

@@ -17,7 +17,9 @@ export function jsonInferenceRoute(
   for (const prefix of inferencePrefixes) {
     app.post(
       prefix + route.path,
-      { config: { access: { surface: 'api', scope: route.scope }, refusedWhileSuspended: true } },
+      {
+        config: { access: { surface: 'api', scope: route.scope }, refusedWhileSuspended: true, admitBehindBody: true },
+      },
       (request, reply) =>
         answerInference(
           deps,

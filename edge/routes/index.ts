@@ -1,5 +1,6 @@
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
+import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { identityRoutes } from './api/identity.ts';
 import type { EdgeApp, RouteDeps } from './routes.ts';
@@ -15,6 +16,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
 
   await app.register(async (inference: EdgeApp) => {
     rawJsonBodies(inference);
+    announceRetirementOnErrors(inference, deps);
     chatCompletionRoutes(inference, deps);
   });
 

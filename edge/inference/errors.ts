@@ -1,0 +1,45 @@
+import type { FastifyError, FastifyRequest } from 'fastify';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../caller.ts';
+import { sendError, toGatewayError } from '../http/errors.ts';
+import { retirementHeaders } from '../openai/retirement-headers.ts';
+import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
+
+/** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
+export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void {
+  app.setErrorHandler(async (thrown: FastifyError, request, reply) => {
+    const error = toGatewayError(thrown);
+    reply.headers(await retirementOf(request, deps));
+    return sendError(error, request, reply, deps.clock);
+  });
+}
+
+async function retirementOf(
+  request: FastifyRequest,
+  { inference, publicUrl }: RouteDeps,
+): Promise<Record<string, string>> {
+  const model = modelNamed(request.body);
+  if (model === null || request.principal === null) return {};
+  try {
+    const { retirement } = await inference.getRetirement(
+      { model },
+      { contextValues: callerContext(callerOfRequest(request)) },
+    );
+    return retirementHeaders(model, retirement, publicUrl);
+  } catch (err) {
+    // The error itself matters more than its headers.
+    request.log.debug({ err, requestId: request.id }, 'the retirement of a model could not be looked up');
+    return {};
+  }
+}
+
+/** The model in a body that was kept as bytes; null when it cannot be told. */
+function modelNamed(body: unknown): string | null {
+  if (!Buffer.isBuffer(body)) return null;
+  try {
+    const { model } = JSON.parse(body.toString('utf8')) as { model?: unknown };
+    return typeof model === 'string' && model.length <= 255 ? model : null;
+  } catch {
+    return null;
+  }
+}
