@@ -1,8 +1,7 @@
-import type { UsageFilter } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
-import { narrowing, noKeyId, Parameters } from './narrowing.ts';
+import { type Filter, narrowing, noKeyId, Parameters } from './narrowing.ts';
 import { noSums, type Sums, sumsSql } from './sums.ts';
 
 /** What sums can be split by. */
@@ -13,7 +12,7 @@ export type NamedSums = Sums & { name: string };
 /** The sums over a range, and the same split by each of the dimensions, out of one scan of the roll-ups. */
 export async function groupedSums<D extends Dimension>(
   database: Pick<ServiceDatabase, 'query'>,
-  query: { subject: Subject; range: InstantRange; filter?: UsageFilter; dimensions: readonly D[] },
+  query: { subject: Subject; range: InstantRange; filter?: Filter; dimensions: readonly D[] },
 ): Promise<{ totals: Sums } & Record<D, NamedSums[]>> {
   const { subject, range, filter, dimensions } = query;
   const parameters = new Parameters();
@@ -40,4 +39,4 @@ export async function groupedSums<D extends Dimension>(
 }
 
 /** Sessions have no key: their group's name is empty. */
-const nameIn = (value: string): string => (value === noKeyId ? '' : value);
+export const nameIn = (value: string): string => (value === noKeyId ? '' : value);

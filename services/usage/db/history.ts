@@ -1,13 +1,12 @@
-import type { UsageFilter } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { firstIdAt, lastId } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
-import { narrowing, Parameters } from './narrowing.ts';
+import { type Filter, narrowing, Parameters } from './narrowing.ts';
 
 export type EventQuery = {
   subject: Subject;
-  filter: UsageFilter | undefined;
+  filter: Filter | undefined;
   /** The bounds of the range; null where it is open. */
   startMs: number | null;
   endMs: number | null;

@@ -1,4 +1,4 @@
-import type { UsageFilter } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { isUuid } from '#shared/ids.ts';
 import type { Subject } from '../domain/subject.ts';
 
 /** Stands for the key of calls that sessions made. */
@@ -14,16 +14,21 @@ export class Parameters {
   }
 }
 
+/** What is counted of a subject's usage; empty fields narrow nothing. */
+export type Filter = { model?: string; endpoint?: string; apiKeyId?: string };
+
 /** The conditions on columns which events and roll-ups have in common: whose usage, and what it is narrowed to. */
-export function narrowing(parameters: Parameters, subject: Subject, filter: UsageFilter | undefined): string {
+export function narrowing(parameters: Parameters, subject: Subject, filter: Filter | undefined): string {
   const conditions = [`tenant_id = ${parameters.add(subject.tenantId, 'uuid')}`];
   if (subject.userId !== null) conditions.push(`user_id = ${parameters.add(subject.userId, 'uuid')}`);
   if (filter?.model) conditions.push(`model = ${parameters.add(filter.model, 'text')}`);
   if (filter?.endpoint) conditions.push(`endpoint = ${parameters.add(filter.endpoint, 'text')}`);
-  if (filter?.apiKeyId) conditions.push(`api_key_id = ${parameters.add(knownKeyId(filter.apiKeyId), 'uuid')}`);
+  if (filter?.apiKeyId) conditions.push(`api_key_id = ${parameters.add(queriedKeyId(filter.apiKeyId), 'uuid')}`);
   return conditions.join(' and ');
 }
 
-/** A key id that may stand in a query: nobody's key must not come out as the sessions. */
-export const knownKeyId = (keyId: string): string =>
-  keyId === noKeyId ? 'ffffffff-ffff-ffff-ffff-ffffffffffff' : keyId;
+/** Stands for a key that nobody has. */
+const nobodysKeyId = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+
+/** A key's id as it may stand in a query: what cannot be a key's is nobody's, and sessions are nobody's key either. */
+const queriedKeyId = (keyId: string): string => (isUuid(keyId) && keyId !== noKeyId ? keyId : nobodysKeyId);

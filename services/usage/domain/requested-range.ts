@@ -72,7 +72,8 @@ function requireOrder({ firstDay, lastDay }: DayRange, param: string): void {
   );
 }
 
-function checkTimeZone(name: string): string {
+/** The zone of a request; empty means UTC. INVALID_REQUEST when there is none of that name. */
+export function checkTimeZone(name: string): string {
   if (name === '') return 'UTC';
   if (isTimeZone(name)) return name;
   throw invalidRequest(

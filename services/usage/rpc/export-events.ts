@@ -1,0 +1,39 @@
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { CallerKind, callerOf, Role, requireRole } from '#shared/rpc/caller.ts';
+import { eventMessage } from '../db/event-rows.ts';
+import { nextEvents } from '../db/history.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { firstIdAt } from '../domain/event-id.ts';
+import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { instantsOf } from '../domain/time-buckets.ts';
+
+const eventsPerPage = 500;
+
+export const exportEvents = ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'exportEvents'> =>
+  async function* (request, context) {
+    const caller = callerOf(context);
+    if (caller.kind !== CallerKind.SESSION) {
+      throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'Events are exported in a signed-in session.');
+    }
+    requireRole(caller, Role.ADMIN);
+    const scope = request.scope === UsageScope.UNSPECIFIED ? UsageScope.TENANT : request.scope;
+    const subject = subjectOf(caller, scope);
+    const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
+    const endId = firstIdAt(range.endMs);
+    // No event has the smallest id of a moment: its version and variant bits are those of no UUIDv7.
+    let afterId = firstIdAt(range.startMs);
+    while (!context.signal.aborted) {
+      const rows = await nextEvents(database, {
+        subject,
+        filter: request.filter,
+        afterId,
+        endId,
+        limit: eventsPerPage,
+      });
+      if (rows.length > 0) yield { events: rows.map(eventMessage) };
+      if (rows.length < eventsPerPage) return;
+      afterId = rows.at(-1)!.id;
+    }
+  };

@@ -1,0 +1,88 @@
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { callerOf, Role } from '#shared/rpc/caller.ts';
+import {
+  type KeySubject,
+  latenciesOfKey,
+  latestEventsOfKey,
+  type VolumeRow,
+  volumesOfKey,
+} from '../db/key-analytics.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { bucketStartsMs, daysIn, instantsOf, rangeBefore } from '../domain/time-buckets.ts';
+import { addVolume, noVolume, type Volume } from '../domain/volume.ts';
+import { resolveBucketedRange } from './granularity.ts';
+import { performanceMessage, pointMessage, recentMessage, volumeMessage } from './key-analytics-messages.ts';
+import { rangeMessage } from './report-messages.ts';
+
+/** service.md, Limits: the performance block is computed up to this width, and there are so many rows of recent activity. */
+const performanceDaysMax = 31;
+const recentRows = 10;
+/** decisions.md, Usage: the last 7 days. */
+const defaultDays = 7;
+
+export const getKeyAnalytics =
+  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getKeyAnalytics'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    // Owners and admins may read any key of the organization, others their own.
+    const scope = caller.role >= Role.ADMIN ? UsageScope.TENANT : UsageScope.OWN;
+    const { keyId, modelName } = request;
+    const subject: KeySubject = { ...subjectOf(caller, scope), keyId: keyId || 'none' };
+    const { days, width, granularity } = resolveBucketedRange(
+      request.granularity,
+      request.range,
+      { defaultDays },
+      clock.now(),
+    );
+    const range = instantsOf(days);
+    const startsMs = bucketStartsMs(days, width);
+    const hasPerformance = daysIn(days) <= performanceDaysMax;
+
+    const [rows, latencies, recent] = await Promise.all([
+      volumesOfKey(database, { subject, fromMs: instantsOf(rangeBefore(days)).startMs, startsMs, endMs: range.endMs }),
+      hasPerformance ? latenciesOfKey(database, { subject, range, model: modelName }) : null,
+      latestEventsOfKey(database, { subject, range, limit: recentRows }),
+    ]);
+
+    const sums = sumUp(rows, startsMs.length, modelName);
+    return {
+      analytics: {
+        keyId,
+        granularity,
+        range: rangeMessage(range),
+        timezone: days.timeZone,
+        totals: volumeMessage(sums.totals),
+        previousTotals: volumeMessage(sums.previous),
+        series: startsMs.map((startMs, index) => pointMessage(startMs, sums.series[index]!)),
+        byModel: [...sums.byModel]
+          .sort(([nameA, a], [nameB, b]) => Number(b.requests - a.requests) || (nameA < nameB ? -1 : 1))
+          .map(([model, volume]) => ({ model, measures: volumeMessage(volume) })),
+        performance: hasPerformance ? performanceMessage(sums.totals, latencies) : { available: false },
+        recentActivity: recent.map(recentMessage),
+      },
+    };
+  };
+
+/** The model's name narrows the totals and the series, but never the breakdown by model. */
+function sumUp(rows: readonly VolumeRow[], bucketCount: number, modelName: string) {
+  const totals = noVolume();
+  const previous = noVolume();
+  const series = Array.from({ length: bucketCount }, noVolume);
+  const byModel = new Map<string, Volume>();
+  for (const row of rows) {
+    if (row.bucket >= 0) {
+      const volume = byModel.get(row.model) ?? noVolume();
+      byModel.set(row.model, volume);
+      addVolume(volume, row);
+    }
+    if (modelName !== '' && row.model !== modelName) continue;
+    if (row.bucket < 0) {
+      addVolume(previous, row);
+    } else {
+      addVolume(totals, row);
+      addVolume(series[row.bucket]!, row);
+    }
+  }
+  return { totals, previous, series, byModel };
+}

@@ -1,0 +1,57 @@
+import { GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { type BucketSums, bucketedSums } from '../db/bucketed-sums.ts';
+import type { Dimension } from '../db/grouped-sums.ts';
+import { addSums, measuresMessage, noSums } from '../db/sums.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { bucketStartsMs, instantsOf } from '../domain/time-buckets.ts';
+import { resolveBucketedRange } from './granularity.ts';
+import { rangeMessage } from './report-messages.ts';
+
+const dimensions: Readonly<Partial<Record<GroupBy, Dimension>>> = {
+  [GroupBy.MODEL]: 'model',
+  [GroupBy.API_KEY]: 'api_key_id',
+  [GroupBy.ENDPOINT]: 'endpoint',
+};
+
+export const getReport =
+  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getReport'> =>
+  async (request, context) => {
+    const subject = subjectOf(callerOf(context), request.scope);
+    const { days, width, granularity } = resolveBucketedRange(request.granularity, request.range, {}, clock.now());
+    const range = instantsOf(days);
+    const startsMs = bucketStartsMs(days, width);
+    const dimension = dimensions[request.groupBy];
+    const rows = await bucketedSums(database, {
+      subject,
+      filter: request.filter,
+      dimension,
+      startsMs,
+      endMs: range.endMs,
+    });
+
+    const totals = noSums();
+    for (const row of rows) addSums(totals, row);
+    const rowsByBucket = Map.groupBy(rows, ({ bucket }) => bucket);
+    return {
+      range: rangeMessage(range),
+      granularity,
+      timezone: days.timeZone,
+      totals: measuresMessage(totals),
+      buckets: startsMs.map((startMs, index) => ({
+        range: rangeMessage({ startMs, endMs: startsMs[index + 1] ?? range.endMs }),
+        ...bucketMessage(rowsByBucket.get(index) ?? [], dimension !== undefined),
+      })),
+    };
+  };
+
+function bucketMessage(rows: BucketSums[], isSplit: boolean) {
+  const sums = noSums();
+  for (const row of rows) addSums(sums, row);
+  const groups = isSplit ? rows.sort((a, b) => (a.name < b.name ? -1 : 1)) : [];
+  return {
+    measures: measuresMessage(sums),
+    groups: groups.map((row) => ({ name: row.name, measures: measuresMessage(row) })),
+  };
+}

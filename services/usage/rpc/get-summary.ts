@@ -1,0 +1,28 @@
+import { callerOf } from '#shared/rpc/caller.ts';
+import { groupedSums } from '../db/grouped-sums.ts';
+import { measuresMessage } from '../db/sums.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { instantsOf } from '../domain/time-buckets.ts';
+import { dearestFirst, rangeMessage } from './report-messages.ts';
+
+export const getSummary =
+  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getSummary'> =>
+  async (request, context) => {
+    const subject = subjectOf(callerOf(context), request.scope);
+    const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
+    const sums = await groupedSums(database, {
+      subject,
+      range,
+      filter: request.filter,
+      dimensions: ['model', 'endpoint', 'api_key_id'],
+    });
+    return {
+      range: rangeMessage(range),
+      totals: measuresMessage(sums.totals),
+      byModel: dearestFirst(sums.model),
+      byEndpoint: dearestFirst(sums.endpoint),
+      byApiKey: dearestFirst(sums.api_key_id),
+    };
+  };

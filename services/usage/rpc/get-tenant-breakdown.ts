@@ -1,0 +1,49 @@
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { callerContext, callerOf, serviceCaller } from '#shared/rpc/caller.ts';
+import { groupedSums } from '../db/grouped-sums.ts';
+import { byCost, measuresMessage } from '../db/sums.ts';
+import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
+import { subjectOf } from '../domain/subject.ts';
+import { instantsOf, utcMonthAt } from '../domain/time-buckets.ts';
+import { rangeMessage } from './report-messages.ts';
+
+/** The most users for whom Auth answers at once. */
+const usersPerLookUp = 1_000;
+
+export const getTenantBreakdown =
+  ({ database, auth, clock }: Pick<UsageDeps, 'database' | 'auth' | 'clock'>): UsageRpc<'getTenantBreakdown'> =>
+  async (request, context) => {
+    const subject = subjectOf(callerOf(context), UsageScope.TENANT);
+    const { startDate = '', endDate = '' } = request.range ?? {};
+    const range =
+      startDate === '' && endDate === ''
+        ? utcMonthAt(clock.now())
+        : instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
+    const { user_id: users } = await groupedSums(database, { subject, range, dimensions: ['user_id'] });
+    const emails = await emailsOf(
+      auth,
+      users.map(({ name }) => name),
+      context.signal,
+    );
+    return {
+      range: rangeMessage(range),
+      users: users.sort(byCost).map((row) => ({
+        userId: row.name,
+        email: emails.get(row.name) ?? '',
+        measures: measuresMessage(row),
+      })),
+    };
+  };
+
+async function emailsOf(auth: UsageDeps['auth'], userIds: readonly string[], signal: AbortSignal) {
+  const emails = new Map<string, string>();
+  for (let at = 0; at < userIds.length; at += usersPerLookUp) {
+    const asked = userIds.slice(at, at + usersPerLookUp);
+    // As a service: people may not look others up.
+    const options = { contextValues: callerContext(serviceCaller('usage')), signal };
+    const { users } = await auth.getUsers({ userIds: asked }, options);
+    for (const { id, email } of users) emails.set(id, email);
+  }
+  return emails;
+}

@@ -1,0 +1,41 @@
+import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import {
+  checkTimeZone,
+  daysMaxByWidth,
+  type RangeRule,
+  type RequestedDays,
+  resolveRange,
+} from '../domain/requested-range.ts';
+import type { BucketWidth, DayRange } from '../domain/time-buckets.ts';
+
+const widths: ReadonlyMap<Granularity, BucketWidth> = new Map([
+  [Granularity.HOURLY, 'hourly'],
+  [Granularity.DAILY, 'daily'],
+  [Granularity.WEEKLY, 'weekly'],
+  [Granularity.MONTHLY, 'monthly'],
+]);
+
+/** A range as it will be cut into buckets. */
+export type BucketedRange = { days: DayRange; width: BucketWidth; granularity: Granularity };
+
+/** Resolves a range with its granularity, which caps it (service.md, Limits). Hours are those of UTC, whatever the zone. */
+export function resolveBucketedRange(
+  asked: Granularity,
+  requested: RequestedDays | undefined,
+  rule: Pick<RangeRule, 'defaultDays'>,
+  nowMs: number,
+): BucketedRange {
+  const granularity = asked === Granularity.UNSPECIFIED ? Granularity.DAILY : asked;
+  const width = widths.get(granularity)!;
+  const timezone = checkTimeZone(requested?.timezone ?? '');
+  const days = resolveRange(
+    {
+      startDate: requested?.startDate ?? '',
+      endDate: requested?.endDate ?? '',
+      timezone: width === 'hourly' ? 'UTC' : timezone,
+    },
+    { ...rule, daysMax: daysMaxByWidth[width], qualifier: ` with ${width} granularity` },
+    nowMs,
+  );
+  return { days, width, granularity };
+}

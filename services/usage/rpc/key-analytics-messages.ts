@@ -1,0 +1,59 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type {
+  KeyAnalyticsPointSchema,
+  KeyPerformanceSchema,
+  RecentActivitySchema,
+  VolumeMeasuresSchema,
+} from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
+import { uuidv7Ms } from '#shared/ids.ts';
+import type { EventRow } from '../db/event-rows.ts';
+import type { Volume } from '../domain/volume.ts';
+
+export const volumeMessage = (volume: Volume): MessageInitShape<typeof VolumeMeasuresSchema> => ({
+  requests: volume.requests,
+  successfulRequests: volume.successfulRequests,
+  failedRequests: volume.requests - volume.successfulRequests,
+  totalTokens: volume.inputTokens + volume.outputTokens,
+  inputTokens: volume.inputTokens,
+  outputTokens: volume.outputTokens,
+  cachedInputTokens: volume.cachedInputTokens,
+});
+
+export const pointMessage = (startMs: number, volume: Volume): MessageInitShape<typeof KeyAnalyticsPointSchema> => ({
+  bucketStart: timestampFromMs(startMs),
+  measures: volumeMessage(volume),
+});
+
+export const performanceMessage = (
+  totals: Volume,
+  latencies: { p50Ms: number; p95Ms: number } | null,
+): MessageInitShape<typeof KeyPerformanceSchema> => ({
+  available: true,
+  p50LatencyMs: latencies?.p50Ms,
+  p95LatencyMs: latencies?.p95Ms,
+  cacheHits: totals.cacheHits,
+  cacheMisses: totals.cacheMisses,
+  cachedTokens: totals.cachedInputTokens,
+  tokensPerSecond: tokensPerSecond(totals),
+});
+
+/** Rounded to three decimals; unset without output tokens, or when they took no measurable time. */
+function tokensPerSecond({ outputTokens, generatingMs }: Volume): number | undefined {
+  if (outputTokens === 0n || generatingMs === 0n) return undefined;
+  return Math.round((Number(outputTokens) * 1_000_000) / Number(generatingMs)) / 1_000;
+}
+
+export const recentMessage = (row: EventRow): MessageInitShape<typeof RecentActivitySchema> => ({
+  eventId: row.id,
+  occurredAt: timestampFromMs(uuidv7Ms(row.id)),
+  model: row.model,
+  endpoint: row.endpoint,
+  operation: row.operation,
+  // service.md, Key analytics report: from success or the platform's error code, never an HTTP status.
+  status: row.success ? 'Success' : row.error_code || 'Failed',
+  inputTokens: row.input_tokens,
+  outputTokens: row.output_tokens,
+  totalTokens: row.input_tokens + row.output_tokens,
+  latencyMs: Number(row.latency_ms),
+});
