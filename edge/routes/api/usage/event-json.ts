@@ -1,0 +1,32 @@
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import { isoTime } from '../../../http/json.ts';
+import { operationName } from '../../v1/models.ts';
+
+/** One metered call (decisions.md, Usage). */
+export function eventJson(event: UsageEvent) {
+  const used = event.usage!;
+  return {
+    id: event.id,
+    occurred_at: isoTime(event.occurredAt),
+    api_key_id: event.apiKeyId || null,
+    user_id: event.userId,
+    model: event.model,
+    endpoint: event.endpoint,
+    operation: operationName(event.operation),
+    success: event.success,
+    status: event.status,
+    error_code: event.errorCode || null,
+    input_tokens: Number(used.inputTokens),
+    cached_input_tokens: Number(used.cachedInputTokens),
+    output_tokens: Number(used.outputTokens),
+    total_tokens: Number(used.inputTokens + used.outputTokens),
+    images: Number(used.images),
+    audio_seconds: Number(used.audioMs) / 1000,
+    characters: Number(used.characters),
+    latency_ms: event.latencyMs,
+    ttft_ms: event.ttftMs ?? null,
+    cost_usd: usdJson(used.costNanoUsd),
+    request_id: event.requestId,
+  };
+}

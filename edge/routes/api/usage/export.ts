@@ -1,0 +1,81 @@
+import { Readable } from 'node:stream';
+import { Type } from 'typebox';
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { csvLine } from './csv.ts';
+import { eventJson } from './event-json.ts';
+import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
+
+/** All events of a range as CSV, streamed page by page, for sessions of admin and owner. */
+export const usageExportRoutes: Routes = (app, { usage }) => {
+  app.get(
+    '/api/v1/usage/export',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: { querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }) },
+    },
+    async (request, reply) => {
+      const { query } = request;
+      const pages = usage
+        .exportEvents(
+          { scope: readScope(query, UsageScope.TENANT), range: readRange(query), filter: readFilter(query) },
+          { contextValues: callerContext(callerOfRequest(request)) },
+        )
+        [Symbol.asyncIterator]();
+      // A refusal comes with the first page, while it can still be an error response.
+      const first = await pages.next();
+      const name = `usage_${query.start_date}_${query.end_date}.csv`;
+      return reply
+        .header('content-type', 'text/csv; charset=utf-8; header=present')
+        .header('content-disposition', `attachment; filename="${name}"`)
+        .header('cache-control', 'no-store')
+        .send(Readable.from(csvText(first, pages)));
+    },
+  );
+};
+
+const columns = [
+  'id',
+  'occurred_at',
+  'api_key_id',
+  'user_id',
+  'model',
+  'endpoint',
+  'operation',
+  'success',
+  'status',
+  'error_code',
+  'input_tokens',
+  'cached_input_tokens',
+  'output_tokens',
+  'total_tokens',
+  'images',
+  'audio_seconds',
+  'characters',
+  'latency_ms',
+  'ttft_ms',
+  'cost_usd',
+  'request_id',
+] as const;
+
+type Pages = AsyncIterator<ExportEventsResponse>;
+
+async function* csvText(first: IteratorResult<ExportEventsResponse>, pages: Pages): AsyncGenerator<string> {
+  try {
+    yield csvLine(columns);
+    for (let page = first; page.done !== true; page = await pages.next()) {
+      yield page.value.events
+        .map((event) => {
+          const row = eventJson(event);
+          return csvLine(columns.map((column) => row[column]));
+        })
+        .join('');
+    }
+  } finally {
+    // When the client leaves, so does the call.
+    await pages.return?.();
+  }
+}

@@ -1,0 +1,58 @@
+import { Type } from 'typebox';
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
+
+/*
+ * Query parameters which the usage endpoints have in common. Their types stand in the schemas; what they mean is read here, so
+ * that a refusal names the parameter as the client wrote it.
+ */
+
+const text = (maxLength: number) => Type.Optional(Type.String({ maxLength }));
+
+export const scopeQuery = { scope: text(64) };
+export const rangeQuery = { start_date: text(64), end_date: text(64) };
+export const zoneQuery = { timezone: text(64) };
+export const filterQuery = { model: text(255), endpoint: text(255), api_key_id: text(64) };
+
+/** The value that a word stands for; INVALID_REQUEST lists the words otherwise. */
+export function choice<Value>(
+  param: string,
+  word: string | undefined,
+  choices: Readonly<Record<string, Value>>,
+  fallback: Value,
+): Value {
+  if (word === undefined) return fallback;
+  if (Object.hasOwn(choices, word)) return choices[word]!;
+  const words = Object.keys(choices).join(', ');
+  throw invalidRequest(param, `Invalid value for \`${param}\`: expected one of ${words}.`, 'invalid_value');
+}
+
+const scopes = { own: UsageScope.OWN, tenant: UsageScope.TENANT };
+
+/** Whose usage; `fallback` when the query does not say. */
+export const readScope = (query: { scope?: string }, fallback: UsageScope = UsageScope.OWN): UsageScope =>
+  choice('scope', query.scope, scopes, fallback);
+
+/** The days as the query has them; Usage checks what they mean. */
+export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {
+  return {
+    startDate: readDate(query.start_date, 'start_date'),
+    endDate: readDate(query.end_date, 'end_date'),
+    timezone: query.timezone ?? '',
+  };
+}
+
+function readDate(date: string | undefined, param: string): string {
+  if (date === undefined) return '';
+  if (/^\d{4}-\d{2}-\d{2}$/.test(date)) return date;
+  throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
+}
+
+export function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
+  const apiKeyId = query.api_key_id ?? '';
+  if (apiKeyId !== '' && !isUuid(apiKeyId)) {
+    throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');
+  }
+  return { model: query.model ?? '', endpoint: query.endpoint ?? '', apiKeyId };
+}
