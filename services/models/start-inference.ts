@@ -11,8 +11,8 @@ import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
 import type { ModelsDeps } from './index.ts';
+import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
-import { prepareCall } from './inference/operations.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
@@ -80,7 +80,7 @@ export async function startInference(options: {
 
   const limiter = new RateLimiter(clock.monotonic);
   return {
-    implementation: inferenceService({ catalog, limiter, journal, clock, prepare: prepareCall }),
+    implementation: inferenceService({ catalog, limiter, journal, clock, tools: createCallTools(clock) }),
     ready: () => catalog.version >= 0n,
     async close() {
       clearInterval(adoption);

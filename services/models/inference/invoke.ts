@@ -12,7 +12,9 @@ import { defaultRateLimits, type RateLimiter, type RateLimits } from '../limits/
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import { admitModel } from './admission.ts';
 import { Attempts } from './attempts.ts';
+import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
+import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 export type InvokeDeps = {
@@ -20,15 +22,14 @@ export type InvokeDeps = {
   limiter: RateLimiter;
   journal: MeteringJournal;
   clock: Clock;
-  /** Reads a request body; throws INVALID_REQUEST for one that cannot be read. */
-  prepare(request: InvokeRequest): PreparedCall | Promise<PreparedCall>;
+  tools: CallTools;
 };
 
 /** InferenceService.Invoke: admits one model call, runs it on a deployment, meters it and streams its answer. */
 export const invoke = (deps: InvokeDeps) =>
   async function* (request: InvokeRequest, context: HandlerContext): AsyncGenerator<InvokeResponse> {
     const caller = callerOf(context);
-    const call = await deps.prepare(request);
+    const call = await prepareCall(request, deps.tools);
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();

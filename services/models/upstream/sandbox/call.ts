@@ -1,6 +1,6 @@
+import type { Tokenizer } from '../../bytes/tokens.ts';
 import type { JsonObject } from './fields.ts';
 import type { SandboxModel } from './models.ts';
-import type { Tokenizer } from './tokens.ts';
 
 /** One call with a JSON body, as an operation gets it. */
 export type Call = {

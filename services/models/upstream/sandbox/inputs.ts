@@ -1,5 +1,5 @@
+import type { Tokenizer } from '../../bytes/tokens.ts';
 import { Refusal } from './answer.ts';
-import type { Tokenizer } from './tokens.ts';
 
 /** One prompt or embedding input. The number of tokens is known where the client sent tokens. */
 export type Input = { text: string; tokens: number | undefined };

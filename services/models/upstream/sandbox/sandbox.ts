@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
 import type { Upstream, UpstreamRequest } from '../upstream.ts';
 import { type Answer, errorAnswer, Refusal } from './answer.ts';
 import type { Call } from './call.ts';
@@ -14,7 +15,6 @@ import { type SandboxModel, sandboxModels } from './models.ts';
 import { parseMultipart } from './multipart.ts';
 import { Playback } from './playback.ts';
 import { speech } from './speech.ts';
-import { loadTokenizer, type Tokenizer } from './tokens.ts';
 import { transcriptions, translations } from './transcriptions.ts';
 
 export type SandboxDeps = {

@@ -1,5 +1,5 @@
+import type { Tokenizer } from '../../bytes/tokens.ts';
 import { Refusal } from './answer.ts';
-import type { Tokenizer } from './tokens.ts';
 
 /** Counts until it is certain that the text cannot fit: a token has at most 128 characters. */
 export function countWithin(tokens: Tokenizer, text: string, windowTokens: number): number {

@@ -1,3 +1,4 @@
+import type { Tokenizer } from '../../bytes/tokens.ts';
 import { type Answer, jsonAnswer, Refusal, sseContentType, sseEvent, streamAnswer, textAnswer } from './answer.ts';
 import { type JsonObject, wordField } from './fields.ts';
 import { type Heard, listen, type Segment, wordsOf } from './listening.ts';
@@ -5,7 +6,6 @@ import type { SandboxModel } from './models.ts';
 import type { Form } from './multipart.ts';
 import { deltasOf } from './reply.ts';
 import { srtOf, vttOf } from './subtitles.ts';
-import type { Tokenizer } from './tokens.ts';
 
 /** One call with a form, as an audio operation gets it. */
 export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer };

@@ -1,0 +1,46 @@
+import { ChatStream, type ChatStreamOptions, type ChatStreamOutcome } from '../bytes/chat-stream.ts';
+import type { CallTools } from './call-tools.ts';
+import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
+import { measuresOf } from './whole-json-reader.ts';
+
+const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>> = {
+  cut: 'the stream was cut',
+  no_finish_reason: 'the stream ended without a finish_reason',
+  upstream_error: 'the upstream sent an error in its stream',
+};
+
+/** Passes a stream of chat or text completions on (openai-contract.md section 3). */
+export class ChatStreamReader implements AnswerReader {
+  readonly contentType = 'text/event-stream; charset=utf-8';
+  readonly passesOn = true;
+  readonly #stream: ChatStream;
+  readonly #tools: CallTools;
+
+  constructor(options: { chat: ChatStreamOptions; tools: CallTools }) {
+    this.#stream = new ChatStream(options.chat);
+    this.#tools = options.tools;
+  }
+
+  get complete(): boolean {
+    return this.#stream.state !== 'open';
+  }
+
+  /** Each delta that carried output is a token or more. */
+  get outputTokensSoFar(): number {
+    return this.#stream.deltas;
+  }
+
+  push(chunk: Uint8Array): readonly Uint8Array[] {
+    return this.#stream.push(chunk);
+  }
+
+  end(cut: boolean): AnswerEnd {
+    const { forward, outcome, usage, error } = this.#stream.end(cut);
+    return {
+      forward,
+      reported: usage === null ? null : measuresOf(usage),
+      countOutputTokens: async () => (await this.#tools.tokenizer()).count(this.#stream.outputText()),
+      failure: outcome === 'complete' ? null : { code: 'upstream_error', message: error?.message ?? failures[outcome] },
+    };
+  }
+}

@@ -1,0 +1,64 @@
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
+
+const problems: Readonly<Record<ScanProblem, string>> = {
+  encoding: 'The request body is not valid UTF-8.',
+  syntax: 'The request body is not valid JSON.',
+  depth: 'The request body is nested too deeply.',
+  not_object: 'The request body must be a JSON object.',
+};
+
+const asBuffer = (bytes: Uint8Array): Buffer =>
+  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+/** Finds the fields that the gateway reads in a JSON body; what it does not read reaches the upstream untouched. */
+export function readJsonRequest<Name extends string>(body: Uint8Array, fields: FieldSet<Name>): ObjectScan<Name> {
+  const scan = scanObject(asBuffer(body), fields);
+  if (typeof scan === 'string') throw invalidRequest(undefined, problems[scan]);
+  if (scan.ambiguous !== null) {
+    throw invalidRequest(
+      scan.ambiguous,
+      `\`${scan.ambiguous}\` is given twice, or in two spellings.`,
+      'duplicate_field',
+    );
+  }
+  return scan;
+}
+
+/** The model that a request names. */
+export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'model'>): string {
+  const model = scan.string('model');
+  if (model !== undefined && model !== '') return model;
+  if (scan.kind('model') === undefined || model === '') {
+    throw invalidRequest('model', 'You must name a model.', 'missing_required_field');
+  }
+  throw invalidRequest('model', '`model` must be a string.', 'invalid_value');
+}
+
+/** An optional boolean; null counts as absent, anything else is refused. */
+export function optionalBoolean<Name extends string>(scan: ObjectScan<Name>, name: Name): boolean | undefined {
+  const kind = scan.kind(name);
+  if (kind === undefined || kind === 'null') return undefined;
+  if (kind !== 'boolean') throw invalidRequest(name, `\`${name}\` must be true or false.`, 'invalid_value');
+  return scan.boolean(name);
+}
+
+/** An optional whole number within bounds; null counts as absent. */
+export function optionalInteger<Name extends string>(
+  scan: ObjectScan<Name>,
+  name: Name,
+  min: number,
+  max: number,
+): number | undefined {
+  const kind = scan.kind(name);
+  if (kind === undefined || kind === 'null') return undefined;
+  const value = scan.number(name);
+  if (value === undefined || !Number.isInteger(value) || value < min || value > max) {
+    throw invalidRequest(name, `\`${name}\` must be a whole number from ${min} to ${max}.`, 'invalid_value');
+  }
+  return value;
+}
+
+/** What an upstream's answer cannot be taken for. */
+export const unreadableAnswer = (internal: string): Error =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model answered something unreadable.', { internal });

@@ -1,0 +1,76 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { fieldSet } from '../bytes/json-scan.ts';
+import { asksForUsage, includeUsageEdit, type MemberEdit, spliceMembers } from '../bytes/splice.ts';
+import type { CallTools } from './call-tools.ts';
+import { ChatStreamReader } from './chat-stream-reader.ts';
+import { optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
+import type { PreparedCall } from './prepared-call.ts';
+import { promptText } from './prompt-text.ts';
+import { WholeJsonReader } from './whole-json-reader.ts';
+
+const fields = fieldSet(
+  'model',
+  'stream',
+  'stream_options',
+  'background',
+  'n',
+  'best_of',
+  'max_tokens',
+  'max_completion_tokens',
+);
+
+/** The most answers and tokens that a request may ask for; above them it is a mistake or an attack. */
+const answersMax = 128;
+const tokensMax = 100_000_000;
+
+/** About how many bytes of JSON make a token; for estimates before a call, never for charges. */
+const bytesPerToken = 4;
+
+/** Reads a chat or text completion. */
+export function prepareText(request: InvokeRequest, tools: CallTools): PreparedCall {
+  const scan = readJsonRequest(request.body, fields);
+  const model = requiredModel(scan);
+  const streamed = optionalBoolean(scan, 'stream') ?? false;
+  const includeUsage = asksForUsage(scan);
+  const answers = Math.max(
+    optionalInteger(scan, 'n', 1, answersMax) ?? 1,
+    optionalInteger(scan, 'best_of', 1, answersMax) ?? 1,
+  );
+  const outputTokensMax =
+    optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) ??
+    optionalInteger(scan, 'max_tokens', 0, tokensMax) ??
+    null;
+  const isChat = request.operation === Operation.CHAT_COMPLETIONS;
+
+  return {
+    model,
+    streamed,
+    estimate: {
+      inputTokens: Math.ceil(request.body.byteLength / bytesPerToken),
+      outputTokensMax: outputTokensMax === null ? null : outputTokensMax * answers,
+    },
+    contentType: 'application/json',
+    bodyFor(upstreamModel) {
+      const edits: MemberEdit<(typeof fields.names)[number]>[] = [['model', JSON.stringify(upstreamModel)]];
+      // Only true is the gateway's own word (openai-contract.md section 6); anything else passes.
+      if (scan.boolean('background') === true) edits.push(['background', null]);
+      const usage = streamed ? includeUsageEdit(scan) : null;
+      if (usage !== null) edits.push(usage);
+      return spliceMembers(scan, edits);
+    },
+    reader: () =>
+      streamed
+        ? new ChatStreamReader({
+            tools,
+            chat: {
+              operation: isChat ? 'chat' : 'completions',
+              includeUsage,
+              mintId: () => tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'),
+              createdSeconds: Math.floor(tools.clock.now() / 1000),
+            },
+          })
+        : new WholeJsonReader(),
+    countInputTokens: async () => (await tools.tokenizer()).count(promptText(request.body)),
+  };
+}
