@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { CallOptions, Client, Transport } from '@connectrpc/connect';
+import type { CallOptions, Client, ServiceImpl } from '@connectrpc/connect';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type Clock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
@@ -24,7 +24,10 @@ export type AuditTaker = Parameters<typeof startKeys>[0]['auth'];
 /** Leaves the events in the outbox, where a test can read them. */
 const noAuth: AuditTaker = { recordAuditEvents: () => Promise.reject(new Error('this test has no Auth')) };
 
-export type TestKeys = { keys: Client<typeof KeysService>; transport: Transport } & AsyncDisposable;
+export type TestKeys = {
+  keys: Client<typeof KeysService>;
+  implementation: ServiceImpl<typeof KeysService>;
+} & AsyncDisposable;
 
 /** A Keys process on a test's database, called through the local transport. */
 export async function startTestKeys(
@@ -37,7 +40,7 @@ export async function startTestKeys(
     report: createCallReport({ logger: silentLogger, clock }),
     validate: createMessageValidation(),
   });
-  return { keys: createRpcClient(KeysService, transport), transport, [Symbol.asyncDispose]: close };
+  return { keys: createRpcClient(KeysService, transport), implementation, [Symbol.asyncDispose]: close };
 }
 
 /** Somebody signed in; each call makes another user of another organization unless told otherwise. */

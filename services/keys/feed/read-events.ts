@@ -23,16 +23,22 @@ const changesMax = 500;
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/** Whether all changes after a version are still kept, given the current one. Each version has exactly one row. */
-export async function canReplay(database: Database, afterVersion: bigint, currentVersion: bigint): Promise<boolean> {
-  if (afterVersion === currentVersion) return true;
-  if (afterVersion === 0n || afterVersion > currentVersion) return false;
-  const { rowCount } = await database.query({
-    name: 'keys-change-kept',
-    text: 'select from changes where version = $1',
-    values: [afterVersion + 1n],
+/**
+ * Where an edge's feed begins: after the version it knows when all changes since are kept (each version has exactly one row),
+ * otherwise at the current one, and the edge must forget what it knows.
+ */
+export async function startOfFeed(
+  database: Database,
+  knownVersion: bigint,
+): Promise<{ version: bigint; reset: boolean }> {
+  const { rows } = await database.query<{ version: bigint; kept: boolean }>({
+    name: 'keys-start-of-feed',
+    text: `select version, $1 > 0 and (version = $1 or exists (select from changes where changes.version = $1 + 1)) as kept
+      from feed`,
+    values: [knownVersion],
   });
-  return rowCount === 1;
+  const { version, kept } = rows[0]!;
+  return kept ? { version: knownVersion, reset: false } : { version, reset: true };
 }
 
 /** The events after a version, oldest first, and the version up to which they tell; states are those of the reading. */

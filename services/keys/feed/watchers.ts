@@ -4,7 +4,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 export const acknowledgedChannel = 'keys_acknowledged';
 
 /** How long an edge may decide from its cache without renewing (design.md, Snapshots), in milliseconds. */
-export const leaseMs = 2_000;
+const leaseMs = 2_000;
 
 /** An edge which is behind a change of this age is not waited for any further: its lease is not renewed, in milliseconds. */
 const behindMsMax = 1_000;
@@ -12,29 +12,22 @@ const behindMsMax = 1_000;
 type Database = Pick<ServiceDatabase, 'query'>;
 
 /**
- * Begins or goes on with an edge's lease, so that from now on changes wait for it. Answers the feed's version at that moment.
- * The lock on the feed's row orders the two: a change which did not see this edge has committed, and is not above the answer.
+ * What an acknowledgement gives an edge: how long it may decide from its cache, 0 when it has to catch up first, and whether
+ * it knows more than Keys does, as after a restored backup, so that it must begin anew.
  */
-export async function openWatcher(database: Database, edgeId: string, knownVersion: bigint): Promise<bigint> {
-  const { rows } = await database.query<{ version: bigint }>({
-    name: 'keys-open-watcher',
-    text: `with current as materialized (select version from feed for share),
-      opened as (
-        insert into watchers (edge_id, acknowledged_version, lease_until)
-        select $1, $2, clock_timestamp() + $3 * interval '1 millisecond' from current
-        on conflict (edge_id) do update
-          set acknowledged_version = excluded.acknowledged_version, lease_until = excluded.lease_until
-      )
-      select version from current`,
-    values: [edgeId, knownVersion, leaseMs],
-  });
-  return rows[0]!.version;
+export type Acknowledgement = { leaseMs: number; rewatch: boolean };
+
+/** Takes an acknowledgement: goes on with the edge's lease, or begins one when the edge knows all there is. */
+export async function acknowledge(database: Database, edgeId: string, version: bigint): Promise<Acknowledgement> {
+  if (await renewLease(database, edgeId, version)) return { leaseMs, rewatch: false };
+  const { granted, currentVersion } = await beginLease(database, edgeId, version);
+  return { leaseMs: granted ? leaseMs : 0, rewatch: version > currentVersion };
 }
 
-/** Renews an edge's lease; false when it has none, or is too far behind, so that it must open the feed again. */
-export async function renewWatcher(database: Database, edgeId: string, version: bigint): Promise<boolean> {
+/** Renews a lease that has not lapsed, unless the edge is too far behind. */
+async function renewLease(database: Database, edgeId: string, version: bigint): Promise<boolean> {
   const { rowCount } = await database.query({
-    name: 'keys-renew-watcher',
+    name: 'keys-renew-lease',
     text: `with before as (
         select edge_id, acknowledged_version from watchers
         where edge_id = $1 and lease_until > clock_timestamp()
@@ -55,8 +48,33 @@ export async function renewWatcher(database: Database, edgeId: string, version: 
 }
 
 /**
+ * Begins a lease for an edge that knows the current version. The lock on the feed's row orders this and changes: a change
+ * either commits first, and the edge does not know it, or finds the edge among those it waits for.
+ */
+async function beginLease(
+  database: Database,
+  edgeId: string,
+  version: bigint,
+): Promise<{ granted: boolean; currentVersion: bigint }> {
+  const { rows } = await database.query<{ granted: boolean; version: bigint }>({
+    name: 'keys-begin-lease',
+    text: `with current as materialized (select version from feed for share),
+      granted as (
+        insert into watchers (edge_id, acknowledged_version, lease_until)
+        select $1, $2, clock_timestamp() + $3 * interval '1 millisecond' from current where current.version = $2
+        on conflict (edge_id) do update
+          set acknowledged_version = excluded.acknowledged_version, lease_until = excluded.lease_until
+        returning edge_id
+      )
+      select version, exists (select from granted) as granted from current`,
+    values: [edgeId, version, leaseMs],
+  });
+  return { granted: rows[0]!.granted, currentVersion: rows[0]!.version };
+}
+
+/**
  * How many live edges have not acknowledged a version. Lapsed leases are deleted first: a renewal that runs at the same time
- * either comes before and is counted, or finds its row gone and fails.
+ * either comes before and is counted, or finds its row gone and must begin a new lease.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({

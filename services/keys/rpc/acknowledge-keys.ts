@@ -1,11 +1,10 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { leaseMs, renewWatcher } from '../feed/watchers.ts';
+import { acknowledge } from '../feed/watchers.ts';
 
 export const acknowledgeKeys =
   ({ database }: Pick<KeysDeps, 'database'>): KeysRpc<'acknowledgeKeys'> =>
-  async ({ edgeId, version }, context) => {
+  ({ edgeId, version }, context) => {
     requireService(callerOf(context), 'edge');
-    const renewed = await renewWatcher(database, edgeId, version);
-    return renewed ? { leaseMs, rewatch: false } : { leaseMs: 0, rewatch: true };
+    return acknowledge(database, edgeId, version);
   };
