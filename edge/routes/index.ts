@@ -3,6 +3,7 @@ import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { identityRoutes } from './api/identity.ts';
+import { usageRoutes } from './api/usage/index.ts';
 import type { EdgeApp, RouteDeps } from './routes.ts';
 import { chatCompletionRoutes } from './v1/chat/completions.ts';
 import { modelRoutes } from './v1/models.ts';
@@ -25,6 +26,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     modelRoutes(management, deps);
     apiKeyRoutes(management, deps);
     identityRoutes(management, deps);
+    usageRoutes(management, deps);
   });
 
   await app.register(async (rest: EdgeApp) => paths.close(rest));

@@ -65,7 +65,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       const connection = await openDatabase(env, logger, closers);
       const started = [];
       for (const name of parts.services) {
-        const service = await startService(name, { env, connection, clock, logger, switchboard });
+        const service = await startService(name, { env, connection, clock, logger, switchboard, registry });
         closers.push(service.close);
         switchboard.add(service.rpc);
         started.push(service.rpc);

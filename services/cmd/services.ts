@@ -1,6 +1,8 @@
+import type { Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import type { Env } from '#shared/env.ts';
@@ -10,12 +12,13 @@ import { startAuth } from '../auth/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import { startUsage } from '../usage/start.ts';
 import type { Switchboard } from './switchboard.ts';
 
 /** The services which own data, each with a Postgres schema of its own. */
 export const serviceNames = ['keys', 'auth', 'usage', 'billing', 'models', 'jobs'] as const;
 /** Those which exist so far. */
-export const builtServices = ['keys', 'models', 'auth'] as const;
+export const builtServices = ['keys', 'models', 'usage', 'auth'] as const;
 export type ServiceName = (typeof serviceNames)[number];
 
 export type ServiceContext = {
@@ -24,6 +27,7 @@ export type ServiceContext = {
   clock: Clock;
   logger: Logger;
   switchboard: Switchboard;
+  registry: Registry;
 };
 
 export type StartedService = { rpc: RpcService; close(): Promise<void> };
@@ -75,6 +79,16 @@ export async function startService(name: ServiceName, context: ServiceContext): 
         connectUpstream: connectUpstream({ clock, secret: environmentSecrets(process.env) }),
       });
       return { rpc: rpcService(ModelsService, implementation, options), close };
+    }
+    case 'usage': {
+      const { implementation, close } = await startUsage({
+        connection,
+        clock,
+        logger,
+        registry: context.registry,
+        auth: switchboard.client('usage', AuthService),
+      });
+      return { rpc: rpcService(UsageService, implementation, options), close };
     }
     default:
       throw new Error(`${name} has no implementation yet`);
