@@ -8,8 +8,10 @@ import { entities } from './db/entities.ts';
 import type { KeysClient } from './deps.ts';
 import { openFeed } from './feed/feed.ts';
 import { createKeyRefreshes } from './feed/key-refreshes.ts';
+import { startHousekeeping } from './housekeeping.ts';
 import { authService } from './index.ts';
 import { createMailOutbox } from './mail/outbox.ts';
+import { startMailSender } from './mail/sender.ts';
 import { createLoginThrottle } from './passwords/login-throttle.ts';
 import { createPasswordHasher } from './passwords/password-hasher.ts';
 import { createSecretBox } from './secret-box.ts';
@@ -32,7 +34,7 @@ export type AuthOptions = {
 };
 
 export type StartedAuth = {
-  implementation: Partial<ServiceImpl<typeof AuthService>>;
+  implementation: ServiceImpl<typeof AuthService>;
   close(): Promise<void>;
 };
 
@@ -49,7 +51,11 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
     signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
   });
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
-  const outbox = createMailOutbox({ clock, secretBox, publicUrl });
+  const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
+  const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
+  const { smtpUrl } = options;
+  const sender = smtpUrl === undefined ? null : startMailSender({ database, clock, logger, outbox, smtpUrl, from });
+  const housekeeping = startHousekeeping({ database, clock, logger });
 
   return {
     implementation: authService({
@@ -66,7 +72,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
       outbox,
     }),
     async close() {
-      await keyRefreshes.close();
+      await Promise.all([keyRefreshes.close(), sender?.close(), housekeeping.close()]);
       await feed.close();
       await database.close();
     },

@@ -1,6 +1,9 @@
 import { LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
+import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { notFound } from '#shared/errors.ts';
+import type { PageRows } from '#shared/page.ts';
 import { OrganizationEntity, type OrganizationRow } from './organization.entity.ts';
+import { containing } from './text-search.ts';
 
 /** An organization. Fails with NOT_FOUND. */
 export async function getOrganizationRow(em: SqlEntityManager, id: string): Promise<OrganizationRow> {
@@ -14,4 +17,21 @@ export async function lockOrganization(em: SqlEntityManager, id: string): Promis
   const organization = await em.findOne(OrganizationEntity, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
   if (organization === null) throw notFound('organization');
   return organization;
+}
+
+/** One page of all organizations, newest first. */
+export function pageOfOrganizations(
+  em: SqlEntityManager,
+  filter: { status: OrganizationStatus; search: string },
+  { limit, offset }: PageRows,
+): Promise<[OrganizationRow[], number]> {
+  return em.findAndCount(
+    OrganizationEntity,
+    {
+      ...(filter.status === OrganizationStatus.ACTIVE && { suspendedAt: null }),
+      ...(filter.status === OrganizationStatus.SUSPENDED && { suspendedAt: { $ne: null } }),
+      ...(filter.search !== '' && { name: { $ilike: containing(filter.search) } }),
+    },
+    { orderBy: { id: 'desc' }, limit, offset },
+  );
 }

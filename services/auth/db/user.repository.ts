@@ -1,5 +1,8 @@
 import { LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { notFound } from '#shared/errors.ts';
+import type { PageRows } from '#shared/page.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { containing } from './text-search.ts';
 import { UserEntity, type UserRow } from './user.entity.ts';
 
 export const findUserByEmail = (em: SqlEntityManager, email: string): Promise<UserRow | null> =>
@@ -20,3 +23,24 @@ export async function getUser(em: SqlEntityManager, where: { id: string; tenantI
   if (user === null) throw notFound('user');
   return user;
 }
+
+/** One page of users in the order of their making, of one organization or of all. */
+export function pageOfUsers(
+  em: SqlEntityManager,
+  filter: { tenantId?: string; search: string },
+  { limit, offset }: PageRows,
+): Promise<[UserRow[], number]> {
+  const like = { $ilike: containing(filter.search) };
+  return em.findAndCount(
+    UserEntity,
+    {
+      ...(filter.tenantId !== undefined && { tenantId: filter.tenantId }),
+      ...(filter.search !== '' && { $or: [{ email: like }, { firstName: like }, { lastName: like }] }),
+    },
+    { orderBy: { id: 'asc' }, limit, offset },
+  );
+}
+
+/** How many active owners an organization has besides one of its users. */
+export const countOtherActiveOwners = (em: SqlEntityManager, user: UserRow): Promise<number> =>
+  em.count(UserEntity, { tenantId: user.tenantId, role: Role.OWNER, isActive: true, id: { $ne: user.id } });

@@ -26,10 +26,19 @@ export type EdgeLeases = {
 export function createEdgeLeases(database: ServiceDatabase): EdgeLeases {
   const waiters = new Set<() => void>();
 
+  /**
+   * Lapsed leases are removed before they are counted out: a renewal at the same moment either comes first, and the edge is
+   * waited for, or finds its row gone, and the edge must watch anew.
+   */
   const someEdgeLacks = async (version: bigint): Promise<boolean> => {
+    await database.query({
+      name: 'auth-drop-lapsed-leases',
+      text: 'delete from edge_leases where expires_at <= clock_timestamp()',
+      values: [],
+    });
     const { rowCount } = await database.query({
       name: 'auth-edges-without-version',
-      text: 'select 1 from edge_leases where acknowledged_version < $1 and expires_at > clock_timestamp() limit 1',
+      text: 'select 1 from edge_leases where acknowledged_version < $1 limit 1',
       values: [version],
     });
     return rowCount !== 0;

@@ -24,18 +24,35 @@ export type NewMail = {
 
 export type MailBody = { text: string; html: string };
 
+type StoredMail = { id: string; sealedBody?: Uint8Array | null };
+
 /** Where mails wait until the mail server has taken them. */
 export type MailOutbox = {
   /** Stores mails in the transaction of what they are about; answers how many were new. */
   enqueue(em: SqlEntityManager, mails: readonly NewMail[]): Promise<number>;
-  /** The body of a stored mail. */
-  open(mail: { id: string; sealedBody: Buffer }): MailBody;
+  /** The body of a stored mail; null when it is no longer kept. */
+  open(mail: StoredMail): MailBody | null;
+  /**
+   * The body as operators may see it; null for one with a one-time token, by which they could become somebody else. Without a mail
+   * server the operators are the ones who carry the mail, so that they see it all (decisions.md, Running it).
+   */
+  shownToOperators(mail: StoredMail & { secret: boolean }): MailBody | null;
 };
 
-export function createMailOutbox(deps: { clock: Clock; secretBox: SecretBox; publicUrl: string }): MailOutbox {
-  const { clock, secretBox, publicUrl } = deps;
+export function createMailOutbox(deps: {
+  clock: Clock;
+  secretBox: SecretBox;
+  publicUrl: string;
+  /** Whether mails leave by SMTP. */
+  isSent: boolean;
+}): MailOutbox {
+  const { clock, secretBox, publicUrl, isSent } = deps;
   const context = (id: string): string => `mail ${id}`;
+  const open = ({ id, sealedBody }: StoredMail): MailBody | null =>
+    sealedBody == null ? null : (JSON.parse(secretBox.open(sealedBody, context(id)).toString()) as MailBody);
   return {
+    open,
+    shownToOperators: (stored) => (stored.secret && isSent ? null : open(stored)),
     async enqueue(em, mails) {
       let accepted = 0;
       for (const mail of mails) {
@@ -68,6 +85,5 @@ export function createMailOutbox(deps: { clock: Clock; secretBox: SecretBox; pub
       }
       return accepted;
     },
-    open: ({ id, sealedBody }) => JSON.parse(secretBox.open(sealedBody, context(id)).toString()) as MailBody,
   };
 }

@@ -11,6 +11,8 @@ export type LoginThrottle = {
    * @throws GatewayError RATE_LIMITED when it must wait.
    */
   begin(attempt: LoginAttempt): Promise<void>;
+  /** Counts a request which has mails sent. @throws GatewayError RATE_LIMITED when the address asks too often. */
+  countAddress(ip: string): Promise<void>;
   /** Takes the count of a try back which succeeded. */
   succeeded(attempt: LoginAttempt): Promise<void>;
   /** Forgets all failures of an account, e.g. when its owner has set a password by mail. */
@@ -74,6 +76,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
       await count(addressSubject(attempt.ip), addressBackoff);
       await count(accountSubject(attempt), accountBackoff);
     },
+    countAddress: (ip) => count(subject('mail asked from', addressSource(ip)), addressBackoff),
     async succeeded(attempt) {
       await forget(accountSubject(attempt));
       // Only this try is taken back: a guesser's own account does not clear the address.

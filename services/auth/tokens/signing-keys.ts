@@ -88,8 +88,10 @@ export const acceptedSigningKeys = (em: SqlEntityManager, clock: Clock): Promise
     { orderBy: { activatedAt: 'asc' } },
   );
 
+export type NewSigningKey = { kid: string; publicKey: Buffer; sealedPrivateKey: Buffer | null };
+
 /** Makes a key and its row; the row's status and moment are the caller's. */
-export function newSigningKey(secretBox: SecretBox): Pick<SigningKeyRow, 'kid' | 'publicKey' | 'sealedPrivateKey'> {
+export function newSigningKey(secretBox: SecretBox): NewSigningKey {
   const { privateKey, publicKey } = generateKeyPairSync('ed25519');
   const kid = thumbprint(publicKey);
   const der = privateKey.export({ format: 'der', type: 'pkcs8' });
@@ -97,17 +99,24 @@ export function newSigningKey(secretBox: SecretBox): Pick<SigningKeyRow, 'kid' |
 }
 
 /** Makes `next` the signing key; the former one verifies on until the last refresh token that it signed has ended. */
-export async function activateSigningKey(em: SqlEntityManager, next: SigningKeyRow, clock: Clock): Promise<void> {
-  const now = new Date(clock.now());
+export async function activateSigningKey(em: SqlEntityManager, next: NewSigningKey, clock: Clock): Promise<void> {
+  const { kid, publicKey, sealedPrivateKey } = next;
   await em.nativeUpdate(
     SigningKeyEntity,
     { status: SigningKeyStatus.ACTIVE },
     { status: SigningKeyStatus.RETIRING, expiresAt: new Date(clock.now() + refreshToken.lifetimeMs) },
   );
-  await em.upsert(SigningKeyEntity, { ...next, status: SigningKeyStatus.ACTIVE, activatedAt: now, expiresAt: null });
+  await em.upsert(SigningKeyEntity, {
+    kid,
+    publicKey,
+    sealedPrivateKey,
+    status: SigningKeyStatus.ACTIVE,
+    activatedAt: new Date(clock.now()),
+    expiresAt: null,
+  });
 }
 
-async function ensureActiveKey(deps: Deps, configured: (Signer & { publicKey: Buffer }) | null): Promise<void> {
+async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Promise<void> {
   const { database, clock, secretBox } = deps;
   await transaction(database, async (em) => {
     // Two processes that start at once must agree on one key.
@@ -116,24 +125,21 @@ async function ensureActiveKey(deps: Deps, configured: (Signer & { publicKey: Bu
     // A kept key stays unless the secret that sealed it is gone, or configuration names another.
     const usable = active !== null && (configured === null ? opens(active, secretBox) : active.kid === configured.kid);
     if (usable) return;
-    const key = configured ?? newSigningKey(secretBox);
-    const row = {
-      kid: key.kid,
-      publicKey: key.publicKey,
-      sealedPrivateKey: 'sealedPrivateKey' in key ? key.sealedPrivateKey : null,
-    };
     em.clear();
-    await activateSigningKey(em, row as SigningKeyRow, clock);
+    await activateSigningKey(em, configured ?? newSigningKey(secretBox), clock);
     await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
   });
 }
 
-function configuredKey(pem: string): Signer & { publicKey: Buffer } {
+type ConfiguredKey = NewSigningKey & Signer;
+
+/** The key of JWT_PRIVATE_KEY, whose private half the database never sees. */
+function configuredKey(pem: string): ConfiguredKey {
   try {
     const privateKey = createPrivateKey(pem);
     if (privateKey.asymmetricKeyType !== 'ed25519') throw new Error(`it is of type ${privateKey.asymmetricKeyType}`);
     const publicKey = createPublicKey(privateKey);
-    return { kid: thumbprint(publicKey), privateKey, publicKey: rawPublicKey(publicKey) };
+    return { kid: thumbprint(publicKey), privateKey, publicKey: rawPublicKey(publicKey), sealedPrivateKey: null };
   } catch (cause) {
     throw new StartError('JWT_PRIVATE_KEY is not valid: expected an Ed25519 private key in PKCS #8 PEM.', { cause });
   }

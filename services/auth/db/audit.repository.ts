@@ -1,0 +1,104 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt';
+import {
+  type AuditActorType,
+  type AuditEvent,
+  AuditEventSchema,
+  type ListAuditEventsRequest,
+} from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { PageRows } from '#shared/page.ts';
+import { platformChain, type StoredEvent } from '../domain/audit-chain.ts';
+
+export type EventRow = {
+  tenant_id: string;
+  sequence: bigint;
+  id: string;
+  type: string;
+  occurred_at: Date;
+  actor_type: AuditActorType;
+  actor_id: string;
+  actor_ip: string;
+  target_type: string;
+  target_id: string;
+  before_json: string;
+  after_json: string;
+  request_id: string;
+  previous_hash: Buffer;
+  hash: Buffer;
+};
+
+type AuditFilter = Pick<ListAuditEventsRequest, 'type' | 'actorId' | 'targetId' | 'occurredFrom' | 'occurredBefore'>;
+
+/** One page of events, newest first: of one organization, or of all chains. */
+export async function pageOfAuditEvents(
+  database: ServiceDatabase,
+  filter: AuditFilter & { tenantId: string | null },
+  { limit, offset }: PageRows,
+): Promise<{ events: AuditEvent[]; total: number }> {
+  const { conditions, values } = conditionsOf(filter);
+  const where = conditions.length === 0 ? '' : `where ${conditions.join(' and ')}`;
+  const counted = await database.query<{ total: bigint }>({
+    text: `select count(*) as total from audit_events ${where}`,
+    values,
+  });
+  const order = filter.tenantId === null ? 'id desc' : 'sequence desc';
+  const { rows } = await database.query<EventRow>({
+    text: `select * from audit_events ${where} order by ${order} limit ${limit} offset ${offset}`,
+    values,
+  });
+  return { events: rows.map(eventMessage), total: Number(counted.rows[0]!.total) };
+}
+
+function conditionsOf(filter: AuditFilter & { tenantId: string | null }): { conditions: string[]; values: unknown[] } {
+  const conditions: string[] = [];
+  const values: unknown[] = [];
+  const add = (column: string, operator: '=' | '>=' | '<', value: unknown): void => {
+    values.push(value);
+    conditions.push(`${column} ${operator} $${values.length}`);
+  };
+  if (filter.tenantId !== null) add('tenant_id', '=', filter.tenantId);
+  if (filter.type !== '') add('type', '=', filter.type);
+  if (filter.actorId !== '') add('actor_id', '=', filter.actorId);
+  if (filter.targetId !== '') add('target_id', '=', filter.targetId);
+  if (filter.occurredFrom !== undefined) add('occurred_at', '>=', timestampDate(filter.occurredFrom));
+  if (filter.occurredBefore !== undefined) add('occurred_at', '<', timestampDate(filter.occurredBefore));
+  return { conditions, values };
+}
+
+const eventMessage = (row: EventRow): AuditEvent =>
+  create(AuditEventSchema, {
+    record: {
+      id: row.id,
+      tenantId: row.tenant_id === platformChain ? '' : row.tenant_id,
+      type: row.type,
+      occurredAt: timestampFromDate(row.occurred_at),
+      actor: { type: row.actor_type, id: row.actor_id, ip: row.actor_ip },
+      target: { type: row.target_type, id: row.target_id },
+      beforeJson: row.before_json,
+      afterJson: row.after_json,
+      requestId: row.request_id,
+    },
+    sequence: row.sequence,
+    previousHash: row.previous_hash,
+    hash: row.hash,
+  });
+
+/** A row as it was hashed. */
+export const storedEvent = (row: EventRow): StoredEvent => ({
+  tenantId: row.tenant_id,
+  sequence: row.sequence,
+  id: row.id,
+  type: row.type,
+  occurredAtMs: row.occurred_at.getTime(),
+  actorType: row.actor_type,
+  actorId: row.actor_id,
+  actorIp: row.actor_ip,
+  targetType: row.target_type,
+  targetId: row.target_id,
+  beforeJson: row.before_json,
+  afterJson: row.after_json,
+  requestId: row.request_id,
+  previousHash: row.previous_hash,
+  hash: row.hash,
+});

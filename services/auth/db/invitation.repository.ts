@@ -1,0 +1,59 @@
+import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
+import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import type { PageRows } from '#shared/page.ts';
+import { InvitationEntity, type InvitationRow } from './invitation.entity.ts';
+
+export const findInvitationByToken = (em: SqlEntityManager, tokenHash: Buffer): Promise<InvitationRow | null> =>
+  em.findOne(InvitationEntity, { tokenHash });
+
+/** Spends an invitation; false when it was accepted, withdrawn or out of time. Of any number of callers exactly one gets through. */
+export async function acceptPending(em: SqlEntityManager, id: string, now: Date): Promise<boolean> {
+  return (await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) === 1;
+}
+
+/** Withdraws a pending invitation of an organization; false when there is none. */
+export async function withdrawPending(
+  em: SqlEntityManager,
+  where: { id: string; tenantId: string },
+  now: Date,
+): Promise<boolean> {
+  return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
+}
+
+/** Withdraws what somebody was sent before: only the latest mail's link works. */
+export async function withdrawEarlier(
+  em: SqlEntityManager,
+  where: { tenantId: string | null; email: string },
+  now: Date,
+): Promise<void> {
+  await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now });
+}
+
+/** One page of an organization's invitations, newest first. */
+export const pageOfInvitations = (
+  em: SqlEntityManager,
+  filter: { tenantId: string; status: InvitationStatus; now: Date },
+  { limit, offset }: PageRows,
+): Promise<[InvitationRow[], number]> =>
+  em.findAndCount(
+    InvitationEntity,
+    { $and: [{ tenantId: filter.tenantId }, inStatus(filter.status, filter.now)] },
+    { orderBy: { id: 'desc' }, limit, offset },
+  );
+
+const pendingAt = (now: Date) => ({ acceptedAt: null, withdrawnAt: null, expiresAt: { $gt: now } });
+
+function inStatus(status: InvitationStatus, now: Date): FilterQuery<InvitationRow> {
+  switch (status) {
+    case InvitationStatus.PENDING:
+      return pendingAt(now);
+    case InvitationStatus.ACCEPTED:
+      return { acceptedAt: { $ne: null } };
+    case InvitationStatus.EXPIRED:
+      return { acceptedAt: null, withdrawnAt: null, expiresAt: { $lte: now } };
+    case InvitationStatus.WITHDRAWN:
+      return { withdrawnAt: { $ne: null } };
+    default:
+      return {};
+  }
+}

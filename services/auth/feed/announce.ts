@@ -1,0 +1,34 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { endUserSessions } from '../db/session.repository.ts';
+import type { UserRow } from '../db/user.entity.ts';
+import type { AuthDeps } from '../deps.ts';
+import { tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
+import { forgetAfterMs, recordChange } from './changes.ts';
+
+type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
+
+/**
+ * Makes a user's access tokens from before invalid, in the transaction of the change that calls for it; call this last. With
+ * `endSessions` the refresh tokens die too; with `tellKeys` the user's keys follow their state.
+ */
+export async function recordUserChange(
+  em: SqlEntityManager,
+  user: UserRow,
+  options: { endSessions: boolean; tellKeys: boolean },
+  { clock, keyRefreshes }: Pick<Deps, 'clock' | 'keyRefreshes'>,
+): Promise<bigint> {
+  const nowMs = clock.now();
+  user.tokensNotBefore = tokensNotBeforeAfter(nowMs);
+  if (options.endSessions) await endUserSessions(em, user.id, new Date(nowMs));
+  const version = await recordChange(em, { kind: 'user', subjectId: user.id, forgetAfterMs: forgetAfterMs(nowMs) });
+  if (options.tellKeys) await keyRefreshes.record(em, { kind: 'user', subjectId: user.id, version });
+  return version;
+}
+
+/** Waits until every live edge decides by a committed change, as to sessions and as to keys. Fails when Keys is out of reach. */
+export async function announce(
+  version: bigint | null,
+  { feed, keyRefreshes }: Pick<Deps, 'feed' | 'keyRefreshes'>,
+): Promise<void> {
+  await Promise.all([keyRefreshes.deliver(), version === null ? undefined : feed.leases.settled(version)]);
+}

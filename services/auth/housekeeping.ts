@@ -1,0 +1,47 @@
+import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { idempotencyMs } from './idempotency.ts';
+
+const intervalMs = 10 * 60_000;
+const dayMs = 86_400_000;
+
+/** How long what is over is still shown or looked at, in milliseconds. */
+const sessionsKeptMs = 30 * dayMs;
+const mailsKeptMs = 90 * dayMs;
+
+/** Removes what nobody will ask for again. Every statement may run on several replicas at once. */
+export async function tidyUp({ database, clock }: { database: ServiceDatabase; clock: Clock }): Promise<void> {
+  const before = (ageMs: number): Date => new Date(clock.now() - ageMs);
+  const now = before(0);
+  const statements: readonly [text: string, values: unknown[]][] = [
+    ['delete from sessions where expires_at < $1', [before(sessionsKeptMs)]],
+    ['delete from password_resets where expires_at < $1', [before(dayMs)]],
+    ['delete from idempotency_keys where created_at < $1', [before(idempotencyMs)]],
+    ['delete from login_throttles where last_failure_at < $1', [before(dayMs)]],
+    // The last one stays: it is the version.
+    ['delete from changes where forget_after < $1 and version < (select version from feed)', [now]],
+    ['delete from signing_keys where expires_at < $1', [now]],
+    ['delete from signing_keys where status = $1 and activated_at < $2', [SigningKeyStatus.NEXT, before(dayMs)]],
+    ['delete from mails where status <> $1 and created_at < $2', [MailStatus.QUEUED, before(mailsKeptMs)]],
+  ];
+  for (const [text, values] of statements) await database.query({ text, values });
+}
+
+/** Tidies up now and then until it is closed. */
+export function startHousekeeping(deps: { database: ServiceDatabase; clock: Clock; logger: Logger }): {
+  close(): Promise<void>;
+} {
+  let running: Promise<void> = Promise.resolve();
+  const timer = setInterval(() => {
+    running = tidyUp(deps).catch((err) => deps.logger.warn({ err }, 'what is out of date could not be removed'));
+  }, intervalMs).unref();
+  return {
+    close() {
+      clearInterval(timer);
+      return running;
+    },
+  };
+}

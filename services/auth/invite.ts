@@ -1,0 +1,62 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Caller, Role } from '#shared/rpc/caller.ts';
+import { roleName } from '#shared/session-token.ts';
+import { actorOf, recordAudit } from './audit.ts';
+import { InvitationEntity, type InvitationRow } from './db/invitation.entity.ts';
+import { withdrawEarlier } from './db/invitation.repository.ts';
+import type { AuthDeps } from './deps.ts';
+import { invitationLifetimeMs } from './domain/invitation-status.ts';
+import { invitationMail } from './domain/mail-texts.ts';
+import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
+
+type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
+
+/** Makes an invitation and its mail, in the transaction of the call. An earlier one to the same address is withdrawn. */
+export async function invite(
+  em: SqlEntityManager,
+  invited: { organization: { id: string; name: string } | null; email: string; role: Role },
+  caller: Caller,
+  { clock, outbox, publicUrl }: Deps,
+): Promise<InvitationRow> {
+  const { organization, email, role } = invited;
+  const now = new Date(clock.now());
+  const tenantId = organization?.id ?? null;
+  await withdrawEarlier(em, { tenantId, email }, now);
+  const { token, hash } = newOneTimeToken();
+  const invitation = em.create(InvitationEntity, {
+    id: uuidv7(),
+    tenantId,
+    email,
+    role,
+    tokenHash: hash,
+    invitedByUserId: caller.userId,
+    createdAt: now,
+    expiresAt: new Date(clock.now() + invitationLifetimeMs),
+  });
+  await em.flush();
+  const mail = invitationMail({
+    organization: organization?.name ?? null,
+    role: roleName(role),
+    link: linkWithToken(publicUrl, '/accept-invite', token),
+    expiresAt: invitation.expiresAt,
+  });
+  await outbox.enqueue(em, [
+    {
+      ...mail,
+      dedupeKey: `invitation ${invitation.id}`,
+      kind: 'invitation',
+      toEmail: email,
+      secret: true,
+      expiresAt: invitation.expiresAt,
+    },
+  ]);
+  await recordAudit(em, clock, {
+    tenantId,
+    type: 'invitation_created',
+    actor: actorOf(caller),
+    target: { type: 'invitation', id: invitation.id },
+    after: { email, role: roleName(role) },
+  });
+  return invitation;
+}

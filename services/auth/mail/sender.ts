@@ -1,0 +1,128 @@
+import { createTransport } from 'nodemailer';
+import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import type { Logger } from '#shared/logger.ts';
+import { MailEntity, type MailRow } from '../db/mail.entity.ts';
+import { claimDueMails } from '../db/mail.repository.ts';
+import { findUser } from '../db/user.repository.ts';
+import { isPermanentRefusal, retryAfterFailure } from '../domain/mail-retry.ts';
+import type { MailOutbox } from './outbox.ts';
+
+/** How often the outbox is looked at, in milliseconds. */
+const pollMs = 500;
+const batch = 20;
+
+/** For so long a mail is left alone by other replicas; longer than all the time-outs of one sending together, in milliseconds. */
+const claimMs = 120_000;
+const smtpTimeoutMs = 15_000;
+
+type Deps = {
+  database: ServiceDatabase;
+  clock: Clock;
+  logger: Logger;
+  outbox: MailOutbox;
+  smtpUrl: string;
+  /** The sender's address, unless SMTP_URL names one by `?from=`. */
+  from: string;
+};
+
+/** Sends what is due in the outbox by SMTP until it is closed. A mail server that is away affects nothing else. */
+export function startMailSender(deps: Deps): { close(): Promise<void> } {
+  const { database, clock, logger } = deps;
+  const smtp = createTransport({
+    url: deps.smtpUrl,
+    pool: true,
+    maxConnections: 2,
+    connectionTimeout: smtpTimeoutMs,
+    greetingTimeout: smtpTimeoutMs,
+    socketTimeout: smtpTimeoutMs,
+    // Bodies are texts of ours; nothing in them makes the gateway read a file or fetch a URL.
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  });
+  const from = new URL(deps.smtpUrl).searchParams.get('from') ?? deps.from;
+
+  const sendDue = async (): Promise<number> => {
+    const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: batch };
+    const mails = await transaction(database, (em) => claimDueMails(em, claim));
+    await Promise.all(mails.map(handle));
+    return mails.length;
+  };
+
+  const handle = async (mail: MailRow): Promise<void> => {
+    if (await isStale(mail)) {
+      await settle(mail, { status: MailStatus.DROPPED });
+      return;
+    }
+    try {
+      const body = deps.outbox.open(mail);
+      if (body === null) throw new Error('the body is no longer kept');
+      await smtp.sendMail({
+        from,
+        to: { name: '', address: mail.toEmail },
+        subject: mail.subject,
+        messageId: `<${mail.messageId}>`,
+        text: body.text,
+        ...(body.html !== '' && { html: body.html }),
+        // RFC 3834 section 5: no out-of-office answers.
+        headers: { 'Auto-Submitted': 'auto-generated' },
+      });
+      await settle(mail, { status: MailStatus.SENT, sentAt: new Date(clock.now()) });
+    } catch (error) {
+      await retryLater(mail, error as Error & { responseCode?: number });
+    }
+  };
+
+  const isStale = async (mail: MailRow): Promise<boolean> => {
+    if (mail.expiresAt != null && mail.expiresAt.getTime() <= clock.now()) return true;
+    if (mail.toUserId == null) return false;
+    const user = await findUser(database.em(), mail.toUserId);
+    return user === null || !user.isActive;
+  };
+
+  const retryLater = async (mail: MailRow, error: Error & { responseCode?: number }): Promise<void> => {
+    const waitMs = retryAfterFailure(mail.attempts, isPermanentRefusal(error.responseCode));
+    const lastError = error.message.slice(0, 1_000);
+    logger.warn(
+      { mailId: mail.id, kind: mail.kind, attempts: mail.attempts, lastError, waitMs },
+      'a mail was not taken',
+    );
+    if (waitMs === null) await settle(mail, { status: MailStatus.FAILED, lastError });
+    else await update(mail, { lastError, nextAttemptAt: new Date(clock.now() + waitMs) });
+  };
+
+  /** Ends a mail's life in the outbox. One-time tokens are not kept for longer than they must. */
+  const settle = (mail: MailRow, end: Partial<MailRow>): Promise<void> =>
+    update(mail, { ...end, nextAttemptAt: null, ...(mail.secret && { sealedBody: null }) });
+
+  const update = async (mail: MailRow, fields: Partial<MailRow>): Promise<void> => {
+    await transaction(database, (em) => em.nativeUpdate(MailEntity, { id: mail.id }, fields));
+  };
+
+  let closed = false;
+  let timer: NodeJS.Timeout;
+  let sending: Promise<void> = Promise.resolve();
+  const run = (): void => {
+    sending = sendDue()
+      .catch((err) => {
+        logger.warn({ err }, 'the mail outbox could not be read');
+        return 0;
+      })
+      .then((count) => {
+        // A full batch is followed by the next at once.
+        if (!closed) timer = setTimeout(run, count === batch ? 0 : pollMs);
+      });
+  };
+  run();
+
+  return {
+    async close() {
+      closed = true;
+      clearTimeout(timer);
+      await sending;
+      smtp.close();
+    },
+  };
+}

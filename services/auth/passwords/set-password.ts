@@ -1,0 +1,42 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { uuidv7 } from '#shared/ids.ts';
+import { type AuditActor, recordAudit } from '../audit.ts';
+import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+import type { UserRow } from '../db/user.entity.ts';
+import type { AuthDeps } from '../deps.ts';
+import { passwordChangedMail } from '../domain/mail-texts.ts';
+import { recordUserChange } from '../feed/announce.ts';
+
+type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'keyRefreshes'>;
+
+/**
+ * Sets the password of a locked user: all sessions end, links from earlier mails are void, the user is told by mail. Answers the
+ * version at which edges refuse the old tokens.
+ */
+export async function setPassword(
+  em: SqlEntityManager,
+  user: UserRow,
+  change: { passwordHash: string; type: string; actor: AuditActor },
+  deps: Deps,
+): Promise<bigint> {
+  const { clock, outbox } = deps;
+  user.passwordHash = change.passwordHash;
+  await em.nativeUpdate(PasswordResetEntity, { userId: user.id, usedAt: null }, { usedAt: new Date(clock.now()) });
+  await outbox.enqueue(em, [
+    {
+      ...passwordChangedMail(),
+      dedupeKey: `password-changed ${uuidv7()}`,
+      kind: 'password_changed',
+      toEmail: user.email,
+      toUserId: user.id,
+      secret: false,
+    },
+  ]);
+  await recordAudit(em, clock, {
+    tenantId: user.tenantId,
+    type: change.type,
+    actor: change.actor,
+    target: { type: 'user', id: user.id },
+  });
+  return recordUserChange(em, user, { endSessions: true, tellKeys: false }, deps);
+}

@@ -1,0 +1,34 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import { actorOf, recordAudit } from './audit.ts';
+import type { OrganizationRow } from './db/organization.entity.ts';
+import { lockOrganization } from './db/organization.repository.ts';
+import type { AuthDeps } from './deps.ts';
+
+/** Gives an organization another name, unless none is given. */
+export function renameOrganization(
+  { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
+  caller: Caller,
+  tenantId: string,
+  name: string | undefined,
+): Promise<OrganizationRow> {
+  return transaction(database, async (em) => {
+    const organization = await lockOrganization(em, tenantId);
+    const next = name?.trim();
+    if (next === undefined || next === organization.name) return organization;
+    if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
+    const before = { name: organization.name };
+    organization.name = next;
+    await em.flush();
+    await recordAudit(em, clock, {
+      tenantId,
+      type: 'organization_updated',
+      actor: actorOf(caller),
+      target: { type: 'organization', id: tenantId },
+      before,
+      after: { name: next },
+    });
+    return organization;
+  });
+}

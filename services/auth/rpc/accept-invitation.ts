@@ -1,0 +1,100 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import { isUniqueViolation } from '#shared/db/errors.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { roleName } from '#shared/session-token.ts';
+import { type AuditActor, recordAudit, userActor } from '../audit.ts';
+import type { InvitationRow } from '../db/invitation.entity.ts';
+import { acceptPending, findInvitationByToken } from '../db/invitation.repository.ts';
+import { OrganizationEntity, type OrganizationRow } from '../db/organization.entity.ts';
+import { getOrganizationRow } from '../db/organization.repository.ts';
+import { read } from '../db/read.ts';
+import { UserEntity } from '../db/user.entity.ts';
+import { userMessage } from '../db/user.message.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { invitationStatus } from '../domain/invitation-status.ts';
+import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { tokenHash, tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
+
+/** Makes the invited user. The token says who is meant; exactly one of any number of callers with the same token succeeds. */
+export const acceptInvitation =
+  ({ database, clock, passwords }: Deps): AuthRpc<'acceptInvitation'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    const invitation = await read(database, (em) => findInvitationByToken(em, tokenHash(request.token)));
+    // Before the password is hashed: an invented token costs nothing.
+    if (invitation === null || invitationStatus(invitation, clock.now()) !== InvitationStatus.PENDING)
+      throw invalidCode();
+    const organizationName = request.organizationName.trim();
+    if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
+      throw invalidRequest(
+        'organization_name',
+        'This invitation makes an organization: name it in 2 to 255 characters.',
+      );
+    }
+    requireStrongPassword(request.password, 'password');
+    const passwordHash = await passwords.hash(request.password);
+
+    try {
+      return await transaction(database, async (em) => {
+        const now = new Date(clock.now());
+        if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
+        const id = uuidv7();
+        const actor = userActor(id, caller);
+        const organization = await organizationOf(em, invitation, organizationName, actor);
+        const user = em.create(UserEntity, {
+          id,
+          tenantId: organization.id,
+          email: invitation.email,
+          firstName: request.firstName,
+          lastName: request.lastName,
+          phone: request.phone,
+          role: invitation.role,
+          // The token reached the address.
+          emailVerified: true,
+          passwordHash,
+          tokensNotBefore: tokensNotBeforeAfter(clock.now() - 1_000),
+          createdAt: now,
+        });
+        await em.flush();
+        await recordAudit(em, clock, {
+          tenantId: organization.id,
+          type: 'invitation_accepted',
+          actor,
+          target: { type: 'invitation', id: invitation.id },
+          after: { user_id: id, email: user.email, role: roleName(user.role) },
+        });
+        return { user: userMessage(user), organizationName: organization.name };
+      });
+    } catch (error) {
+      if (!isUniqueViolation(error, 'users_email_unique')) throw error;
+      throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
+    }
+
+    async function organizationOf(
+      em: SqlEntityManager,
+      { tenantId }: InvitationRow,
+      name: string,
+      actor: AuditActor,
+    ): Promise<OrganizationRow> {
+      if (tenantId != null) return getOrganizationRow(em, tenantId);
+      const organization = em.create(OrganizationEntity, { id: uuidv7(), name, createdAt: new Date(clock.now()) });
+      await em.flush();
+      await recordAudit(em, clock, {
+        tenantId: organization.id,
+        type: 'organization_created',
+        actor,
+        target: { type: 'organization', id: organization.id },
+        after: { name },
+      });
+      return organization;
+    }
+  };
+
+const invalidCode = () =>
+  gatewayError(ErrorReason.INVALID_CODE, 'This invitation is unknown, used, withdrawn or expired.', { param: 'token' });

@@ -1,0 +1,17 @@
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { read } from '../db/read.ts';
+import { userMessage } from '../db/user.message.ts';
+import { pageOfUsers } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+
+/** The users of all organizations. */
+export const adminListUsers =
+  ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'adminListUsers'> =>
+  async (request, context) => {
+    requireOperator(callerOf(context));
+    const rows = pageRows(request.page);
+    const filter = { tenantId: request.tenantId || undefined, search: request.search };
+    const [users, total] = await read(database, (em) => pageOfUsers(em, filter, rows));
+    return { users: users.map(userMessage), page: pageInfo(rows, total) };
+  };

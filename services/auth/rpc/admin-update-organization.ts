@@ -1,0 +1,15 @@
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { organizationMessage } from '../db/organization.message.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { renameOrganization } from '../rename-organization.ts';
+
+/** Changes any organization. */
+export const adminUpdateOrganization =
+  (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminUpdateOrganization'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    requireOperator(caller);
+    return {
+      organization: organizationMessage(await renameOrganization(deps, caller, request.tenantId, request.name)),
+    };
+  };

@@ -1,0 +1,53 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { changesOf } from '../changes-of.ts';
+import { UserEntity } from '../db/user.entity.ts';
+import { userMessage } from '../db/user.message.ts';
+import { lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { announce, recordUserChange } from '../feed/announce.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
+
+/** Deactivates any user, or makes them an operator. The last active operator stays. */
+export const adminUpdateUser =
+  (deps: Deps): AuthRpc<'adminUpdateUser'> =>
+  async (request, context) => {
+    const { database, clock } = deps;
+    const caller = callerOf(context);
+    requireOperator(caller);
+    const { user, version } = await transaction(database, async (em) => {
+      // Two operators who unmake each other at the same moment take turns.
+      await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);
+      const found = await lockUser(em, { id: request.userId });
+      const before = { is_active: found.isActive, operator: found.operator };
+      const after = { is_active: request.isActive ?? found.isActive, operator: request.operator ?? found.operator };
+      const wasOperator = before.is_active && before.operator;
+      const staysOperator = after.is_active && after.operator;
+      const others = { operator: true, isActive: true, id: { $ne: found.id } };
+      if (wasOperator && !staysOperator && (await em.count(UserEntity, others)) === 0) {
+        throw gatewayError(
+          ErrorReason.CONFLICT,
+          'The last operator of the platform stays: make another operator first.',
+        );
+      }
+      const changes = changesOf(before, after);
+      if (changes === null) return { user: found, version: null };
+      found.isActive = after.is_active;
+      found.operator = after.operator;
+      await em.flush();
+      await recordAudit(em, clock, {
+        tenantId: found.tenantId,
+        type: 'user_updated',
+        actor: actorOf(caller),
+        target: { type: 'user', id: found.id },
+        ...changes,
+      });
+      const endSessions = !after.is_active;
+      return { user: found, version: await recordUserChange(em, found, { endSessions, tellKeys: true }, deps) };
+    });
+    await announce(version, deps);
+    return { user: userMessage(user) };
+  };

@@ -1,0 +1,38 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { actorOf } from '../audit.ts';
+import { read } from '../db/read.ts';
+import { getUser, lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { setPassword } from '../passwords/set-password.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;
+
+/** Replaces the caller's password and ends all their sessions. A stolen session does not make guessing the password cheaper. */
+export const changePassword =
+  (deps: Deps): AuthRpc<'changePassword'> =>
+  async (request, context) => {
+    const { database, passwords, throttle, feed } = deps;
+    const caller = sessionCaller(context);
+    requireStrongPassword(request.newPassword, 'new_password');
+    const where = { id: caller.userId, tenantId: caller.tenantId };
+    const user = await read(database, (em) => getUser(em, where));
+    const attempt = { email: user.email, ip: caller.ip, knownAddress: true };
+    await throttle.begin(attempt);
+    if (!(await passwords.verify(user.passwordHash, request.currentPassword))) throw wrongPassword();
+    await throttle.succeeded(attempt);
+    const passwordHash = await passwords.hash(request.newPassword);
+
+    const version = await transaction(database, async (em) => {
+      const locked = await lockUser(em, where);
+      if (locked.passwordHash !== user.passwordHash) throw wrongPassword();
+      return setPassword(em, locked, { passwordHash, type: 'password_changed', actor: actorOf(caller) }, deps);
+    });
+    await feed.leases.settled(version);
+    return {};
+  };
+
+/** A 400: the session is sound, and a 401 would have clients refresh it. */
+const wrongPassword = () => invalidRequest('current_password', 'The current password is wrong.', 'invalid_credentials');

@@ -1,0 +1,50 @@
+import {
+  CreateInvitationRequestSchema,
+  CreateInvitationResponseSchema,
+} from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { invitationMessage } from '../db/invitation.message.ts';
+import { getOrganizationRow } from '../db/organization.repository.ts';
+import { findUserByEmail } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { normalEmail } from '../domain/email-address.ts';
+import { mayInvite } from '../domain/member-rules.ts';
+import { once } from '../idempotency.ts';
+import { invite } from '../invite.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
+
+/** Invites somebody to the caller's organization. That an address has an account elsewhere is not told: accepting fails then. */
+export const createInvitation =
+  (deps: Deps): AuthRpc<'createInvitation'> =>
+  async (request, context) => {
+    const { database, clock } = deps;
+    const caller = sessionCaller(context, Role.ADMIN);
+    const role = request.role === Role.UNSPECIFIED ? Role.MEMBER : request.role;
+    if (!mayInvite(caller.role, role)) {
+      throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner invites owners.');
+    }
+    const call = {
+      userId: caller.userId,
+      key: request.idempotencyKey,
+      request,
+      requestSchema: CreateInvitationRequestSchema,
+      responseSchema: CreateInvitationResponseSchema,
+      clock,
+    };
+    return transaction(database, (em) =>
+      once(em, call, async () => {
+        const email = normalEmail(request.email);
+        const user = await findUserByEmail(em, email);
+        if (user?.tenantId === caller.tenantId) {
+          throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
+        }
+        const organization = await getOrganizationRow(em, caller.tenantId);
+        const invitation = await invite(em, { organization, email, role }, caller, deps);
+        return { invitation: invitationMessage(invitation, clock.now()) };
+      }),
+    );
+  };

@@ -1,0 +1,67 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { transaction } from '#shared/db/transaction.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { recordAudit, userActor } from '../audit.ts';
+import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+import { findUserByEmail } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { normalEmail } from '../domain/email-address.ts';
+import { passwordResetMail } from '../domain/mail-texts.ts';
+import { linkWithToken, newOneTimeToken } from '../tokens/one-time-token.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl' | 'throttle'>;
+
+const resetLifetimeMs = 3_600_000;
+
+/** An account gets one mail a minute at most, however often it is asked for. */
+const mailIntervalMs = 60_000;
+
+/** Every answer takes this long, so that its time does not tell whether there is such an account; in milliseconds. */
+const answerMs = 300;
+
+/** Mails a one-time token to an active user's address. The answer is the same for everybody. */
+export const forgotPassword =
+  (deps: Deps): AuthRpc<'forgotPassword'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    await deps.throttle.countAddress(caller.ip);
+    const [sent] = await Promise.allSettled([mailToken(), delay(answerMs)]);
+    if (sent.status === 'rejected') throw sent.reason;
+    return {};
+
+    function mailToken(): Promise<void> {
+      const { database, clock, outbox, publicUrl } = deps;
+      return transaction(database, async (em) => {
+        const user = await findUserByEmail(em, normalEmail(request.email));
+        if (user === null || !user.isActive) return;
+        const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
+        if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;
+        const { token, hash } = newOneTimeToken();
+        const expiresAt = new Date(clock.now() + resetLifetimeMs);
+        em.create(PasswordResetEntity, {
+          tokenHash: hash,
+          userId: user.id,
+          createdAt: new Date(clock.now()),
+          expiresAt,
+        });
+        await em.flush();
+        await outbox.enqueue(em, [
+          {
+            ...passwordResetMail({ link: linkWithToken(publicUrl, '/reset-password', token), expiresAt }),
+            dedupeKey: `password-reset ${hash.toString('hex')}`,
+            kind: 'password_reset',
+            toEmail: user.email,
+            toUserId: user.id,
+            secret: true,
+            expiresAt,
+          },
+        ]);
+        await recordAudit(em, clock, {
+          tenantId: user.tenantId,
+          type: 'password_reset_requested',
+          actor: userActor(user.id, caller),
+          target: { type: 'user', id: user.id },
+        });
+      });
+    }
+  };

@@ -1,0 +1,13 @@
+import { organizationMessage } from '../db/organization.message.ts';
+import { getOrganizationRow } from '../db/organization.repository.ts';
+import { read } from '../db/read.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+/** The caller's own organization. */
+export const getOrganization =
+  ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getOrganization'> =>
+  async (_request, context) => {
+    const { tenantId } = sessionCaller(context);
+    return { organization: organizationMessage(await read(database, (em) => getOrganizationRow(em, tenantId))) };
+  };

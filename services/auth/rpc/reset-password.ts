@@ -1,0 +1,46 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { userActor } from '../audit.ts';
+import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+import { read } from '../db/read.ts';
+import { lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { requireStrongPassword } from '../passwords/require-strong.ts';
+import { setPassword } from '../passwords/set-password.ts';
+import { tokenHash } from '../tokens/session-tokens.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;
+
+/** Sets a password by a mailed token. The token is spent by a conditional UPDATE, so it works once. */
+export const resetPassword =
+  (deps: Deps): AuthRpc<'resetPassword'> =>
+  async (request, context) => {
+    const { database, clock, passwords, feed, throttle } = deps;
+    const caller = callerOf(context);
+    const hash = tokenHash(request.token);
+    const usable = () => ({ tokenHash: hash, usedAt: null, expiresAt: { $gt: new Date(clock.now()) } });
+    const reset = await read(database, (em) => em.findOne(PasswordResetEntity, usable()));
+    if (reset === null) throw invalidCode();
+    requireStrongPassword(request.newPassword, 'new_password');
+    const passwordHash = await passwords.hash(request.newPassword);
+
+    const { version, email } = await transaction(database, async (em) => {
+      const usedAt = new Date(clock.now());
+      if ((await em.nativeUpdate(PasswordResetEntity, usable(), { usedAt })) !== 1) throw invalidCode();
+      const user = await lockUser(em, { id: reset.userId });
+      if (!user.isActive) throw invalidCode();
+      // Whoever reads the mail owns the address.
+      user.emailVerified = true;
+      const change = { passwordHash, type: 'password_reset', actor: userActor(user.id, caller) };
+      return { email: user.email, version: await setPassword(em, user, change, deps) };
+    });
+    await throttle.forgive(email);
+    await feed.leases.settled(version);
+    return {};
+  };
+
+const invalidCode = () =>
+  gatewayError(ErrorReason.INVALID_CODE, 'This link is unknown, used or expired. Ask for a new one.', {
+    param: 'token',
+  });

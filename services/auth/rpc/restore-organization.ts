@@ -1,0 +1,12 @@
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { setSuspended } from '../suspension.ts';
+
+/** Ends an organization's suspension. */
+export const restoreOrganization =
+  (deps: Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>): AuthRpc<'restoreOrganization'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    requireOperator(caller);
+    return { organization: await setSuspended(deps, caller, request.tenantId, null) };
+  };

@@ -1,0 +1,65 @@
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { read } from '../db/read.ts';
+import { SessionEntity } from '../db/session.entity.ts';
+import { SigningKeyEntity } from '../db/signing-key.entity.ts';
+import { signingKeyMessage } from '../db/signing-key.message.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { forgetAfterMs, recordChange } from '../feed/changes.ts';
+import { acceptedSigningKeys, activateSigningKey, newSigningKey } from '../tokens/signing-keys.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'secretBox' | 'signingKeys'>;
+
+/**
+ * Replaces the signing key in two steps: the new key is published, and signs once every live edge has it, so that no token is refused
+ * on the way. A compromised key goes at once, and with it every session that it signed for.
+ */
+export const rotateSigningKey =
+  (deps: Deps): AuthRpc<'rotateSigningKey'> =>
+  async (request, context) => {
+    const { database, clock, feed, secretBox, signingKeys } = deps;
+    const caller = callerOf(context);
+    requireOperator(caller);
+    if (signingKeys.configured) {
+      throw gatewayError(ErrorReason.CONFLICT, 'The signing key is configured: change JWT_PRIVATE_KEY and restart.');
+    }
+    const next = newSigningKey(secretBox);
+
+    const published = await transaction(database, async (em) => {
+      await em.insert(SigningKeyEntity, {
+        ...next,
+        status: SigningKeyStatus.NEXT,
+        activatedAt: new Date(clock.now()),
+      });
+      return recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
+    });
+    await feed.leases.settled(published);
+
+    const activated = await transaction(database, async (em) => {
+      await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
+      const former = await em.findOneOrFail(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
+      em.clear();
+      await activateSigningKey(em, next, clock);
+      if (request.compromised) {
+        const now = new Date(clock.now());
+        // Not the former key alone: whoever reads one key of the database may have read the older ones.
+        await em.nativeUpdate(SigningKeyEntity, { status: SigningKeyStatus.RETIRING }, { expiresAt: now });
+        await em.nativeUpdate(SessionEntity, { endedAt: null }, { endedAt: now });
+      }
+      await recordAudit(em, clock, {
+        tenantId: null,
+        type: 'signing_key_rotated',
+        actor: actorOf(caller),
+        target: { type: 'signing_key', id: next.kid },
+        before: { kid: former.kid },
+        after: { kid: next.kid, compromised: request.compromised },
+      });
+      return recordChange(em, { kind: 'signing_keys', forgetAfterMs: forgetAfterMs(clock.now()) });
+    });
+    await signingKeys.reload();
+    await feed.leases.settled(activated);
+    return { signingKeys: (await read(database, (em) => acceptedSigningKeys(em, clock))).map(signingKeyMessage) };
+  };

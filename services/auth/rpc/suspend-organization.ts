@@ -1,0 +1,12 @@
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { setSuspended } from '../suspension.ts';
+
+/** Has an organization's inference, jobs and realtime refused. */
+export const suspendOrganization =
+  (deps: Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>): AuthRpc<'suspendOrganization'> =>
+  async (request, context) => {
+    const caller = callerOf(context);
+    requireOperator(caller);
+    return { organization: await setSuspended(deps, caller, request.tenantId, request.reason) };
+  };

@@ -1,0 +1,54 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { roleName } from '#shared/session-token.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { changesOf } from '../changes-of.ts';
+import { lockOrganization } from '../db/organization.repository.ts';
+import { userMessage } from '../db/user.message.ts';
+import { countOtherActiveOwners, lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
+import { announce, recordUserChange } from '../feed/announce.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
+
+/** Changes a member's role, or deactivates them. From the answer on no edge goes by the old state. */
+export const updateMember =
+  (deps: Deps): AuthRpc<'updateMember'> =>
+  async (request, context) => {
+    const { database, clock } = deps;
+    const caller = sessionCaller(context, Role.ADMIN);
+    const { member, version } = await transaction(database, async (em) => {
+      // Two owners who unmake each other at the same moment take turns.
+      await lockOrganization(em, caller.tenantId);
+      const user = await lockUser(em, { id: request.userId, tenantId: caller.tenantId });
+      const before = { role: user.role, isActive: user.isActive };
+      const after = { role: request.role ?? user.role, isActive: request.isActive ?? user.isActive };
+      if (!mayChangeMember(caller.role, before, after)) {
+        throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner makes, changes or unmakes owners.');
+      }
+      if (losesLastOwner(before, after, await countOtherActiveOwners(em, user))) {
+        throw gatewayError(ErrorReason.CONFLICT, 'The last owner of an organization stays: make another owner first.');
+      }
+      const changes = changesOf(
+        { role: roleName(before.role), is_active: before.isActive },
+        { role: roleName(after.role), is_active: after.isActive },
+      );
+      if (changes === null) return { member: user, version: null };
+      Object.assign(user, after);
+      await em.flush();
+      await recordAudit(em, clock, {
+        tenantId: user.tenantId,
+        type: 'member_updated',
+        actor: actorOf(caller),
+        target: { type: 'user', id: user.id },
+        ...changes,
+      });
+      const endSessions = !after.isActive;
+      return { member: user, version: await recordUserChange(em, user, { endSessions, tellKeys: true }, deps) };
+    });
+    await announce(version, deps);
+    return { member: { ...userMessage(member), operator: false } };
+  };

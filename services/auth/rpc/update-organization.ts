@@ -1,0 +1,13 @@
+import { Role } from '#shared/rpc/caller.ts';
+import { organizationMessage } from '../db/organization.message.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { renameOrganization } from '../rename-organization.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+/** Changes the caller's own organization. */
+export const updateOrganization =
+  (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateOrganization'> =>
+  async (request, context) => {
+    const caller = sessionCaller(context, Role.ADMIN);
+    return { organization: organizationMessage(await renameOrganization(deps, caller, caller.tenantId, request.name)) };
+  };

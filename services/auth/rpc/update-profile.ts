@@ -1,0 +1,45 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { actorOf, recordAudit } from '../audit.ts';
+import { changesOf } from '../changes-of.ts';
+import { organizationMessage } from '../db/organization.message.ts';
+import { getOrganizationRow } from '../db/organization.repository.ts';
+import { userMessage } from '../db/user.message.ts';
+import { lockUser } from '../db/user.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { sessionCaller } from '../session-caller.ts';
+
+/** Changes the caller's own profile; an unset field stays as it is. */
+export const updateProfile =
+  ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateProfile'> =>
+  async (request, context) => {
+    const caller = sessionCaller(context);
+    return transaction(database, async (em) => {
+      const user = await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
+      const shown = () => ({
+        first_name: user.firstName,
+        last_name: user.lastName,
+        phone: user.phone,
+        onboarding_completed: user.onboardingCompleted,
+      });
+      const before = shown();
+      user.firstName = request.firstName ?? user.firstName;
+      user.lastName = request.lastName ?? user.lastName;
+      user.phone = request.phone ?? user.phone;
+      user.onboardingCompleted = request.onboardingCompleted ?? user.onboardingCompleted;
+      const changes = changesOf(before, shown());
+      if (changes !== null) {
+        await em.flush();
+        await recordAudit(em, clock, {
+          tenantId: user.tenantId,
+          type: 'profile_updated',
+          actor: actorOf(caller),
+          target: { type: 'user', id: user.id },
+          ...changes,
+        });
+      }
+      return {
+        user: userMessage(user),
+        organization: organizationMessage(await getOrganizationRow(em, user.tenantId)),
+      };
+    });
+  };
