@@ -1,0 +1,313 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { timestampDate } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { Granularity, GroupBy, type Measures } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import type { DateRangeSchema } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
+import { asPerson, asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
+
+const otherUser = testId(20);
+const otherKey = testId(21);
+const lookedUp: string[][] = [];
+
+let usage: TestUsage;
+beforeAll(async () => {
+  usage = await startTestUsage({
+    auth: {
+      async getUsers({ userIds = [] }) {
+        lookedUp.push([...userIds]);
+        return { users: [{ id: userId, email: 'me@example.test' }] } as never;
+      },
+    },
+  });
+});
+afterAll(() => usage[Symbol.asyncDispose]());
+
+const member = asPerson({ tenantId, userId });
+const admin = asPerson({ tenantId, userId, role: Role.ADMIN });
+type Range = MessageInitShape<typeof DateRangeSchema>;
+const july: Range = { startDate: '2026-07-01', endDate: '2026-07-31' };
+
+/** The workload's truth: what the sums of any selection of its events must be. */
+function truth(events: readonly UsageEvent[]) {
+  const sum = (read: (event: UsageEvent) => bigint) => events.reduce((total, event) => total + read(event), 0n);
+  return {
+    requests: BigInt(events.length),
+    successfulRequests: BigInt(events.filter(({ success }) => success).length),
+    failedRequests: BigInt(events.filter(({ success }) => !success).length),
+    inputTokens: sum(({ usage }) => usage!.inputTokens),
+    cachedInputTokens: sum(({ usage }) => usage!.cachedInputTokens),
+    outputTokens: sum(({ usage }) => usage!.outputTokens),
+    totalTokens: sum(({ usage }) => usage!.inputTokens + usage!.outputTokens),
+    images: sum(({ usage }) => usage!.images),
+    audioMs: sum(({ usage }) => usage!.audioMs),
+    characters: sum(({ usage }) => usage!.characters),
+    durationMs: sum(({ latencyMs }) => BigInt(latencyMs)),
+    costNanoUsd: sum(({ usage }) => usage!.costNanoUsd),
+  };
+}
+const plain = (measures: Measures | undefined) => {
+  const { $typeName: _name, ...fields } = measures!;
+  return fields;
+};
+
+/** A small generator, so that a failing workload can be had again. */
+function random(seed: number) {
+  return (below: number): number => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return Math.floor((seed / 2_147_483_648) * below);
+  };
+}
+
+function workload(seed: number, count: number): UsageEvent[] {
+  const pick = random(seed);
+  return Array.from({ length: count }, () => {
+    const atMs = Date.UTC(2026, 5, 28) + pick(36 * 24 * 3_600_000);
+    const mine = pick(3) > 0;
+    return testEvent(atMs, {
+      userId: mine ? userId : otherUser,
+      apiKeyId: pick(5) === 0 ? '' : mine ? keyId : otherKey,
+      model: ['small-chat', 'large-chat', 'embedder'][pick(3)]!,
+      endpoint: ['/v1/chat/completions', '/api/v1/chat/completions'][pick(2)]!,
+      success: pick(10) > 0,
+      errorCode: pick(2) === 0 ? '' : 'upstream_error',
+      latencyMs: pick(5000),
+      usage: {
+        inputTokens: BigInt(pick(1000)),
+        cachedInputTokens: BigInt(pick(2) * pick(100)),
+        outputTokens: BigInt(pick(2) * pick(500)),
+        images: BigInt(pick(2)),
+        audioMs: BigInt(pick(3000)),
+        characters: BigInt(pick(100)),
+        costNanoUsd: BigInt(pick(1_000_000)),
+      },
+    });
+  });
+}
+
+describe('on a random workload with duplicates and reorderings', () => {
+  const events = workload(7, 3_000);
+  const inside = (event: UsageEvent, startMs: number, endMs: number) => {
+    const ms = timestampDate(event.occurredAt!).getTime();
+    return ms >= startMs && ms < endMs;
+  };
+  const ofJuly = events.filter((event) => inside(event, Date.UTC(2026, 6, 1), Date.UTC(2026, 7, 1)));
+  const mine = ofJuly.filter((event) => event.userId === userId);
+
+  beforeAll(async () => {
+    const pick = random(11);
+    const sent = [...events, ...events.filter(() => pick(4) === 0)].sort(() => pick(3) - 1);
+    const batches = Array.from({ length: Math.ceil(sent.length / 97) }, (_, at) => sent.slice(at * 97, at * 97 + 97));
+    // Four shippers, each with one call at a time.
+    const ship = async () => {
+      for (let events = batches.pop(); events !== undefined; events = batches.pop()) {
+        await usage.client.record({ events }, asService());
+      }
+    };
+    await Promise.all([ship(), ship(), ship(), ship()]);
+  });
+
+  test('the sums of every endpoint are the truth', async () => {
+    const tenant = { scope: UsageScope.TENANT, range: july };
+    const current = await usage.client.getCurrent({ scope: UsageScope.TENANT }, admin);
+    const summary = await usage.client.getSummary(tenant, admin);
+    const breakdown = await usage.client.getTenantBreakdown({ range: july }, admin);
+    const report = await usage.client.getReport({ ...tenant, groupBy: GroupBy.MODEL }, admin);
+    const history = await usage.client.listHistory({ ...tenant, limit: 1 }, admin);
+
+    const expected = truth(ofJuly);
+    expect(plain(current.measures)).toEqual(expected);
+    expect(plain(summary.totals)).toEqual(expected);
+    expect(plain(report.totals)).toEqual(expected);
+    expect(history.pageInfo?.total).toBe(expected.requests);
+    for (const split of [summary.byModel, summary.byEndpoint, summary.byApiKey, current.models, breakdown.users]) {
+      const sum = split.reduce((total, { measures }) => total + measures!.costNanoUsd, 0n);
+      expect(sum).toBe(expected.costNanoUsd);
+      const costs = split.map(({ measures }) => measures!.costNanoUsd);
+      expect(costs).toEqual(costs.toSorted((a, b) => Number(b - a)));
+    }
+    for (const { name, measures } of summary.byApiKey) {
+      expect(plain(measures)).toEqual(truth(ofJuly.filter(({ apiKeyId }) => apiKeyId === name)));
+    }
+    expect(breakdown.users.map(({ userId: id, email }) => [id, email])).toContainEqual([userId, 'me@example.test']);
+    expect(breakdown.users.map(({ userId: id, email }) => [id, email])).toContainEqual([otherUser, '']);
+    expect(lookedUp.at(-1)?.toSorted()).toEqual([userId, otherUser].toSorted());
+  });
+
+  test('a member sees their own alone', async () => {
+    const summary = await usage.client.getSummary({ range: july }, member);
+    expect(plain(summary.totals)).toEqual(truth(mine));
+    const filtered = await usage.client.getSummary(
+      { range: july, filter: { model: 'embedder', apiKeyId: keyId } },
+      member,
+    );
+    expect(plain(filtered.totals)).toEqual(
+      truth(mine.filter(({ model, apiKeyId }) => model === 'embedder' && apiKeyId === keyId)),
+    );
+    // The sessions are not a key, whatever they are stored under.
+    const nobody = { apiKeyId: '00000000-0000-0000-0000-000000000000' };
+    const none = await usage.client.getSummary({ range: july, filter: nobody }, member);
+    expect(none.totals?.requests).toBe(0n);
+  });
+
+  test.each([
+    [Granularity.HOURLY, 'Asia/Kathmandu', { startDate: '2026-07-03', endDate: '2026-07-09' }, 168],
+    [Granularity.DAILY, 'Asia/Kathmandu', { startDate: '2026-07-03', endDate: '2026-07-20' }, 18],
+    [Granularity.WEEKLY, 'America/St_Johns', july, 5],
+    [Granularity.MONTHLY, 'Pacific/Chatham', { startDate: '2026-06-15', endDate: '2026-07-20' }, 2],
+  ])(
+    'a report of granularity %s in %s is dense, and every bucket and group is the truth',
+    async (granularity, timezone, range, count) => {
+      const report = await usage.client.getReport(
+        { range: { ...range, timezone }, granularity, groupBy: GroupBy.API_KEY },
+        member,
+      );
+      expect(report.timezone).toBe(granularity === Granularity.HOURLY ? 'UTC' : timezone);
+      expect(report.buckets).toHaveLength(count);
+      let endOfLast = report.range!.start!;
+      for (const { range: bucket, measures, groups } of report.buckets) {
+        expect(bucket?.start).toEqual(endOfLast);
+        endOfLast = bucket!.end!;
+        const [startMs, endMs] = [timestampDate(bucket!.start!).getTime(), timestampDate(bucket!.end!).getTime()];
+        const expected = events.filter((event) => event.userId === userId && inside(event, startMs, endMs));
+        expect(plain(measures)).toEqual(truth(expected));
+        const keys = [...new Set(expected.map(({ apiKeyId }) => apiKeyId))].sort();
+        expect(groups.map(({ name }) => name)).toEqual(keys);
+        for (const group of groups) {
+          expect(plain(group.measures)).toEqual(truth(expected.filter(({ apiKeyId }) => apiKeyId === group.name)));
+        }
+      }
+      expect(endOfLast).toEqual(report.range!.end);
+    },
+  );
+
+  test('an export has every event once, oldest first', async () => {
+    const exported: UsageEvent[] = [];
+    for await (const page of usage.client.exportEvents({ range: july }, admin)) exported.push(...page.events);
+    expect(exported).toEqual(ofJuly.toSorted((a, b) => (a.id < b.id ? -1 : 1)));
+  });
+
+  test('the users of a model are told once each', async () => {
+    const since = { seconds: BigInt(Date.UTC(2026, 6, 1) / 1000) };
+    const users: string[] = [];
+    for await (const user of usage.client.listModelUsers({ model: 'embedder', since }, asService())) {
+      users.push(user.userId);
+    }
+    expect(users.toSorted()).toEqual([userId, otherUser].toSorted());
+    const later = { seconds: BigInt(Date.UTC(2026, 8, 1) / 1000) };
+    for await (const user of usage.client.listModelUsers({ model: 'embedder', since: later }, asService())) {
+      expect.unreachable(user.userId);
+    }
+  });
+});
+
+describe('roles', () => {
+  const insufficient = { reason: ErrorReason.INSUFFICIENT_ROLE };
+
+  test('a member is refused what is for admins', async () => {
+    const scope = UsageScope.TENANT;
+    await expect(usage.client.getSummary({ scope, range: july }, member)).rejects.toMatchObject(insufficient);
+    await expect(usage.client.getReport({ scope, range: july }, member)).rejects.toMatchObject(insufficient);
+    await expect(usage.client.listHistory({ scope }, member)).rejects.toMatchObject(insufficient);
+    await expect(usage.client.getTenantBreakdown({}, member)).rejects.toMatchObject(insufficient);
+    const pages = usage.client.exportEvents({ range: july }, member)[Symbol.asyncIterator]();
+    await expect(pages.next()).rejects.toMatchObject(insufficient);
+  });
+
+  test('an API key cannot export', async () => {
+    const key = asPerson({ tenantId, userId, role: Role.OWNER, apiKeyId: keyId });
+    const pages = usage.client.exportEvents({ range: july }, key)[Symbol.asyncIterator]();
+    await expect(pages.next()).rejects.toMatchObject({ reason: ErrorReason.ENDPOINT_NOT_ALLOWED });
+  });
+
+  test('people cannot list the users of a model', async () => {
+    const users = usage.client.listModelUsers({ model: 'm', since: {} }, admin)[Symbol.asyncIterator]();
+    await expect(users.next()).rejects.toMatchObject(insufficient);
+  });
+});
+
+describe('ranges that are refused name the parameter', () => {
+  const refusals: [string, Range, Granularity, string, ErrorReason, RegExp][] = [
+    ['no start', { endDate: '2026-07-01' }, Granularity.DAILY, 'start_date', ErrorReason.INVALID_REQUEST, /required/],
+    ['no end', { startDate: '2026-07-01' }, Granularity.DAILY, 'end_date', ErrorReason.INVALID_REQUEST, /required/],
+    [
+      'no such day',
+      { startDate: '2026-02-29', endDate: '2026-03-01' },
+      Granularity.DAILY,
+      'start_date',
+      ErrorReason.INVALID_REQUEST,
+      /YYYY-MM-DD/,
+    ],
+    [
+      'reversed',
+      { startDate: '2026-07-02', endDate: '2026-07-01' },
+      Granularity.DAILY,
+      'end_date',
+      ErrorReason.INVALID_REQUEST,
+      /after/,
+    ],
+    [
+      'no such zone',
+      { startDate: '2026-07-01', endDate: '2026-07-01', timezone: 'Mars/Base' },
+      Granularity.HOURLY,
+      'timezone',
+      ErrorReason.INVALID_REQUEST,
+      /IANA/,
+    ],
+    [
+      'eight days hourly',
+      { startDate: '2026-07-01', endDate: '2026-07-08' },
+      Granularity.HOURLY,
+      'start_date',
+      ErrorReason.RANGE_TOO_LARGE,
+      /at most 7 days/,
+    ],
+    [
+      '91 days daily',
+      { startDate: '2026-01-01', endDate: '2026-04-01' },
+      Granularity.DAILY,
+      'start_date',
+      ErrorReason.RANGE_TOO_LARGE,
+      /at most 90 days/,
+    ],
+    [
+      '366 days weekly',
+      { startDate: '2025-07-01', endDate: '2026-07-01' },
+      Granularity.WEEKLY,
+      'start_date',
+      ErrorReason.RANGE_TOO_LARGE,
+      /at most 365 days/,
+    ],
+  ];
+
+  test.each(refusals)('%s', async (_name, range, granularity, param, reason, text) => {
+    const error = await usage.client.getReport({ range, granularity }, member).catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ reason, details: { param }, message: expect.stringMatching(text) });
+  });
+
+  test('a range as wide as the cap is answered', async () => {
+    const report = await usage.client.getReport(
+      { range: { startDate: '2026-01-01', endDate: '2026-03-31' }, granularity: Granularity.DAILY },
+      member,
+    );
+    expect(report.buckets).toHaveLength(90);
+  });
+
+  test('a summary over more than a year is refused', async () => {
+    const range = { startDate: '2025-01-01', endDate: '2026-07-01' };
+    await expect(usage.client.getSummary({ range }, member)).rejects.toMatchObject({
+      reason: ErrorReason.RANGE_TOO_LARGE,
+    });
+  });
+});
+
+test('the current month is that of the clock', async () => {
+  const { period } = await usage.client.getCurrent({}, member);
+  expect(timestampDate(period!.start!).toISOString()).toBe('2026-07-01T00:00:00.000Z');
+  expect(timestampDate(period!.end!).toISOString()).toBe('2026-08-01T00:00:00.000Z');
+  expect(testNowMs).toBeGreaterThan(timestampDate(period!.start!).getTime());
+});
