@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, renameSync, rmSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
 /** A folder that belongs to this process until it releases the lock or dies. */
@@ -11,6 +11,9 @@ export type FolderLock = {
 
 /** The lock's file. Never open it by node:fs: closing any descriptor of it would drop this process's lock (POSIX fcntl). */
 const lockFile = 'lock';
+
+/** Names of folders whose deletion has begun. */
+export const removedPrefix = 'removed-';
 
 const sqliteBusy = 5;
 const sqliteCannotOpen = 14;
@@ -38,7 +41,7 @@ export function lockFolder(folder: string): FolderLock | null {
     if (isSqlite(error, sqliteBusy) || isSqlite(error, sqliteCannotOpen)) return null;
     throw error;
   }
-  // Its last owner may have removed the folder between our open and our lock.
+  // Its last owner may have taken the folder away between our open and our lock.
   if (!existsSync(path)) {
     release();
     return null;
@@ -46,14 +49,13 @@ export function lockFolder(folder: string): FolderLock | null {
   return {
     release,
     removeFolder() {
-      // The lock's file goes last, so that nobody takes a folder that still holds records which are stored.
-      try {
-        for (const name of readdirSync(folder))
-          if (name !== lockFile) rmSync(join(folder, name), { recursive: true, force: true });
-      } finally {
-        release();
-      }
-      rmSync(folder, { recursive: true, force: true });
+      // Windows renames no folder with an open file in it.
+      if (process.platform === 'win32') release();
+      // Gone by one step and while the lock holds, so that nobody can take what is half deleted.
+      const renamed = join(dirname(folder), `${removedPrefix}${basename(folder)}`);
+      renameSync(folder, renamed);
+      rmSync(renamed, { recursive: true, force: true });
+      if (process.platform !== 'win32') release();
     },
   };
 }

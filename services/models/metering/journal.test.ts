@@ -6,6 +6,7 @@ import { systemClock } from '#shared/clock.ts';
 import {
   drain,
   drainToTheEnd,
+  filesWith,
   journalFolder,
   openTestJournal,
   testCodec,
@@ -16,11 +17,13 @@ import { adoptOrphans } from './orphans.ts';
 import { listSegments } from './segment-files.ts';
 import type { JournalFiles } from './segment-log.ts';
 
+/** Long enough for a busy machine; what is waited for takes milliseconds. */
+const until = <Value>(condition: () => Value | Promise<Value>) =>
+  vi.waitFor(condition, { timeout: 10_000, interval: 5 });
+
 const event = (number: number) => ({ id: `event-${number}`, tokens: number });
 const ids = (events: { id: string }[]) => events.map(({ id }) => id);
 
-/** The real file system, with one call replaced. */
-const filesWith = (replaced: Partial<JournalFiles>): JournalFiles => ({ ...fs, ...replaced });
 const diskError = (code: string) => Object.assign(new Error(`${code}: injected`), { code });
 
 const adopt = (directory: string) =>
@@ -84,7 +87,7 @@ test('acknowledged segments are deleted, others are not', async () => {
   const batch = await journal.nextBatch(AbortSignal.abort());
   expect(listSegments(join(folder.path, journal.name))).toEqual(before);
   journal.acknowledge(batch!);
-  await vi.waitFor(() => expect(listSegments(join(folder.path, journal.name)).length).toBeLessThanOrEqual(1));
+  await until(() => expect(listSegments(join(folder.path, journal.name)).length).toBeLessThanOrEqual(1));
   expect(journal.stats()).toMatchObject({ pendingEvents: 0, lagMs: 0 });
   await journal.close();
 });
@@ -98,7 +101,7 @@ test('the begin of a long request outlives the segment it was written to', async
     await written(journal, event(number));
     if (number % 10 === 0) await drain(journal);
   }
-  await vi.waitFor(async () => {
+  await until(async () => {
     await written(journal, event(0));
     await drain(journal);
     expect(listSegments(join(folder.path, journal.name))[0]).toBeGreaterThan(1);
@@ -199,7 +202,7 @@ describe('a disk that refuses writes', () => {
         expect(journal.healthy).toBe(false);
         disk.free = Number.POSITIVE_INFINITY;
         journal.end('event-6', event(6));
-        await vi.waitFor(() => expect(journal.healthy).toBe(true));
+        await until(() => expect(journal.healthy).toBe(true));
         await journal.close();
         const [orphan] = adopt(folder.path);
         expect(await drainToTheEnd(orphan!)).toEqual([0, 1, 2, 3, 4, 5, 6].map(event));
@@ -218,9 +221,24 @@ describe('a disk that refuses writes', () => {
     expect(journal.healthy).toBe(false);
     expect(await drain(journal)).toEqual([event(1)]);
     disk.free = Number.POSITIVE_INFINITY;
-    await vi.waitFor(() => expect(journal.healthy).toBe(true));
+    await until(() => expect(journal.healthy).toBe(true));
     await journal.close();
     expect(readdirSync(folder.path)).toEqual([]);
+  });
+
+  test('events beyond what memory holds wait for the disk', async () => {
+    using folder = journalFolder();
+    const { disk, files } = fullDisk('ENOSPC');
+    const journal = openTestJournal(folder.path, { files, eventsInMemoryMax: 1, segmentBytes: 1 });
+    await written(journal, event(1));
+    disk.free = 0;
+    await written(journal, event(2));
+    await written(journal, event(3));
+    expect(await drain(journal)).toEqual([event(1)]);
+    disk.free = Number.POSITIVE_INFINITY;
+    await until(() => expect(journal.healthy).toBe(true));
+    expect(await drain(journal)).toEqual([event(2), event(3)]);
+    await journal.close();
   });
 
   test('a new segment that cannot be made is the same', async () => {
@@ -238,7 +256,7 @@ describe('a disk that refuses writes', () => {
     await written(journal, event(2));
     expect(journal.healthy).toBe(false);
     full = false;
-    await vi.waitFor(() => expect(journal.healthy).toBe(true));
+    await until(() => expect(journal.healthy).toBe(true));
     await journal.close();
     const [orphan] = adopt(folder.path);
     expect(await drainToTheEnd(orphan!)).toEqual([event(1), event(2)]);
@@ -268,16 +286,16 @@ describe('sync', () => {
     const journal = openTestJournal(folder.path, { sync: 'always', files });
     let reported = 0;
     journal.end('event-1', event(1), () => (reported += 1));
-    await vi.waitFor(() => expect(confirm).toHaveLength(1));
+    await until(() => expect(confirm).toHaveLength(1));
     // Written while the first sync runs, so that the first cannot vouch for it.
     journal.end('event-2', event(2), () => (reported += 1));
     await new Promise((resolve) => setImmediate(resolve));
     expect(reported).toBe(0);
     confirm[0]!();
-    await vi.waitFor(() => expect(confirm).toHaveLength(2));
+    await until(() => expect(confirm).toHaveLength(2));
     expect(reported).toBe(1);
     confirm[1]!();
-    await vi.waitFor(() => expect(reported).toBe(2));
+    await until(() => expect(reported).toBe(2));
     await drain(journal);
     await journal.close();
   });
@@ -294,6 +312,28 @@ describe('sync', () => {
     expect(fsync).toHaveBeenCalledTimes(1);
   });
 
+  test('a sync that was due when another failed is not made', async () => {
+    using folder = journalFolder();
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+    const syncs: ((error: Error) => void)[] = [];
+    const onFatal = vi.fn();
+    const files = filesWith({ fdatasync: (_fd, done) => void syncs.push(done) });
+    const journal = openTestJournal(folder.path, { files, onFatal });
+    try {
+      await written(journal, event(1));
+      vi.advanceTimersByTime(10);
+      await written(journal, event(2));
+      syncs[0]!(diskError('EIO'));
+      await new Promise((resolve) => setImmediate(resolve));
+      vi.advanceTimersByTime(1000);
+      expect(syncs).toHaveLength(1);
+      expect(onFatal).toHaveBeenCalledTimes(1);
+    } finally {
+      vi.useRealTimers();
+    }
+    await journal.close();
+  });
+
   test('a failed sync is fatal, is never repeated, and confirms nothing', async () => {
     using folder = journalFolder();
     const fdatasync = vi.fn((_fd: number, done: (error: Error | null) => void) => setImmediate(done, diskError('EIO')));
@@ -302,7 +342,7 @@ describe('sync', () => {
     const files = filesWith({ fdatasync });
     const journal = openTestJournal(folder.path, { sync: 'always', files, onFatal });
     journal.end('event-1', event(1), onWritten);
-    await vi.waitFor(() => expect(onFatal).toHaveBeenCalledTimes(1));
+    await until(() => expect(onFatal).toHaveBeenCalledTimes(1));
     journal.end('event-2', event(2), onWritten);
     await new Promise((resolve) => setImmediate(resolve));
     expect(journal.healthy).toBe(false);

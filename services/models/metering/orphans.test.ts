@@ -6,12 +6,13 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   statSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { expect, test } from 'vitest';
 import { systemClock } from '#shared/clock.ts';
@@ -118,6 +119,23 @@ test('an adopter that gives up leaves everything for the next', async () => {
   first!.release();
   const [second] = adopt(folder.path);
   expect(await drainToTheEnd(second!)).toHaveLength(2500);
+});
+
+test('an adopter that is told to close deletes nothing it has not shipped', async () => {
+  using folder = journalFolder();
+  await leftBehind(folder.path, 3);
+  const [closing] = adopt(folder.path);
+  expect(await closing!.nextBatch(AbortSignal.abort())).toBeNull();
+  closing!.release();
+  expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([0, 1, 2].map(event));
+});
+
+test('a deletion that a kill interrupted is finished, not replayed', async () => {
+  using folder = journalFolder();
+  const left = await leftBehind(folder.path, 3);
+  renameSync(left, join(folder.path, `removed-${basename(left)}`));
+  expect(adopt(folder.path)).toEqual([]);
+  expect(readdirSync(folder.path)).toEqual([]);
 });
 
 test('a tail torn at any offset gives back the checksummed prefix', async () => {

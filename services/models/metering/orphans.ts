@@ -1,9 +1,9 @@
-import { mkdirSync, readdirSync, renameSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from './event-codec.ts';
-import { type FolderLock, lockFolder } from './folder-lock.ts';
+import { type FolderLock, lockFolder, removedPrefix } from './folder-lock.ts';
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
 
@@ -32,8 +32,13 @@ export type AdoptedJournal<Event> = EventSource<Event> & {
 export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
   mkdirSync(options.directory, { recursive: true, mode: 0o700 });
   return readdirSync(options.directory, { withFileTypes: true }).flatMap((entry) => {
+    const path = join(options.directory, entry.name);
     if (!entry.isDirectory() || entry.name === damagedFolder) return [];
-    const lock = lockFolder(join(options.directory, entry.name));
+    if (entry.name.startsWith(removedPrefix)) {
+      rmSync(path, { recursive: true, force: true });
+      return [];
+    }
+    const lock = lockFolder(path);
     return lock === null ? [] : [adoptedJournal(options, entry.name, lock)];
   });
 }

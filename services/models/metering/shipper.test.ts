@@ -12,6 +12,10 @@ import {
 import { adoptOrphans } from './orphans.ts';
 import { createShipper } from './shipper.ts';
 
+/** Long enough for a busy machine; what is waited for takes milliseconds. */
+const until = <Value>(condition: () => Value | Promise<Value>) =>
+  vi.waitFor(condition, { timeout: 10_000, interval: 5 });
+
 const event = (number: number): TestEvent => ({ id: `event-${number}`, tokens: number });
 const ids = (events: readonly { id: string }[]) => events.map(({ id }) => id);
 const numbers = (count: number) => Array.from({ length: count }, (_, number) => number);
@@ -37,7 +41,7 @@ test('events are stored in batches of a thousand at most and leave an empty jour
   const { stored, calls, record } = usage();
   const shipper = createShipper({ journal, record, ...base() });
   for (const number of numbers(2500)) journal.end(`event-${number}`, event(number));
-  await vi.waitFor(() => expect(stored.size).toBe(2500));
+  await until(() => expect(stored.size).toBe(2500));
   expect(calls).toEqual([1000, 1000, 500]);
   await shipper.close(1000);
   await journal.close();
@@ -53,11 +57,11 @@ test('while usage is away the journal keeps everything, and nothing waits for it
   const shipper = createShipper({ journal, record, clock: systemClock, logger });
   state.away = true;
   for (const number of numbers(100)) await written(journal, event(number));
-  await vi.waitFor(() => expect(shipper.stats().failedCalls).toBeGreaterThan(1));
+  await until(() => expect(shipper.stats().failedCalls).toBeGreaterThan(1));
   expect(journal.stats().pendingEvents).toBe(100);
   expect(logger.lines).toHaveLength(1);
   state.away = false;
-  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  await until(() => expect(journal.stats().pendingEvents).toBe(0));
   expect([...stored.keys()]).toEqual(numbers(100).map((number) => `event-${number}`));
   await shipper.close(1000);
   await journal.close();
@@ -78,7 +82,7 @@ test('a call that stored and then failed is sent again, with the same events', a
     ...base(),
   });
   await written(journal, event(1));
-  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  await until(() => expect(journal.stats().pendingEvents).toBe(0));
   expect(sent).toEqual([['event-1'], ['event-1']]);
   expect(stored.size).toBe(1);
   await shipper.close(1000);
@@ -102,7 +106,7 @@ test('events that usage refuses for good are set aside one by one; the others ar
     logger,
   });
   for (const number of numbers(100)) journal.end(`event-${number}`, event(number));
-  await vi.waitFor(() => expect(journal.stats().pendingEvents).toBe(0));
+  await until(() => expect(journal.stats().pendingEvents).toBe(0));
   expect(stored.size).toBe(98);
   expect(shipper.stats().refusedEvents).toBe(2);
   expect(logger.lines.filter((line) => line.includes('event-7"') || line.includes('event-90"'))).toHaveLength(2);
@@ -134,8 +138,8 @@ test('close gives up at its deadline, and the next process ships the rest', asyn
   const { stored, record } = usage();
   const shipper = createShipper({ journal: next, record, ...base() });
   for (const orphan of adoptOrphans({ directory: folder.path, codec: testCodec, ...base() })) shipper.adopt(orphan);
-  await vi.waitFor(() => expect([...stored.keys()]).toEqual(['event-1']));
-  await vi.waitFor(() => expect(readdirSync(folder.path)).toEqual([next.name]));
+  await until(() => expect([...stored.keys()]).toEqual(['event-1']));
+  await until(() => expect(readdirSync(folder.path)).toEqual([next.name]));
   await shipper.close(1000);
   await next.close();
 });
