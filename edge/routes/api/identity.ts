@@ -1,9 +1,21 @@
 import { fastifyCookie } from '@fastify/cookie';
 import type { EdgeApp, Routes } from '../routes.ts';
 import { jwksRoutes } from '../well-known/jwks.ts';
+import { adminAuditEventRoutes } from './admin/audit-events.ts';
+import { adminMailRoutes } from './admin/mail.ts';
+import { adminOrganizationRoutes } from './admin/organizations.ts';
+import { adminSigningKeyRoutes } from './admin/signing-keys.ts';
+import { adminUserRoutes } from './admin/users.ts';
+import { auditEventRoutes } from './audit-events.ts';
+import { acceptInviteRoutes } from './auth/accept-invite.ts';
 import { loginRoutes } from './auth/login.ts';
 import { logoutRoutes } from './auth/logout.ts';
+import { passwordRoutes } from './auth/password.ts';
 import { refreshRoutes } from './auth/refresh.ts';
+import { registerRoutes } from './auth/register.ts';
+import { invitationRoutes } from './invitations.ts';
+import { memberRoutes } from './members.ts';
+import { organizationRoutes } from './organization.ts';
 import { profileRoutes } from './profile.ts';
 
 /** All routes about sessions, people, organizations and their operators. */
@@ -16,5 +28,20 @@ export const identityRoutes: Routes = (app, deps) => {
   });
 };
 
-const families: readonly Routes[] = [profileRoutes, jwksRoutes];
+const families: readonly Routes[] = [
+  acceptInviteRoutes,
+  passwordRoutes,
+  registerRoutes,
+  profileRoutes,
+  organizationRoutes,
+  memberRoutes,
+  invitationRoutes,
+  auditEventRoutes,
+  adminOrganizationRoutes,
+  adminUserRoutes,
+  adminMailRoutes,
+  adminAuditEventRoutes,
+  adminSigningKeyRoutes,
+  jwksRoutes,
+];
 const cookieFamilies: readonly Routes[] = [loginRoutes, refreshRoutes, logoutRoutes];

@@ -1,5 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../../services/auth/fixtures/test-auth.ts';
+import {
+  ownerEmail,
+  ownerPassword,
+  startTestAuth,
+  type TestAuth,
+} from '../../../../services/auth/fixtures/test-auth.ts';
 import { type IdentityEdge, startIdentityEdge } from '../../../fixtures/identity-edge.ts';
 
 let fixture: TestAuth;

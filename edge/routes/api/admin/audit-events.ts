@@ -1,0 +1,49 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import type { Routes } from '../../routes.ts';
+import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.ts';
+
+const access = { surface: 'operator' } as const;
+
+/** The audit events of all organizations and of the platform, for operators, and the check of a chain. */
+export const adminAuditEventRoutes: Routes = (app, { auth }) => {
+  app.get(
+    '/api/v1/admin/audit-events',
+    {
+      config: { access },
+      schema: { querystring: Type.Object({ ...auditQuerySchema, tenant_id: Type.Optional(Type.String()) }) },
+    },
+    async (request) => {
+      const answer = await auth.adminListAuditEvents(
+        { tenantId: request.query.tenant_id ?? '', filter: auditFilter(request.query) },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      const data = answer.events.map((event) => ({
+        ...auditEventJson(event),
+        tenant_id: event.record!.tenantId || null,
+      }));
+      return { data, pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.get(
+    '/api/v1/admin/audit-events/verification',
+    {
+      config: { access },
+      schema: { querystring: Type.Object({ tenant_id: Type.Optional(Type.String()) }) },
+    },
+    async (request) => {
+      const { eventsChecked, firstBrokenSequence } = await auth.verifyAuditChain(
+        { tenantId: request.query.tenant_id ?? '' },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return {
+        is_whole: firstBrokenSequence === undefined,
+        events_checked: Number(eventsChecked),
+        first_broken_sequence: firstBrokenSequence === undefined ? null : Number(firstBrokenSequence),
+      };
+    },
+  );
+};

@@ -1,0 +1,58 @@
+import { Type } from 'typebox';
+import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { memberJson } from '../user-json.ts';
+
+const access = { surface: 'operator' } as const;
+
+/** The users of all organizations, for operators. */
+export const adminUserRoutes: Routes = (app, { auth }) => {
+  app.get(
+    '/api/v1/admin/users',
+    {
+      config: { access },
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          tenant_id: Type.Optional(Type.String()),
+          search: Type.Optional(Type.String({ maxLength: 255 })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, tenant_id: tenantId, search } = request.query;
+      const answer = await auth.adminListUsers(
+        { page: { page, limit }, tenantId: tenantId ?? '', search: search ?? '' },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.users.map(adminUserJson), pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.patch(
+    '/api/v1/admin/users/:user_id',
+    {
+      config: { access },
+      schema: {
+        params: Type.Object({ user_id: Type.String() }),
+        body: Type.Object(
+          { is_active: Type.Optional(Type.Boolean()), operator: Type.Optional(Type.Boolean()) },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { is_active: isActive, operator } = request.body;
+      const { user } = await auth.adminUpdateUser(
+        { userId: request.params.user_id, isActive, operator },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return adminUserJson(user!);
+    },
+  );
+};
+
+const adminUserJson = (user: User) => ({ ...memberJson(user), operator: user.operator });

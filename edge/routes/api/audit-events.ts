@@ -1,0 +1,79 @@
+import { Type } from 'typebox';
+import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../caller.ts';
+import { isoTime, paginationJson, parseTime } from '../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../routes.ts';
+
+/** What narrows a list of audit events. */
+export const auditQuerySchema = {
+  ...pageQuerySchema,
+  type: Type.Optional(Type.String({ maxLength: 100 })),
+  actor_id: Type.Optional(Type.String({ maxLength: 255 })),
+  target_id: Type.Optional(Type.String({ maxLength: 255 })),
+  occurred_from: Type.Optional(Type.String({ maxLength: 64 })),
+  occurred_before: Type.Optional(Type.String({ maxLength: 64 })),
+};
+
+type AuditQuery = {
+  page?: number;
+  limit?: number;
+  type?: string;
+  actor_id?: string;
+  target_id?: string;
+  occurred_from?: string;
+  occurred_before?: string;
+};
+
+/** The audit events of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
+export const auditEventRoutes: Routes = (app, { auth }) => {
+  app.get(
+    '/api/v1/audit-events',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: { querystring: Type.Object(auditQuerySchema) },
+    },
+    async (request) => {
+      const answer = await auth.listAuditEvents(auditFilter(request.query), {
+        contextValues: callerContext(callerOfRequest(request)),
+      });
+      return { data: answer.events.map(auditEventJson), pagination: paginationJson(answer.page) };
+    },
+  );
+};
+
+export const auditFilter = (query: AuditQuery) => ({
+  page: { page: query.page, limit: query.limit },
+  type: query.type ?? '',
+  actorId: query.actor_id ?? '',
+  targetId: query.target_id ?? '',
+  occurredFrom: query.occurred_from === undefined ? undefined : parseTime(query.occurred_from, 'occurred_from'),
+  occurredBefore: query.occurred_before === undefined ? undefined : parseTime(query.occurred_before, 'occurred_before'),
+});
+
+/** An audit event with its place in the chain, so that a reader can check it. */
+export function auditEventJson({ record, sequence, previousHash, hash }: AuditEvent) {
+  const { actor, target, beforeJson, afterJson } = record!;
+  return {
+    id: record!.id,
+    type: record!.type,
+    occurred_at: isoTime(record!.occurredAt),
+    actor: { type: actorTypes.get(actor!.type) ?? 'system', id: actor!.id || null, ip: actor!.ip || null },
+    target: { type: target!.type, id: target!.id || null },
+    changes:
+      beforeJson === '' && afterJson === '' ? null : { before: jsonOrNull(beforeJson), after: jsonOrNull(afterJson) },
+    request_id: record!.requestId || null,
+    sequence: Number(sequence),
+    previous_hash: Buffer.from(previousHash).toString('hex') || null,
+    hash: Buffer.from(hash).toString('hex'),
+  };
+}
+
+const actorTypes: ReadonlyMap<AuditActorType, string> = new Map([
+  [AuditActorType.USER, 'user'],
+  [AuditActorType.API_KEY, 'api_key'],
+  [AuditActorType.OPERATOR, 'operator'],
+  [AuditActorType.SYSTEM, 'system'],
+]);
+
+const jsonOrNull = (text: string): unknown => (text === '' ? null : JSON.parse(text));

@@ -1,0 +1,51 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { roleName } from '#shared/session-token.ts';
+import { anonymousCaller } from '../../../caller.ts';
+import { noStore } from '../../../http/no-store.ts';
+import type { Routes } from '../../routes.ts';
+import { userJson } from '../user-json.ts';
+import { passwordSchema } from './login.ts';
+
+/** Accepting an invitation (service.md, Invitation flow). The token alone says who is meant. */
+export const acceptInviteRoutes: Routes = (app, { auth }) => {
+  app.post(
+    '/api/v1/auth/accept-invite',
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        body: Type.Object(
+          {
+            token: Type.String({ minLength: 1, maxLength: 512 }),
+            password: passwordSchema,
+            first_name: Type.String({ maxLength: 100 }),
+            last_name: Type.String({ maxLength: 100 }),
+            phone: Type.Optional(Type.Union([Type.String({ maxLength: 50 }), Type.Null()])),
+            organization_name: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+            // No longer published, still accepted, without effect (service.md, Versioning).
+            email: Type.Optional(Type.Unknown()),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const body = request.body;
+      const { user, organizationName } = await auth.acceptInvitation(
+        {
+          token: body.token,
+          password: body.password,
+          firstName: body.first_name,
+          lastName: body.last_name,
+          phone: body.phone ?? '',
+          organizationName: body.organization_name ?? '',
+        },
+        { contextValues: callerContext(anonymousCaller(request)) },
+      );
+      const organization = { id: user!.tenantId, name: organizationName, role: roleName(user!.role) };
+      return noStore(reply)
+        .code(201)
+        .send({ user: userJson(user!), organization });
+    },
+  );
+};

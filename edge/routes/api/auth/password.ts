@@ -1,0 +1,76 @@
+import { Type } from 'typebox';
+import { GatewayError, invalidRequest } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { anonymousCaller, callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { passwordSchema } from './login.ts';
+
+/** Forgotten, reset and changed passwords (decisions.md, Auth). */
+export const passwordRoutes: Routes = (app, { auth }) => {
+  app.post(
+    '/api/v1/auth/password/forgot',
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        body: Type.Object({ email: Type.String({ minLength: 1, maxLength: 254 }) }, { additionalProperties: false }),
+      },
+    },
+    async (request, reply) => {
+      await auth.forgotPassword(
+        { email: request.body.email },
+        { contextValues: callerContext(anonymousCaller(request)) },
+      );
+      return reply.code(202).send({ message: 'If there is an account with this address, a mail is on its way.' });
+    },
+  );
+
+  app.post(
+    '/api/v1/auth/password/reset',
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        body: Type.Object(
+          { token: Type.String({ minLength: 1, maxLength: 512 }), password: passwordSchema },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { token, password } = request.body;
+      try {
+        await auth.resetPassword(
+          { token, newPassword: password },
+          { contextValues: callerContext(anonymousCaller(request)) },
+        );
+      } catch (error) {
+        // The field has another name here.
+        if (error instanceof GatewayError && error.details.param === 'new_password') {
+          throw invalidRequest('password', error.message, error.details.code);
+        }
+        throw error;
+      }
+      return reply.code(204).send();
+    },
+  );
+
+  app.put(
+    '/api/v1/auth/password',
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        body: Type.Object(
+          { current_password: passwordSchema, new_password: passwordSchema },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { current_password: currentPassword, new_password: newPassword } = request.body;
+      await auth.changePassword(
+        { currentPassword, newPassword },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply.code(204).send();
+    },
+  );
+};

@@ -1,0 +1,91 @@
+import { Type } from 'typebox';
+import { type Invitation, InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { roleName, roleNamed } from '#shared/session-token.ts';
+import { callerOfRequest } from '../../caller.ts';
+import { isoTime, paginationJson } from '../../http/json.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
+import { roleSchema } from './members.ts';
+
+const statuses = {
+  pending: InvitationStatus.PENDING,
+  accepted: InvitationStatus.ACCEPTED,
+  expired: InvitationStatus.EXPIRED,
+  withdrawn: InvitationStatus.WITHDRAWN,
+} as const;
+type StatusName = keyof typeof statuses;
+const statusSchema = Type.Union([
+  Type.Literal('pending'),
+  Type.Literal('accepted'),
+  Type.Literal('expired'),
+  Type.Literal('withdrawn'),
+]);
+
+/** Invitations to the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
+export const invitationRoutes: Routes = (app, { auth }) => {
+  app.get(
+    '/api/v1/invitations',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: { querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statusSchema) }) },
+    },
+    async (request) => {
+      const { page, limit, status } = request.query;
+      const answer = await auth.listInvitations(
+        { page: { page, limit }, status: status === undefined ? InvitationStatus.UNSPECIFIED : statuses[status] },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.invitations.map(invitationJson), pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.post(
+    '/api/v1/invitations',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: {
+        body: Type.Object(
+          { email: Type.String({ minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { email, role } = request.body;
+      const { invitation } = await auth.createInvitation(
+        { email: email.trim(), role: roleNamed(role), idempotencyKey: idempotencyKey(request) },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply.code(201).send(invitationJson(invitation!));
+    },
+  );
+
+  app.delete(
+    '/api/v1/invitations/:invitation_id',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: { params: Type.Object({ invitation_id: Type.String() }) },
+    },
+    async (request, reply) => {
+      await auth.deleteInvitation(
+        { invitationId: request.params.invitation_id },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply.code(204).send();
+    },
+  );
+};
+
+const namesByStatus = new Map(Object.entries(statuses).map(([name, status]) => [status, name as StatusName]));
+
+/** An invitation; its token is in the mail alone. */
+export const invitationJson = (invitation: Invitation) => ({
+  id: invitation.id,
+  email: invitation.email,
+  role: roleName(invitation.role),
+  status: namesByStatus.get(invitation.status as (typeof statuses)[StatusName]) ?? 'pending',
+  created_at: isoTime(invitation.createdAt),
+  expires_at: isoTime(invitation.expiresAt),
+  accepted_at: isoTime(invitation.acceptedAt),
+  invited_by_user_id: invitation.invitedByUserId,
+});

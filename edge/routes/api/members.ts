@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { roleNamed } from '#shared/session-token.ts';
+import { callerOfRequest } from '../../caller.ts';
+import { paginationJson } from '../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../routes.ts';
+import { memberJson } from './user-json.ts';
+
+export const roleSchema = Type.Union([Type.Literal('member'), Type.Literal('admin'), Type.Literal('owner')]);
+
+/** The users of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
+export const memberRoutes: Routes = (app, { auth }) => {
+  app.get(
+    '/api/v1/members',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: {
+        querystring: Type.Object({ ...pageQuerySchema, search: Type.Optional(Type.String({ maxLength: 255 })) }),
+      },
+    },
+    async (request) => {
+      const { page, limit, search } = request.query;
+      const answer = await auth.listMembers(
+        { page: { page, limit }, search: search ?? '' },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.members.map(memberJson), pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.patch(
+    '/api/v1/members/:user_id',
+    {
+      config: { access: { surface: 'session', role: 'admin' } },
+      schema: {
+        params: Type.Object({ user_id: Type.String() }),
+        body: Type.Object(
+          { role: Type.Optional(roleSchema), is_active: Type.Optional(Type.Boolean()) },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { role, is_active: isActive } = request.body;
+      const { member } = await auth.updateMember(
+        { userId: request.params.user_id, role: roleNamed(role), isActive },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return memberJson(member!);
+    },
+  );
+};
