@@ -10,6 +10,8 @@ export type Pagination = {
   has_prev: boolean;
 };
 export type List<Item> = { data: Item[]; pagination: Pagination };
+/** The list of keys also says how many the user may have; `limit` is null when there is no limit. */
+export type KeyList = List<ApiKey> & { quota?: { limit: number | null; used: number } };
 
 export type Profile = {
   id: string;

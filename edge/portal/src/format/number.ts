@@ -14,7 +14,7 @@ export const formatCompact = (value: number): string =>
 export function formatUsd(value: number): string {
   const size = Math.abs(value);
   let digits = 2;
-  if (size > 0 && size < 1) digits = Math.min(9, Math.max(2, 1 - Math.floor(Math.log10(size)) + 1));
+  if (size > 0 && size < 1) digits = Math.min(9, Math.max(2, 1 - Math.floor(Math.log10(size))));
   const text = new Intl.NumberFormat('en-US', {
     style: 'currency',
     currency: 'USD',

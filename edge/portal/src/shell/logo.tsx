@@ -3,7 +3,7 @@ export function Logo({ className = 'size-7' }: { className?: string }) {
     <svg viewBox="0 0 32 32" className={className} aria-hidden="true">
       <rect width="32" height="32" rx="8" className="fill-[#0f6b5c]" />
       <path
-        d="M8 22V12a8 8 0 0 1 16 0v10M13 22V13a3 3 0 0 1 6 0v9"
+        d="M8 24V15a8 8 0 0 1 16 0v9M13 24v-8.500a3 3 0 0 1 6 0V24"
         fill="none"
         stroke="#fff"
         strokeWidth="2.4"

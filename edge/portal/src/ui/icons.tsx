@@ -1,3 +1,5 @@
+import { classNames } from './class-names.ts';
+
 /** Icons on a 16 × 16 grid, drawn with the text's colour. They are decoration: the words beside them say it. */
 const paths = {
   home: 'M2.5 7.5 8 3l5.5 4.5V13a.5.5 0 0 1-.5.5H9.5V10h-3v3.5H3a.5.5 0 0 1-.5-.5z',
@@ -48,11 +50,11 @@ const paths = {
 
 export type IconName = keyof typeof paths;
 
-export function Icon({ name, className = 'size-4' }: { name: IconName; className?: string }) {
+export function Icon({ name, className = '' }: { name: IconName; className?: string }) {
   return (
     <svg
       viewBox="0 0 16 16"
-      className={`shrink-0 ${className}`}
+      className={classNames('shrink-0', !className.includes('size-') && 'size-4', className)}
       fill="none"
       stroke="currentColor"
       strokeWidth={name === 'more' ? 2 : 1.4}

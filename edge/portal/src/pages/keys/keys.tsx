@@ -1,6 +1,6 @@
 import { useMemo, useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
-import type { ApiKey, List } from '../../api/types.ts';
+import type { ApiKey, KeyList } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { navigate, searchWith, useSearchParameter } from '../../router/router.ts';
@@ -27,7 +27,7 @@ export function Keys() {
   const [page, setPage] = useSearchParameter('page', '1');
   const [create, setCreate] = useSearchParameter('create', '');
   const [dialog, setDialog] = useState<KeyDialog | null>(null);
-  const keys = useGet<List<ApiKey>>('/api-keys', { page, limit: 20, key_type: type, status, search });
+  const keys = useGet<KeyList>('/api-keys', { page, limit: 20, key_type: type, status, search });
   const columns = useMemo(() => columnsOf(setDialog), []);
   const filtered = search !== '' || type !== '' || status !== '';
   return (
@@ -104,12 +104,7 @@ export function Keys() {
                 }
               />
               <Pager pagination={list.pagination} onPage={(next) => setPage(String(next))} />
-              {!filtered && list.data.length > 0 && (
-                <p className="border-t border-line px-5 py-2.5 text-xs text-faint">
-                  {formatCount(list.pagination.total)} {list.pagination.total === 1 ? 'key counts' : 'keys count'}{' '}
-                  toward your organization's quota for each user, expired ones included. Deleting one frees its place.
-                </p>
-              )}
+              <Quota list={list} />
             </>
           )}
         </Loaded>
@@ -117,6 +112,17 @@ export function Keys() {
       <CreateKeyDialog open={create !== ''} onClose={() => setCreate('')} />
       <KeyDialogs dialog={dialog} onClose={() => setDialog(null)} />
     </Page>
+  );
+}
+
+/** How much of the quota is used; every key that is not deleted counts. */
+function Quota({ list: { quota } }: { list: KeyList }) {
+  if (quota === undefined) return null;
+  const limit = quota.limit === null ? 'no limit' : formatCount(quota.limit);
+  return (
+    <p className="border-t border-line px-5 py-2.5 text-xs text-faint">
+      {formatCount(quota.used)} of {limit} keys. Expired ones count until they are deleted.
+    </p>
   );
 }
 

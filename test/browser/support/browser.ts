@@ -1,0 +1,64 @@
+import chromium from '@sparticuz/chromium';
+import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
+
+/**
+ * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md). Its own list of arguments is
+ * not used: it switches the web's security off, which these tests are about.
+ */
+export async function launchBrowser(): Promise<Browser> {
+  return playwright.launch({
+    executablePath: await chromium.executablePath(),
+    headless: true,
+    args: [
+      // Chromium refuses its sandbox to root, as which containers and CI run.
+      '--no-sandbox',
+      '--disable-gpu',
+      '--disable-quic',
+      '--no-first-run',
+      '--disable-background-networking',
+      '--disable-component-update',
+      '--disable-sync',
+      '--disable-dev-shm-usage',
+      '--font-render-hinting=none',
+      '--use-fake-ui-for-media-stream',
+      '--use-fake-device-for-media-stream',
+    ],
+  });
+}
+
+export type WatchedPage = {
+  page: Page;
+  /** What the Content-Security-Policy refused, and scripts that threw: both must stay empty. */
+  troubles: string[];
+  close(): Promise<void>;
+};
+
+/** A page of its own profile that notes each violation of the policy and each uncaught error. */
+export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const troubles: string[] = [];
+  await context.exposeFunction('noteTrouble', (text: string) => troubles.push(text));
+  await context.addInitScript(`
+    document.addEventListener('securitypolicyviolation', (event) =>
+      window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
+  `);
+  const page = await context.newPage();
+  page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
+  page.setDefaultTimeout(10_000);
+  return { page, troubles, close: () => context.close() };
+}
+
+export type Credentials = { email: string; password: string };
+
+/** Signs in through the form, and waits for the page it leads to. */
+export async function signIn(page: Page, url: string, { email, password }: Credentials, path = '/'): Promise<void> {
+  await page.goto(`${url}/sign-in${path === '/' ? '' : `?next=${encodeURIComponent(path)}`}`);
+  await page.getByLabel('Email').fill(email);
+  await page.getByLabel('Password').fill(password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page
+    .getByRole('navigation', { name: 'Main' })
+    .or(page.getByRole('button', { name: 'Open navigation' }))
+    .first()
+    .waitFor();
+}
