@@ -25,10 +25,13 @@ export function parseTime(text: string, param: string): Timestamp {
   return timestampFromMs(ms);
 }
 
+/** The largest amount that protobuf and Postgres hold, in nano-USD. */
+const int64Max = 2n ** 63n - 1n;
+
 /** Reads an amount in USD; `null` stays null. */
 export function parseUsdField(value: number, param: string): NanoUsd {
   const nanoUsd = usdFromNumber(value);
-  if (nanoUsd === null || nanoUsd < 0n) {
+  if (nanoUsd === null || nanoUsd < 0n || nanoUsd > int64Max) {
     throw invalidRequest(
       param,
       `Invalid value for \`${param}\`: expected an amount in USD from 0 with at most nine decimals.`,

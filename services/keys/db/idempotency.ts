@@ -18,7 +18,8 @@ type Row = {
   key_id: string;
   salt: Buffer;
   pepper_version: number;
-  previous_secret_expires_at: Date | null;
+  /** Milliseconds since the Unix epoch. */
+  previous_ends_at: string | null;
 };
 
 /**
@@ -39,7 +40,8 @@ export async function findIdempotentResult(
     new Date(nowMs - keptMs),
   ]);
   const [row] = await em.execute<Row[]>(
-    `select request_hash, key_id, salt, pepper_version, previous_secret_expires_at
+    `select request_hash, key_id, salt, pepper_version,
+       (extract(epoch from previous_secret_expires_at) * 1000)::bigint as previous_ends_at
      from idempotency_keys where tenant_id = ? and user_id = ? and key = ?`,
     [tenantId, userId, key],
   );
@@ -54,7 +56,7 @@ export async function findIdempotentResult(
     keyId: row.key_id,
     salt: row.salt,
     pepperVersion: row.pepper_version,
-    previousSecretExpiresAt: row.previous_secret_expires_at,
+    previousSecretExpiresAt: row.previous_ends_at === null ? null : new Date(Number(row.previous_ends_at)),
   };
 }
 

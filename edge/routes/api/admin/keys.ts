@@ -1,0 +1,97 @@
+import { Type } from 'typebox';
+import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { keyIdParams, keyStatuses, keyTypeField, keyTypes, nullable } from '../api-keys/key-fields.ts';
+import { adminKeyJson } from '../api-keys/key-json.ts';
+
+const limitField = nullable(Type.Integer({ minimum: 1, maximum: 1_000_000_000 }));
+
+/** /api/v1/admin/keys: any key, for platform operators. */
+export const adminKeyRoutes: Routes = (app, { keys }) => {
+  const config = { access: { surface: 'operator' } } as const;
+
+  app.get(
+    '/api/v1/admin/keys',
+    {
+      config,
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          tenant_id: Type.Optional(Type.String({ maxLength: 64 })),
+          user_id: Type.Optional(Type.String({ maxLength: 64 })),
+          key_type: keyTypeField,
+          status: Type.Optional(Type.Union([Type.Literal('active'), Type.Literal('expired'), Type.Literal('revoked')])),
+          search: Type.Optional(Type.String({ maxLength: 255 })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, tenant_id, user_id, key_type, status, search } = request.query;
+      const answer = await keys.adminListKeys(
+        {
+          page: { page, limit },
+          tenantId: tenant_id ?? '',
+          userId: user_id ?? '',
+          keyType: key_type === undefined ? KeyType.UNSPECIFIED : keyTypes[key_type],
+          status: status === undefined ? KeyStatus.UNSPECIFIED : keyStatuses[status],
+          search: search ?? '',
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.keys.map(adminKeyJson), pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/keys/:key_id/revoke',
+    {
+      config,
+      schema: {
+        params: keyIdParams,
+        body: Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
+      },
+      preValidation: async (request) => {
+        request.body ??= {};
+      },
+    },
+    async (request) => {
+      const { key } = await keys.revokeKey(
+        { keyId: request.params.key_id, reason: request.body.reason ?? '' },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return adminKeyJson(key!);
+    },
+  );
+
+  app.put(
+    '/api/v1/admin/keys/:key_id/rate-limits',
+    {
+      config,
+      schema: {
+        params: keyIdParams,
+        body: Type.Object(
+          { requests_per_minute: limitField, tokens_per_minute: limitField, concurrent_requests: limitField },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { requests_per_minute, tokens_per_minute, concurrent_requests } = request.body;
+      const { key } = await keys.setKeyRateLimits(
+        {
+          keyId: request.params.key_id,
+          rateLimits: {
+            requestsPerMinute: requests_per_minute ?? 0,
+            tokensPerMinute: tokens_per_minute ?? 0,
+            concurrentRequests: concurrent_requests ?? 0,
+          },
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return adminKeyJson(key!);
+    },
+  );
+};

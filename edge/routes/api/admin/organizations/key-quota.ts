@@ -1,0 +1,57 @@
+import { Type } from 'typebox';
+import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../../caller.ts';
+import type { Routes } from '../../../routes.ts';
+
+/** GET and PUT /api/v1/admin/organizations/{organization_id}/key-quota: how many keys each of its users may have. */
+export const keyQuotaRoutes: Routes = (app, { keys }) => {
+  const config = { access: { surface: 'operator' } } as const;
+  const params = Type.Object({ organization_id: Type.String() });
+
+  app.get('/api/v1/admin/organizations/:organization_id/key-quota', { config, schema: { params } }, async (request) => {
+    const { quota, effectiveKeysPerUser } = await keys.getKeyQuota(
+      { tenantId: request.params.organization_id },
+      { contextValues: callerContext(callerOfRequest(request)) },
+    );
+    return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
+  });
+
+  app.put(
+    '/api/v1/admin/organizations/:organization_id/key-quota',
+    {
+      config,
+      schema: {
+        params,
+        body: Type.Object(
+          {
+            keys_per_user: Type.Union([
+              Type.Integer({ minimum: 0, maximum: 1_000_000 }),
+              Type.Literal('default'),
+              Type.Literal('unlimited'),
+            ]),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { quota } = await keys.setKeyQuota(
+        { tenantId: request.params.organization_id, quota: { quota: quotaOf(request.body.keys_per_user) } },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { keys_per_user: quotaJson(quota!) };
+    },
+  );
+};
+
+function quotaOf(value: number | 'default' | 'unlimited') {
+  if (value === 'default') return { case: 'platformDefault', value: true } as const;
+  if (value === 'unlimited') return { case: 'unlimited', value: true } as const;
+  return { case: 'keysPerUser', value } as const;
+}
+
+function quotaJson({ quota }: KeyQuota): number | string {
+  if (quota.case === 'keysPerUser') return quota.value;
+  return quota.case === 'unlimited' ? 'unlimited' : 'default';
+}

@@ -1,0 +1,86 @@
+import { Type } from 'typebox';
+import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson, parseTime, parseUsdField } from '../../../http/json.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
+import {
+  constraintFields,
+  expiryField,
+  keyStatuses,
+  keyTypeField,
+  keyTypes,
+  nameField,
+  scopesField,
+} from './key-fields.ts';
+import { keyJson, newKeyJson } from './key-json.ts';
+
+/** GET and POST /api/v1/api-keys: the user's own keys. */
+export const keyCollectionRoutes: Routes = (app, { keys }) => {
+  app.get(
+    '/api/v1/api-keys',
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          key_type: keyTypeField,
+          status: Type.Optional(Type.Union([Type.Literal('active'), Type.Literal('expired')])),
+          search: Type.Optional(Type.String({ maxLength: 255 })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, key_type, status, search } = request.query;
+      const answer = await keys.listKeys(
+        {
+          page: { page, limit },
+          keyType: key_type === undefined ? KeyType.UNSPECIFIED : keyTypes[key_type],
+          status: status === undefined ? KeyStatus.UNSPECIFIED : keyStatuses[status],
+          search: search ?? '',
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.keys.map(keyJson), pagination: paginationJson(answer.page) };
+    },
+  );
+
+  app.post(
+    '/api/v1/api-keys',
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        body: Type.Object(
+          {
+            name: nameField,
+            key_type: keyTypeField,
+            scopes: scopesField,
+            expires_at: expiryField,
+            ...constraintFields,
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const body = request.body;
+      const { key, secret } = await keys.createKey(
+        {
+          name: body.name,
+          keyType: keyTypes[body.key_type ?? 'inference'],
+          scopes: body.scopes === undefined ? undefined : { scopes: body.scopes },
+          expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
+          constraints: {
+            modelAllowlist: body.model_allowlist ?? [],
+            ipAllowlist: body.ip_allowlist ?? [],
+            spendCapNanoUsd:
+              body.spend_cap_usd == null ? undefined : parseUsdField(body.spend_cap_usd, 'spend_cap_usd'),
+          },
+          idempotencyKey: idempotencyKey(request),
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply.code(201).header('cache-control', 'no-store').send(newKeyJson(key!, secret));
+    },
+  );
+};

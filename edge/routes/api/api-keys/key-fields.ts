@@ -1,0 +1,30 @@
+import { Type } from 'typebox';
+import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+
+/** The public names of key types and statuses. */
+export const keyTypes = { inference: KeyType.INFERENCE, management: KeyType.MANAGEMENT } as const;
+export const keyStatuses = {
+  active: KeyStatus.ACTIVE,
+  expired: KeyStatus.EXPIRED,
+  revoked: KeyStatus.REVOKED,
+} as const;
+
+/** A field that null clears. */
+export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(schema: Schema) =>
+  Type.Optional(Type.Union([schema, Type.Null()]));
+
+export const keyIdParams = Type.Object({ key_id: Type.String() });
+
+export const keyTypeField = Type.Optional(Type.Union([Type.Literal('inference'), Type.Literal('management')]));
+export const nameField = Type.String({ minLength: 2, maxLength: 255 });
+export const scopesField = Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 100 }));
+export const expiryField = nullable(Type.String({ maxLength: 64 }));
+
+/** The constraints of a key (service.md, Key constraints), in the bodies of POST and PATCH alike. */
+export const constraintFields = {
+  model_allowlist: nullable(
+    Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000, uniqueItems: true }),
+  ),
+  ip_allowlist: nullable(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 1000 })),
+  spend_cap_usd: nullable(Type.Number()),
+};

@@ -1,0 +1,68 @@
+import { type Key, KeyStatus, KeyType, type RateLimits } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { isoTime, usdOrNull } from '../../../http/json.ts';
+
+/** A list item (service.md, API key, rule 2) with its constraints (decisions.md, Keys). */
+export function keyJson(key: Key) {
+  const constraints = key.constraints;
+  return {
+    id: key.id,
+    name: key.name,
+    key_type: key.keyType === KeyType.MANAGEMENT ? 'management' : 'inference',
+    key_preview: key.keyPreview,
+    scopes: key.scopes,
+    created_at: isoTime(key.createdAt),
+    expires_at: isoTime(key.expiresAt),
+    last_used_at: isoTime(key.lastUsedAt),
+    usage_count: Number(key.usageCount),
+    is_active: key.status === KeyStatus.ACTIVE,
+    model_allowlist: listOrNull(constraints?.modelAllowlist),
+    ip_allowlist: listOrNull(constraints?.ipAllowlist),
+    spend_cap_usd: usdOrNull(constraints?.spendCapNanoUsd),
+    // Billing knows what was spent; it is not asked yet.
+    budget: null,
+  };
+}
+
+/** What is shown this once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
+export function newKeyJson(key: Key, secret: string) {
+  const { id, name, key_type, scopes, created_at, expires_at, model_allowlist, ip_allowlist, spend_cap_usd } =
+    keyJson(key);
+  return {
+    id,
+    name,
+    key_type,
+    key: secret,
+    scopes,
+    created_at,
+    expires_at,
+    model_allowlist,
+    ip_allowlist,
+    spend_cap_usd,
+  };
+}
+
+/** The same as an operator sees it: whose it is, and what was done to it. Never the secret. */
+export const adminKeyJson = (key: Key) => ({
+  ...keyJson(key),
+  tenant_id: key.tenantId,
+  user_id: key.userId,
+  status: statusNames[key.status] ?? 'active',
+  revoked_at: isoTime(key.revokedAt),
+  rate_limits: rateLimitsJson(key.rateLimits),
+});
+
+const statusNames: Readonly<Record<number, string>> = {
+  [KeyStatus.ACTIVE]: 'active',
+  [KeyStatus.EXPIRED]: 'expired',
+  [KeyStatus.REVOKED]: 'revoked',
+};
+
+/** Limits which an operator set for the key; null leaves one to the plan. */
+const rateLimitsJson = (limits: RateLimits | undefined) => ({
+  requests_per_minute: limits?.requestsPerMinute || null,
+  tokens_per_minute: limits?.tokensPerMinute || null,
+  concurrent_requests: limits?.concurrentRequests || null,
+});
+
+const listOrNull = (list: readonly string[] | undefined): readonly string[] | null =>
+  list === undefined || list.length === 0 ? null : list;

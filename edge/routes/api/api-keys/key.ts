@@ -1,0 +1,63 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { parseTime, parseUsdField } from '../../../http/json.ts';
+import type { Routes } from '../../routes.ts';
+import { constraintFields, expiryField, keyIdParams, nameField, scopesField } from './key-fields.ts';
+import { keyJson } from './key-json.ts';
+
+/** GET, PATCH and DELETE /api/v1/api-keys/{key_id}: one of the user's own keys. */
+export const keyRoutes: Routes = (app, { keys }) => {
+  const config = { access: { surface: 'session' } } as const;
+
+  app.get('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request) => {
+    const { key } = await keys.getKey(
+      { keyId: request.params.key_id },
+      { contextValues: callerContext(callerOfRequest(request)) },
+    );
+    return keyJson(key!);
+  });
+
+  app.patch(
+    '/api/v1/api-keys/:key_id',
+    {
+      config,
+      schema: {
+        params: keyIdParams,
+        body: Type.Object(
+          {
+            name: Type.Optional(nameField),
+            scopes: scopesField,
+            expires_at: expiryField,
+            ...constraintFields,
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const body = request.body;
+      // The public names of the fields but for the cap are those of the mask; absent means unchanged, null clears.
+      const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
+      const { key } = await keys.updateKey(
+        {
+          keyId: request.params.key_id,
+          updateMask: { paths },
+          name: body.name ?? '',
+          scopes: body.scopes ?? [],
+          expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
+          modelAllowlist: body.model_allowlist ?? [],
+          ipAllowlist: body.ip_allowlist ?? [],
+          spendCapNanoUsd: body.spend_cap_usd == null ? undefined : parseUsdField(body.spend_cap_usd, 'spend_cap_usd'),
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return keyJson(key!);
+    },
+  );
+
+  app.delete('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request, reply) => {
+    await keys.deleteKey({ keyId: request.params.key_id }, { contextValues: callerContext(callerOfRequest(request)) });
+    return reply.code(204).send();
+  });
+};

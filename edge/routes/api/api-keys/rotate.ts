@@ -1,0 +1,47 @@
+import { create } from '@bufbuild/protobuf';
+import { DurationSchema } from '@bufbuild/protobuf/wkt';
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { isoTime } from '../../../http/json.ts';
+import { idempotencyKey, type Routes } from '../../routes.ts';
+import { keyIdParams } from './key-fields.ts';
+import { newKeyJson } from './key-json.ts';
+
+/** 30 days (decisions.md, Keys). */
+const gracePeriodSecondsMax = 2_592_000;
+
+/** POST /api/v1/api-keys/{key_id}/rotate: a new secret; the old one is valid until the end of the grace period. */
+export const keyRotationRoutes: Routes = (app, { keys }) => {
+  app.post(
+    '/api/v1/api-keys/:key_id/rotate',
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        params: keyIdParams,
+        body: Type.Object(
+          { grace_period_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: gracePeriodSecondsMax })) },
+          { additionalProperties: false },
+        ),
+      },
+      // An absent body asks for what `{}` asks for.
+      preValidation: async (request) => {
+        request.body ??= {};
+      },
+    },
+    async (request, reply) => {
+      const seconds = BigInt(request.body.grace_period_seconds ?? 0);
+      const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
+        {
+          keyId: request.params.key_id,
+          gracePeriod: create(DurationSchema, { seconds }),
+          idempotencyKey: idempotencyKey(request),
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply
+        .header('cache-control', 'no-store')
+        .send({ ...newKeyJson(key!, secret), previous_key_expires_at: isoTime(previousSecretExpiresAt) });
+    },
+  );
+};

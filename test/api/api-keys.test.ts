@@ -1,0 +1,357 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+let gateway: TestGateway;
+let session: string;
+
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+});
+afterAll(async () => gateway?.[Symbol.asyncDispose]());
+
+const post = (body: unknown, token = session) => gateway.call('POST', '/api/v1/api-keys', token, body);
+const get = (path: string, token = session) => gateway.call('GET', path, token);
+const patch = (id: string, body: unknown) => gateway.call('PATCH', `/api/v1/api-keys/${id}`, session, body);
+const put = (path: string, body: unknown) => gateway.call('PUT', path, session, body);
+
+/** The status, code and param of an error, with its message. */
+const refusal = ({ status, json }: Answer) => ({ status, ...json.error });
+
+async function organizationId(): Promise<string> {
+  return (await get('/api/v1/auth/profile')).json.organization.id;
+}
+
+beforeAll(async () => {
+  // The tests make more keys than the platform's default lets a user have.
+  const path = `/api/v1/admin/organizations/${await organizationId()}/key-quota`;
+  expect((await put(path, { keys_per_user: 'unlimited' })).json).toEqual({ keys_per_user: 'unlimited' });
+  expect((await get(path)).json).toEqual({ keys_per_user: 'unlimited', effective_keys_per_user: null });
+});
+
+const inferenceScopes = [
+  'inference:chat',
+  'inference:completions',
+  'inference:embeddings',
+  'inference:images',
+  'inference:audio',
+  'models:list',
+  'models:retrieve',
+  'jobs:stats_own',
+  'jobs:read_own',
+  'jobs:cancel_own',
+];
+
+describe('creating a key', () => {
+  test('answers 201 with the secret, this once, and never stores it', async () => {
+    const created = await post({ name: 'my key' });
+    expect(created.status).toBe(201);
+    expect(created.headers.get('cache-control')).toBe('no-store');
+    expect(created.json).toEqual({
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      name: 'my key',
+      key_type: 'inference',
+      key: expect.stringMatching(/^sk-proj-[0-9A-Za-z]{49}$/),
+      scopes: inferenceScopes,
+      created_at: expect.stringMatching(/^\d{4}-\d{2}-\d{2}T[\d:.]+Z$/),
+      expires_at: null,
+      model_allowlist: null,
+      ip_allowlist: null,
+      spend_cap_usd: null,
+    });
+    const { key, id } = created.json;
+    const item = await get(`/api/v1/api-keys/${id}`);
+    expect(item.json).toEqual({
+      id,
+      name: 'my key',
+      key_type: 'inference',
+      key_preview: `sk-proj-${key.slice(8, 12)}...${key.slice(-4)}`,
+      scopes: inferenceScopes,
+      created_at: created.json.created_at,
+      expires_at: null,
+      last_used_at: null,
+      usage_count: 0,
+      is_active: true,
+      model_allowlist: null,
+      ip_allowlist: null,
+      spend_cap_usd: null,
+      budget: null,
+    });
+    expect(item.text).not.toContain(key);
+  });
+
+  test('a management key gets its default scopes, and constraints are kept exactly', async () => {
+    const { json } = await post({
+      name: 'automation',
+      key_type: 'management',
+      expires_at: '2099-01-31',
+      model_allowlist: ['a/model:1'],
+      ip_allowlist: ['10.0.0.0/8', '2001:DB8::1'],
+      spend_cap_usd: 0.000012345,
+    });
+    // The first user is an owner, so the breakdown is among them.
+    expect(json.scopes).toContain('usage:read_breakdown');
+    expect(json.scopes).not.toContain('billing:read_cycles');
+    expect(json).toMatchObject({
+      expires_at: '2099-01-31T00:00:00.000Z',
+      model_allowlist: ['a/model:1'],
+      ip_allowlist: ['10.0.0.0/8', '2001:DB8::1'],
+      spend_cap_usd: 0.000012345,
+    });
+  });
+
+  test('retired scope names are stored as given', async () => {
+    const { json } = await post({ name: 'old', key_type: 'management', scopes: ['billing:read_cycles'] });
+    expect(json.scopes).toEqual(['billing:read_cycles']);
+  });
+
+  test.each<[string, object, string | null]>([
+    ['no name', {}, 'name'],
+    ['a name of 1 character', { name: 'x' }, 'name'],
+    ['a name of 256 characters', { name: 'x'.repeat(256) }, 'name'],
+    ['a name that is no text', { name: 12 }, 'name'],
+    ['a name of a megabyte', { name: 'x'.repeat(900_000) }, 'name'],
+    ['a NUL in the name', { name: 'a\0b' }, 'name'],
+    ['an unknown type', { name: 'ab', key_type: 'admin' }, 'key_type'],
+    ['no scopes', { name: 'ab', scopes: [] }, 'scopes'],
+    ['an unknown scope', { name: 'ab', scopes: ['*'] }, 'scopes'],
+    ['a scope of the other type', { name: 'ab', scopes: ['usage:read_current'] }, 'scopes'],
+    ['scopes that are no list', { name: 'ab', scopes: 'inference:chat' }, 'scopes'],
+    ['an expiry in the past', { name: 'ab', expires_at: '2001-01-01' }, 'expires_at'],
+    ['a day that does not exist', { name: 'ab', expires_at: '2099-02-31' }, 'expires_at'],
+    ['a time without a zone', { name: 'ab', expires_at: '2099-02-01T00:00:00' }, 'expires_at'],
+    ['a time that is a number', { name: 'ab', expires_at: 4102444800 }, 'expires_at'],
+    ['bad addresses', { name: 'ab', ip_allowlist: ['10.0.0.1', '010.0.0.1', '10.0.0.1/8'] }, 'ip_allowlist'],
+    ['a negative cap', { name: 'ab', spend_cap_usd: -1 }, 'spend_cap_usd'],
+    ['a cap beyond what can be stored', { name: 'ab', spend_cap_usd: 9_999_999_999 }, 'spend_cap_usd'],
+    ['a cap that is text', { name: 'ab', spend_cap_usd: '5' }, 'spend_cap_usd'],
+    ['a repeated model', { name: 'ab', model_allowlist: ['m', 'm'] }, 'model_allowlist'],
+    ['a foreign organization', { name: 'ab', tenant_id: '00000000-0000-0000-0000-000000000000' }, 'tenant_id'],
+    ['a role', { name: 'ab', role: 'owner' }, 'role'],
+    ['a use count', { name: 'ab', usage_count: 5 }, 'usage_count'],
+    ['is_active', { name: 'ab', is_active: false }, 'is_active'],
+    ['an object for text', { name: { $ne: null } }, 'name'],
+  ])('refuses %s with 400 and the field, and writes nothing', async (_what, body, param) => {
+    const before = (await get('/api/v1/api-keys')).json.pagination.total;
+    expect(refusal(await post(body))).toMatchObject({ status: 400, param });
+    expect((await get('/api/v1/api-keys')).json.pagination.total).toBe(before);
+  });
+
+  test.each(['[]', '"text"', 'null', '{"name":"ab","__proto__":{"x":1}}', '{', ''])(
+    'refuses the body %s with 400',
+    async (body) => {
+      expect((await post(body)).status).toBe(400);
+    },
+  );
+
+  test('names each bad address', async () => {
+    const { message } = refusal(await post({ name: 'ab', ip_allowlist: ['10.0.0.1', '10.1', '10.0.0.1/8'] }));
+    expect(message).toContain('`10.1`, `10.0.0.1/8`');
+    expect(message).not.toContain('`10.0.0.1`');
+  });
+
+  test('counts a name in characters, not in UTF-16 units', async () => {
+    expect((await post({ name: '😀😀' })).status).toBe(201);
+    expect((await post({ name: '😀'.repeat(255) })).status).toBe(201);
+    expect((await post({ name: '😀' })).status).toBe(400);
+  });
+});
+
+describe('an Idempotency-Key', () => {
+  const postWith = (key: string, body: object, path = '/api/v1/api-keys') =>
+    fetch(gateway.url + path, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${session}`, 'content-type': 'application/json', 'idempotency-key': key },
+      body: JSON.stringify(body),
+    });
+  // biome-ignore lint/suspicious/noExplicitAny: the assertions are the types.
+  const jsonOf = (answer: Response): Promise<any> => answer.json();
+
+  test('answers the same key and secret again', async () => {
+    const first = await (await postWith('one', { name: 'once' })).json();
+    const second = await (await postWith('one', { name: 'once' })).json();
+    expect(second).toEqual(first);
+    expect((await get('/api/v1/api-keys?search=once')).json.pagination.total).toBe(1);
+  });
+
+  test('with another body is refused', async () => {
+    await postWith('two', { name: 'first body' });
+    const second = await postWith('two', { name: 'second body' });
+    expect(second.status).toBe(400);
+    expect((await jsonOf(second)).error.code).toBe('idempotency_key_reused');
+  });
+
+  test('makes one key of requests at the same time', async () => {
+    const answers = await Promise.all(Array.from({ length: 10 }, () => postWith('three', { name: 'at once' })));
+    const keys = await Promise.all(answers.map(async (answer) => (await jsonOf(answer)).key));
+    expect(new Set(keys).size).toBe(1);
+  });
+
+  test('holds for a rotation', async () => {
+    const { id } = await gateway.createKey(session);
+    const rotate = () => postWith('four', { grace_period_seconds: 60 }, `/api/v1/api-keys/${id}/rotate`);
+    const first = await (await rotate()).json();
+    expect(await (await rotate()).json()).toEqual(first);
+  });
+});
+
+describe('the list', () => {
+  test('is paged, newest first, and narrowed by type, status and search without wildcards', async () => {
+    const names = ['list %a', 'list _b', 'list c'];
+    for (const name of names) await post({ name, key_type: name.endsWith('c') ? 'management' : 'inference' });
+    const all = (await get('/api/v1/api-keys?search=LIST&limit=2')).json;
+    expect(all.data.map(({ name }: { name: string }) => name)).toEqual(['list c', 'list _b']);
+    expect(all.pagination).toEqual({ page: 1, limit: 2, total: 3, total_pages: 2, has_next: true, has_prev: false });
+    const rest = (await get('/api/v1/api-keys?search=list&limit=2&page=2')).json;
+    expect(rest.data.map(({ name }: { name: string }) => name)).toEqual(['list %a']);
+    expect(rest.pagination).toMatchObject({ has_next: false, has_prev: true });
+    const total = async (query: string) => (await get(`/api/v1/api-keys?${query}`)).json.pagination.total;
+    expect(await total('search=list&key_type=management')).toBe(1);
+    expect(await total('search=list&status=active')).toBe(3);
+    expect(await total('search=list&status=expired')).toBe(0);
+    expect(await total(`search=${encodeURIComponent('%')}`)).toBe(1);
+    expect(await total(`search=${encodeURIComponent('_')}`)).toBe(1);
+    expect(await total(`search=${encodeURIComponent('%_'.repeat(100))}`)).toBe(0);
+  });
+
+  test.each(['page=0', 'page=-1', 'page=x', 'limit=101', 'limit=0', 'status=revoked', 'key_type=x'])(
+    'refuses %s with 400 and the parameter',
+    async (query) => {
+      expect(refusal(await get(`/api/v1/api-keys?${query}`))).toMatchObject({
+        status: 400,
+        param: query.split('=')[0],
+      });
+    },
+  );
+});
+
+describe('PATCH', () => {
+  test('changes what is named, leaves what is absent, clears what is null or empty', async () => {
+    const { id } = await gateway.createKey(session, { ip_allowlist: ['10.0.0.0/8'], spend_cap_usd: 5 });
+    const changed = await patch(id, { name: 'renamed', model_allowlist: ['m1'], spend_cap_usd: 0 });
+    expect(changed.status).toBe(200);
+    expect(changed.json).toMatchObject({
+      name: 'renamed',
+      model_allowlist: ['m1'],
+      ip_allowlist: ['10.0.0.0/8'],
+      spend_cap_usd: 0,
+    });
+    const cleared = await patch(id, { model_allowlist: [], ip_allowlist: null, spend_cap_usd: null });
+    expect(cleared.json).toMatchObject({
+      name: 'renamed',
+      model_allowlist: null,
+      ip_allowlist: null,
+      spend_cap_usd: null,
+    });
+    expect((await get(`/api/v1/api-keys/${id}`)).json).toEqual(cleared.json);
+  });
+
+  test.each<[object, string]>([
+    [{ scopes: [] }, 'scopes'],
+    [{ scopes: null }, 'scopes'],
+    [{ name: null }, 'name'],
+    [{ scopes: ['usage:read_current'] }, 'scopes'],
+    [{ key_type: 'management' }, 'key_type'],
+    [{ user_id: 'x' }, 'user_id'],
+    [{ expires_at: '2001-01-01' }, 'expires_at'],
+    [{ ip_allowlist: ['10.0.0.0/33'] }, 'ip_allowlist'],
+  ])('refuses %j', async (body, param) => {
+    const { id } = await gateway.createKey(session);
+    const before = (await get(`/api/v1/api-keys/${id}`)).json;
+    expect(refusal(await patch(id, body))).toMatchObject({ status: 400, param });
+    expect((await get(`/api/v1/api-keys/${id}`)).json).toEqual(before);
+  });
+
+  test('binds the next request', async () => {
+    const { id, key } = await gateway.createKey(session);
+    expect((await get('/v1/models', key)).status).toBe(200);
+    await patch(id, { scopes: ['inference:chat'] });
+    expect(refusal(await get('/v1/models', key))).toMatchObject({
+      status: 403,
+      message: expect.stringContaining('models:list'),
+    });
+    await patch(id, { scopes: ['models:list'], ip_allowlist: ['192.0.2.0/24'] });
+    expect((await get('/v1/models', key)).status).toBe(403);
+    await patch(id, { ip_allowlist: ['127.0.0.1'] });
+    expect((await get('/v1/models', key)).status).toBe(200);
+  });
+});
+
+describe('rotation', () => {
+  test('gives a new secret; the old one ends at once, or with its grace period', async () => {
+    const { id, key } = await gateway.createKey(session);
+    const graced = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds: 60 });
+    expect(graced.status).toBe(200);
+    expect(Date.parse(graced.json.previous_key_expires_at)).toBeGreaterThan(Date.now() + 50_000);
+    expect((await get('/v1/models', key)).status).toBe(200);
+    const ended = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session);
+    expect(ended.json.previous_key_expires_at).toBeNull();
+    expect((await get('/v1/models', key)).status).toBe(401);
+    expect((await get('/v1/models', graced.json.key)).status).toBe(401);
+    expect((await get('/v1/models', ended.json.key)).status).toBe(200);
+    expect((await get(`/api/v1/api-keys/${id}`)).json.key_preview).toContain(ended.json.key.slice(-4));
+  });
+
+  test.each([-1, 2_592_001, 1.5, '60'])('refuses a grace period of %j', async (seconds) => {
+    const { id } = await gateway.createKey(session);
+    const answer = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {
+      grace_period_seconds: seconds,
+    });
+    expect(refusal(answer)).toMatchObject({ status: 400, param: 'grace_period_seconds' });
+  });
+});
+
+describe('operators', () => {
+  test('list any key and revoke it; it stays in its owner list', async () => {
+    const { id, key } = await gateway.createKey(session, { name: 'to be revoked' });
+    const listed = (await get(`/api/v1/admin/keys?search=${encodeURIComponent('to be revoked')}`)).json;
+    expect(listed.data[0]).toMatchObject({ id, status: 'active', tenant_id: await organizationId() });
+    expect(JSON.stringify(listed)).not.toContain(key);
+    const revoked = await gateway.call('POST', `/api/v1/admin/keys/${id}/revoke`, session, { reason: 'leaked' });
+    expect(revoked.json).toMatchObject({ id, status: 'revoked', is_active: false });
+    expect(refusal(await get('/v1/models', key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
+    expect((await get(`/api/v1/api-keys/${id}`)).json.is_active).toBe(false);
+    expect((await patch(id, { name: 'alive again' })).status).toBe(409);
+    expect((await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {})).status).toBe(409);
+    expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);
+  });
+
+  test('limit one key', async () => {
+    const { id } = await gateway.createKey(session);
+    const limited = await put(`/api/v1/admin/keys/${id}/rate-limits`, { requests_per_minute: 5 });
+    expect(limited.json.rate_limits).toEqual({
+      requests_per_minute: 5,
+      tokens_per_minute: null,
+      concurrent_requests: null,
+    });
+  });
+});
+
+describe('the session-only surface', () => {
+  test('refuses API keys with authentication_error', async () => {
+    const { key, id } = await gateway.createKey(session, { key_type: 'management' });
+    for (const [method, path] of [
+      ['GET', '/api/v1/api-keys'],
+      ['POST', '/api/v1/api-keys'],
+      ['GET', `/api/v1/api-keys/${id}`],
+      ['PATCH', `/api/v1/api-keys/${id}`],
+      ['DELETE', `/api/v1/api-keys/${id}`],
+      ['POST', `/api/v1/api-keys/${id}/rotate`],
+      ['GET', '/api/v1/admin/keys'],
+      ['POST', `/api/v1/admin/keys/${id}/revoke`],
+    ] as const) {
+      expect(refusal(await gateway.call(method, path, key)), `${method} ${path}`).toMatchObject({
+        status: 403,
+        type: 'authentication_error',
+      });
+    }
+  });
+
+  test('answers 404 for an unknown key', async () => {
+    const unknown = '01980000-0000-7000-8000-000000000000';
+    expect((await get(`/api/v1/api-keys/${unknown}`)).status).toBe(404);
+    expect((await patch(unknown, { name: 'ab' })).status).toBe(404);
+    expect((await gateway.call('DELETE', `/api/v1/api-keys/${unknown}`, session)).status).toBe(404);
+    expect((await gateway.call('POST', `/api/v1/api-keys/${unknown}/rotate`, session, {})).status).toBe(404);
+  });
+});
