@@ -9,27 +9,45 @@ import { createPartitions } from './db/partitions.ts';
 import type { UsageDeps } from './deps.ts';
 import { usageService } from './index.ts';
 import { createUsageMetrics } from './metrics.ts';
+import { type ChargeDeps, startChargeWorker } from './workers/charge.ts';
+import { startPartitionKeeper } from './workers/keep-partitions.ts';
 
 export type StartedUsage = {
   implementation: Partial<ServiceImpl<typeof UsageService>>;
-  /** Ends the database connections; calls in flight should have ended. */
+  /** Ends the workers and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
+
+/** Two years, for which organizations may ask about a single call. Roll-ups stay for good. */
+const eventsKeptMonthsDefault = 24;
 
 /** Opens Usage on a migrated database. */
 export async function startUsage(options: {
   connection: DatabaseUrl;
   auth: UsageDeps['auth'];
+  /** Without it, events wait in the outbox to be charged. */
+  billing?: ChargeDeps['billing'];
+  eventsKeptMonths?: number;
   registry: Registry;
   clock: Clock;
   logger: Logger;
 }): Promise<StartedUsage> {
-  const { connection, auth, registry, clock, logger } = options;
+  const { connection, auth, billing, registry, clock, logger } = options;
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
+  const stopPartitionKeeper = startPartitionKeeper({
+    database,
+    monthsKept: options.eventsKeptMonths ?? eventsKeptMonthsDefault,
+    logger,
+  });
+  const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
     implementation: usageService({ database, partitions, auth, metrics, clock }),
-    close: () => database.close(),
+    close: async () => {
+      stopPartitionKeeper();
+      await charges?.close();
+      await database.close();
+    },
   };
 }

@@ -1,0 +1,87 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { tenantId, testEvent, userId } from '../fixtures/test-events.ts';
+import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
+import { keepPartitions } from './keep-partitions.ts';
+
+const { logger } = logCollector();
+let usage: TestUsage;
+let database: ServiceDatabase;
+let owner: pg.Client;
+beforeAll(async () => {
+  usage = await startTestUsage();
+  // The worker goes by the database's clock, so these events are placed around the true present.
+  usage.clock.set(Date.now());
+  database = await openServiceDatabase({ service: 'usage', connection: usage.databaseUrl, entities: [], logger });
+  owner = new pg.Client({ connectionString: usage.databaseUrl });
+  await owner.connect();
+});
+afterAll(async () => {
+  await owner.end();
+  await database.close();
+  await usage[Symbol.asyncDispose]();
+});
+
+const monthsAgo = (months: number): number => {
+  const now = new Date();
+  return Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 15);
+};
+const partitions = async (): Promise<string[]> => {
+  const { rows } = await owner.query<{ name: string }>(
+    `select inhrelid::regclass::text as name from pg_inherits where inhparent = 'usage.events'::regclass order by 1`,
+  );
+  return rows.map(({ name }) => name);
+};
+const history = () => usage.client.listHistory({}, asPerson({ tenantId, userId }));
+
+test('partitions stand ready for the months ahead', async () => {
+  await keepPartitions({ database, monthsKept: 25, logger });
+  const months = [0, -1, -2].map((ago) => new Date(monthsAgo(ago)).toISOString().slice(0, 7).replace('-', '_'));
+  expect(await partitions()).toEqual(months.map((month) => `usage.events_${month}`));
+  await keepPartitions({ database, monthsKept: 25, logger });
+  expect(await partitions()).toHaveLength(3);
+});
+
+test('past retention events go, roll-ups stay, and a late repeat is refused rather than counted again', async () => {
+  const old = testEvent(monthsAgo(5));
+  const recent = testEvent(monthsAgo(1));
+  await usage.client.record({ events: [old, recent] }, asService());
+  await database.query({ text: 'delete from events_to_charge' });
+
+  await keepPartitions({ database, monthsKept: 2, logger });
+  const { events, pageInfo } = await history();
+  expect(events.map(({ id }) => id)).toEqual([recent.id]);
+  expect(pageInfo?.total).toBe(1n);
+  const rollups = await owner.query('select sum(requests)::int as requests from usage.rollups');
+  expect(rollups.rows).toEqual([{ requests: 2 }]);
+
+  // This process still believes in the partition; its next try is told.
+  await expect(usage.client.record({ events: [old] }, asService())).rejects.toThrow();
+  const repeat = await usage.client.record({ events: [old, recent] }, asService());
+  expect(repeat).toMatchObject({ accepted: 0, duplicates: 1, rejected: [{ index: 0, eventId: old.id }] });
+});
+
+test('a month whose events are yet to be charged is kept', async () => {
+  const waiting = testEvent(monthsAgo(2));
+  await usage.client.record({ events: [waiting] }, asService());
+  await keepPartitions({ database, monthsKept: 0, logger });
+  expect(await partitions()).toContain(
+    `usage.events_${new Date(monthsAgo(2)).toISOString().slice(0, 7).replace('-', '_')}`,
+  );
+});
+
+test('the service’s role can neither change an event nor drop a partition', async () => {
+  const [partition] = await partitions();
+  for (const text of [
+    'update events set cost_nano_usd = 0',
+    'delete from events',
+    `delete from ${partition}`,
+    `update ${partition} set cost_nano_usd = 0`,
+    `drop table ${partition}`,
+    'update events_retention set kept_from = now()',
+  ]) {
+    await expect(database.query({ text }), text).rejects.toMatchObject({ code: '42501' });
+  }
+});
