@@ -250,11 +250,13 @@ describe('a disk that refuses writes', () => {
         return fs.openSync(path, flags);
       },
     });
-    const journal = openTestJournal(folder.path, { files, segmentBytes: 1 });
+    const journal = openTestJournal(folder.path, { files, segmentBytes: 1, eventsInMemoryMax: 1 });
     await written(journal, event(1));
     full = true;
     await written(journal, event(2));
     expect(journal.healthy).toBe(false);
+    // The second is neither in memory nor in a file that could be read.
+    expect(await drain(journal)).toEqual([event(1)]);
     full = false;
     await until(() => expect(journal.healthy).toBe(true));
     await journal.close();
