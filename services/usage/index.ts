@@ -4,11 +4,13 @@ import type { UsageDeps } from './deps.ts';
 import { exportEvents } from './rpc/export-events.ts';
 import { getCurrent } from './rpc/get-current.ts';
 import { getKeyAnalytics } from './rpc/get-key-analytics.ts';
+import { getRateLimits } from './rpc/get-rate-limits.ts';
 import { getReport } from './rpc/get-report.ts';
 import { getSummary } from './rpc/get-summary.ts';
 import { getTenantBreakdown } from './rpc/get-tenant-breakdown.ts';
 import { listHistory } from './rpc/list-history.ts';
 import { listModelUsers } from './rpc/list-model-users.ts';
+import { quota } from './rpc/quota.ts';
 import { record } from './rpc/record.ts';
 
 /** Every metered call, stored once and answered for in reports. start.ts makes its dependencies. */
@@ -24,4 +26,7 @@ export const usageService = (deps: UsageDeps): Partial<ServiceImpl<typeof UsageS
   exportEvents: exportEvents(deps),
 
   listModelUsers: listModelUsers(deps),
+
+  quota: quota(deps),
+  getRateLimits: getRateLimits(deps),
 });

@@ -1,5 +1,9 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateUsage } from './0001-create-usage.ts';
+import { CreateRateLimitShares } from './0002-create-rate-limit-shares.ts';
 
 /** In the order in which they run. Released names never change. */
-export const migrations: readonly NamedMigration[] = [{ name: '0001-create-usage', class: CreateUsage }];
+export const migrations: readonly NamedMigration[] = [
+  { name: '0001-create-usage', class: CreateUsage },
+  { name: '0002-create-rate-limit-shares', class: CreateRateLimitShares },
+];
