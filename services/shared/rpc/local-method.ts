@@ -6,7 +6,7 @@ import { SingleMessage } from './single-message.ts';
 import type { ValidateMessage } from './validation.ts';
 
 /** A message or the fields of one. */
-export type AnyInit = MessageInitShape<DescMessage>;
+type AnyInit = MessageInitShape<DescMessage>;
 
 /** One method as the local transport calls it. */
 export type LocalMethod = {
@@ -15,6 +15,8 @@ export type LocalMethod = {
   implement(input: Message | AsyncIterable<Message>, context: HandlerContext): unknown;
   /** Makes a request message out of what the client gave, and checks it. */
   readRequest(init: unknown): Message;
+  /** Makes a response message out of what the implementation gave. */
+  readResponse(init: unknown): Message;
 };
 
 /** The methods of a service by descriptor; those without an implementation are left out. */
@@ -23,7 +25,13 @@ export function localMethods(service: RpcService, validate: ValidateMessage): [D
   return service.service.methods.flatMap((method): [DescMethod, LocalMethod][] => {
     const implement = implementation[method.localName] as LocalMethod['implement'] | undefined;
     if (implement === undefined) return [];
-    return [[method, { method, implement: implement.bind(implementation), readRequest: requestReader(method) }]];
+    const local: LocalMethod = {
+      method,
+      implement: implement.bind(implementation),
+      readRequest: requestReader(method),
+      readResponse: (init) => create(method.output, init as AnyInit),
+    };
+    return [[method, local]];
   });
 
   function requestReader(method: DescMethod): (init: unknown) => Message {

@@ -1,13 +1,13 @@
-import { create, type DescMessage, type DescMethod, type DescService, type MessageShape } from '@bufbuild/protobuf';
+import type { DescMessage, DescMethod, DescService, MessageShape } from '@bufbuild/protobuf';
 import type { Interceptor, Transport, UnaryResponse } from '@connectrpc/connect';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport } from './call-report.ts';
 import { effectiveTimeoutMs, unaryTimeoutMsDefault } from './deadline.ts';
-import { InterruptibleStream } from './interruptible-stream.ts';
+import { InterruptibleStream, type StreamEnding } from './interruptible-stream.ts';
 import { LocalContext } from './local-context.ts';
 import { interceptStream, interceptUnary } from './local-interception.ts';
-import { type AnyInit, type LocalMethod, localMethods, openResponses } from './local-method.ts';
+import { type LocalMethod, localMethods, openResponses } from './local-method.ts';
 import type { RpcService } from './rpc-service.ts';
 import type { ValidateMessage } from './validation.ts';
 
@@ -44,10 +44,7 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
           interceptors.length === 0
             ? new LocalUnaryResponse(
                 context,
-                create(
-                  method.output,
-                  (await context.until(target.implement(target.readRequest(input), context))) as never,
-                ),
+                target.readResponse(await context.until(target.implement(target.readRequest(input), context))),
               )
             : await context.until(interceptUnary(interceptors, target, input, context));
         report.succeeded(context);
@@ -70,7 +67,9 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
             ? openResponses(target, input, context)
             : interceptStream(interceptors, target, input, context);
         const responses = opened instanceof Promise ? await context.until(opened) : opened;
-        return new LocalStreamResponse(context, reported(responses, context)) as never;
+        const stream = new InterruptibleStream(responses, target.readResponse, new LocalStreamEnding(context, report));
+        context.waiting = stream;
+        return new LocalStreamResponse(context, stream) as never;
       } catch (error) {
         const visible = report.failed(context, error);
         context.end();
@@ -78,35 +77,39 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
       }
     },
   };
-
-  /** The responses as the client reads them; their end is the end of the call. */
-  function reported(responses: AsyncIterable<unknown>, context: LocalContext): AsyncIterable<unknown> {
-    const { output } = context.method;
-    const stream = new InterruptibleStream(responses, (init) => create(output, init as AnyInit), {
-      finished() {
-        report.succeeded(context);
-        context.end();
-      },
-      failed(error) {
-        const visible = report.failed(context, error);
-        context.end();
-        return visible;
-      },
-      left() {
-        context.abort(new ConnectError('the client left the stream', Code.Canceled));
-        report.failed(context, context.abortReason);
-        context.end();
-      },
-    });
-    context.onAbort = (reason) => stream.interrupt(reason);
-    return stream;
-  }
 }
 
 const unimplemented = (method: DescMethod) =>
   gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.', {
     internal: `${method.parent.typeName}/${method.name} has no implementation here`,
   });
+
+/** The end of a stream is the end of its call. */
+class LocalStreamEnding implements StreamEnding {
+  readonly #context: LocalContext;
+  readonly #report: CallReport;
+
+  constructor(context: LocalContext, report: CallReport) {
+    this.#context = context;
+    this.#report = report;
+  }
+
+  finished(): void {
+    this.#report.succeeded(this.#context);
+    this.#context.end();
+  }
+
+  failed(error: unknown): unknown {
+    const visible = this.#report.failed(this.#context, error);
+    this.#context.end();
+    return visible;
+  }
+
+  left(): void {
+    this.#context.abort(new ConnectError('the client left the stream', Code.Canceled));
+    this.failed(this.#context.abortReason);
+  }
+}
 
 /** A response whose headers are made when they are read. */
 class LocalUnaryResponse implements UnaryResponse {
