@@ -39,7 +39,10 @@ export class ChatStreamReader implements AnswerReader {
     return {
       forward,
       reported: usage === null ? null : measuresOf(usage),
-      countOutputTokens: async () => (await this.#tools.tokenizer()).count(this.#stream.outputText()),
+      // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
+      // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
+      countOutputTokens: async () =>
+        outcome === 'complete' ? (await this.#tools.tokenizer()).count(this.#stream.outputText()) : this.#stream.deltas,
       failure: outcome === 'complete' ? null : { code: 'upstream_error', message: error?.message ?? failures[outcome] },
     };
   }

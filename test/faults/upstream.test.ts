@@ -1,0 +1,189 @@
+import OpenAI from 'openai';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let simulator: UpstreamSimulator;
+let gateway: TestGateway;
+let session: string;
+let key: { id: string; key: string };
+let client: OpenAI;
+
+beforeAll(async () => {
+  simulator = await startUpstreamSimulator();
+  gateway = await startTestGateway({
+    env: { UPSTREAM_BASE_URL: simulator.url, UPSTREAM_API_KEY: 'the-upstreams-own-key' },
+  });
+  session = await gateway.login();
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await simulator?.close();
+});
+afterEach(async () => {
+  await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, session);
+});
+beforeEach(async () => {
+  simulator.reset();
+  // A key of its own tells each test's events apart.
+  key = await gateway.createKey(session);
+  client = gateway.openai(key.key);
+});
+
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+const chat = (sim: BehaviourName) => client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim } });
+const stream = (sim: BehaviourName, extra: object = {}) =>
+  client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim }, stream: true, ...extra });
+
+/** The usage event of the last request, once it is stored. */
+const lastEvent = (errorCode: string | null) =>
+  waitFor(
+    async () => {
+      const answer = await gateway.call('GET', `/api/v1/usage/history?limit=1&api_key_id=${key.id}`, session);
+      const event = answer.json?.data?.[0];
+      return event?.error_code === errorCode && event;
+    },
+    { timeoutMs: 3_000, description: `an event with the code ${errorCode}` },
+  );
+
+describe('an upstream that fails before its first byte', () => {
+  test.each([
+    ['reset-before-head', 502, 'upstream_error'],
+    ['garbage-head', 502, 'upstream_error'],
+    ['html-502', 502, 'upstream_error'],
+    ['server-error', 502, 'upstream_error'],
+    ['redirect', 502, 'upstream_error'],
+    ['unauthorized', 502, 'upstream_error'],
+    ['overloaded', 503, 'server_is_overloaded'],
+    ['rate-limited', 429, 'rate_limit_exceeded'],
+    ['vllm-error', 400, 'context_length_exceeded'],
+    ['llama-error', 400, 'context_length_exceeded'],
+  ] as const)(
+    '%s is answered with %i %s, streamed or not, and metered as a failure without cost',
+    async (sim, status, code) => {
+      for (const attempt of [chat(sim), stream(sim)]) {
+        const error = (await attempt.then(
+          () => null,
+          (thrown) => thrown,
+        )) as InstanceType<typeof OpenAI.APIError>;
+        expect(error).toBeInstanceOf(OpenAI.APIError);
+        expect(error.status).toBe(status);
+        expect(error.code).toBe(code);
+        expect(Object.keys(error.error as object).sort()).toEqual(['code', 'message', 'param', 'type']);
+        expect(error.requestID).toMatch(/^req_/);
+        expect(JSON.stringify(error.error)).not.toContain('the-upstreams-own-key');
+      }
+      expect(await lastEvent(code)).toMatchObject({ success: false, cost_usd: 0 });
+      expect(simulator.requests).toHaveLength(2);
+    },
+  );
+
+  test('its Retry-After is passed on', async () => {
+    await expect(chat('rate-limited')).rejects.toMatchObject({
+      headers: expect.toSatisfy((headers: Headers) => headers.get('retry-after') === '7'),
+    });
+  });
+
+  test('a redirect is not followed', async () => {
+    await expect(chat('redirect')).rejects.toMatchObject({ status: 502 });
+    expect(simulator.requests).toHaveLength(1);
+  });
+
+  test('an overflow says "maximum context length", by which clients know it', async () => {
+    await expect(chat('llama-error')).rejects.toThrow(/maximum context length/i);
+  });
+
+  test('a client that retries meets the recovery of an overloaded upstream unseen', async () => {
+    simulator.next('overloaded');
+    const retrying = gateway.openai(key.key, { maxRetries: 1 });
+    const completion = await retrying.chat.completions.create({ model: 'sim-chat', messages });
+    expect(completion.choices).toHaveLength(1);
+    expect(simulator.requests).toHaveLength(2);
+  }, 15_000);
+});
+
+describe('a stream that breaks', () => {
+  test.each([
+    'reset-in-stream',
+    'cut-in-stream',
+    'garbage-in-stream',
+    'early-end',
+    'bad-sse',
+    'error-line',
+    'half-close',
+  ] as const)('%s ends with an error frame and no [DONE]', async (sim) => {
+    const response = await fetch(`${gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim-chat', messages, stream: true, metadata: { sim } }),
+    });
+    const text = await response.text();
+    expect(response.status).toBe(200);
+    expect(text).not.toContain('[DONE]');
+    const last = JSON.parse(
+      text
+        .trimEnd()
+        .split('\n\n')
+        .at(-1)!
+        .replace(/^data: /, ''),
+    );
+    expect(last).toEqual({
+      error: { message: expect.any(String), type: 'server_error', param: null, code: 'upstream_error' },
+    });
+  });
+
+  test('the client raises with a code, and what came is metered', async () => {
+    let received = 0;
+    const reading = async () => {
+      for await (const chunk of await stream('reset-in-stream')) if (chunk.choices[0]?.delta.content) received += 1;
+    };
+    await expect(reading()).rejects.toMatchObject({ code: 'upstream_error' });
+    const event = await lastEvent('upstream_error');
+    expect(event.output_tokens).toBeGreaterThanOrEqual(received);
+    expect(event.output_tokens).toBeLessThanOrEqual(simulator.requests[0]!.generatedTokens);
+  });
+});
+
+describe('usage', () => {
+  test.each([
+    ['plain', 'as the upstream says'],
+    ['continuous-usage', 'the last of cumulative counts, never their sum'],
+    ['zeroes-first', 'the last count, not the zeroes before it'],
+  ] as const)('%s: %s', async (sim, _rule) => {
+    await Array.fromAsync(await stream(sim));
+    const event = await lastEvent(null);
+    const [truth] = simulator.requests;
+    expect(event).toMatchObject({
+      input_tokens: truth!.promptTokens,
+      output_tokens: truth!.generatedTokens,
+      success: true,
+    });
+  });
+
+  test('a zero that was reported is a zero', async () => {
+    await Array.fromAsync(await stream('zero-usage'));
+    expect(await lastEvent(null)).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
+  });
+
+  test('what an upstream never says is counted', async () => {
+    const chunks = await Array.fromAsync(await stream('no-usage'));
+    expect(chunks.length).toBeGreaterThan(3);
+    const event = await lastEvent(null);
+    expect(event.output_tokens).toBeGreaterThan(0);
+    expect(event.input_tokens).toBeGreaterThan(0);
+  });
+
+  test('a client that leaves aborts the upstream within a second, and pays for what it got', async () => {
+    simulator.next({ chunkDelayMs: 20, tokens: 1_000 });
+    let received = 0;
+    for await (const chunk of await client.chat.completions.create({ model: 'sim-chat', messages, stream: true })) {
+      if (chunk.choices[0]?.delta.content) received += 1;
+      if (received === 5) break;
+    }
+    const truth = await simulator.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
+    const event = await lastEvent('client_closed_request');
+    expect(event.output_tokens).toBeGreaterThanOrEqual(5);
+    expect(event.output_tokens).toBeLessThanOrEqual(truth.generatedTokens);
+  });
+});
