@@ -1,0 +1,188 @@
+import { randomBytes } from 'node:crypto';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { Client } from '@connectrpc/connect';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
+import { makeKeySecret } from '#shared/key-secret.ts';
+import { startTestEdge } from '../support/edge-keys.ts';
+import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const startMs = Date.parse('2026-06-01T12:00:00Z');
+const clock = new ManualClock(startMs);
+let database: TestDatabase;
+let service: TestKeys;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  service = await startTestKeys(database.url, { clock });
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await database.drop();
+});
+
+const inventedKey = (): string => makeKeySecret(randomBytes(32));
+
+/** The same client, but it counts look-ups, and can hold their answers back. */
+function watched(keys: Client<typeof KeysService>) {
+  const state = { lookUps: 0, held: 0, gate: Promise.resolve() };
+  const client: Client<typeof KeysService> = {
+    ...keys,
+    authenticate: async (request, options) => {
+      state.lookUps += 1;
+      const answer = await keys.authenticate(request, options);
+      state.held += 1;
+      await state.gate;
+      return answer;
+    },
+  };
+  return { client, state };
+}
+
+describe('an edge with a live feed', () => {
+  test('asks once for a key that many requests bring at once, and then never again', async () => {
+    const { secret } = await service.keys.createKey({ name: 'herd' }, as(sessionOf()));
+    const { client, state } = watched(service.keys);
+    await using edge = await startTestEdge(client);
+    const decisions = await Promise.all(Array.from({ length: 500 }, () => edge.decide(secret)));
+    expect(new Set(decisions)).toEqual(new Set(['accepted']));
+    expect(edge.authenticate(secret)).not.toBeInstanceOf(Promise);
+    expect(state.lookUps).toBe(1);
+  });
+
+  test('refuses mistyped keys without asking, and asks once for a key that nobody has', async () => {
+    const { client, state } = watched(service.keys);
+    await using edge = await startTestEdge(client);
+    const valid = inventedKey();
+    const mistyped = valid.slice(0, -1) + (valid.endsWith('0') ? '1' : '0');
+    for (const token of [
+      mistyped,
+      'sk-proj-',
+      `${valid}0`,
+      `sk-proj-${'0'.repeat(49)}`,
+      ` ${valid}`,
+      valid.toLowerCase(),
+    ]) {
+      expect(await edge.decide(token)).toBe('INVALID_API_KEY');
+    }
+    expect(state.lookUps).toBe(0);
+    for (let round = 0; round < 3; round++) expect(await edge.decide(valid)).toBe('INVALID_API_KEY');
+    expect(state.lookUps).toBe(1);
+  });
+
+  test('refuses a cached key from the millisecond of its expiry on', async () => {
+    const expiresAt = timestampFromMs(startMs + 10_000);
+    const { secret } = await service.keys.createKey({ name: 'short', expiresAt }, as(sessionOf()));
+    await using edge = await startTestEdge(service.keys, { clock });
+    expect(await edge.decide(secret)).toBe('accepted');
+    clock.set(startMs + 9_999);
+    expect(await edge.decide(secret)).toBe('accepted');
+    clock.set(startMs + 10_000);
+    expect(() => edge.authenticate(secret)).toThrow('expired');
+    expect(await edge.decide(secret)).toBe('EXPIRED_API_KEY');
+    clock.set(startMs);
+  });
+
+  test('neither uses nor keeps an answer that is older than a deletion it has heard of', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await service.keys.createKey({ name: 'raced' }, user);
+    const { client, state } = watched(service.keys);
+    await using edge = await startTestEdge(client);
+    const { promise, resolve } = Promise.withResolvers<void>();
+    state.gate = promise;
+    const early = edge.decide(secret);
+    await waitFor(() => state.held === 1, { description: 'the answer to be read and held back' });
+    await service.keys.deleteKey({ keyId: key!.id }, user);
+    // After the answer to the deletion: it shares the load that began before.
+    const late = edge.decide(secret);
+    resolve();
+    expect(await Promise.all([early, late])).toEqual(['INVALID_API_KEY', 'INVALID_API_KEY']);
+    expect(state.lookUps).toBe(2);
+  });
+
+  test('counts uses, and reports them without a write per request', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await service.keys.createKey({ name: 'counted' }, user);
+    const read = async () => (await service.keys.getKey({ keyId: key!.id }, user)).key!;
+    {
+      await using edge = await startTestEdge(service.keys, { clock });
+      for (let use = 0; use < 25; use++) await edge.authenticate(secret);
+      clock.set(startMs + 500);
+      await edge.authenticate(secret);
+      await waitFor(async () => (await read()).usageCount === 26n, { description: 'the uses to be reported' });
+      await edge.authenticate(secret);
+      // Closing reports the last one.
+    }
+    const { usageCount, lastUsedAt } = await read();
+    expect(usageCount).toBe(27n);
+    expect(lastUsedAt).toEqual(timestampFromMs(startMs + 500));
+    clock.set(startMs);
+  });
+
+  test('keeps no more secrets than it has room for, and loses none in use to a flood', async () => {
+    const user = as(sessionOf());
+    const made = [];
+    for (let index = 0; index < 10; index++) made.push(await service.keys.createKey({ name: 'many' }, user));
+    await using edge = await startTestEdge(service.keys, { capacity: 4 });
+    for (const { secret } of made) expect(await edge.decide(secret)).toBe('accepted');
+    expect(edge.size).toBe(4);
+    const { secret } = made.at(-1)!;
+    for (let flood = 0; flood < 200; flood++) await edge.decide(inventedKey());
+    expect(edge.size).toBe(4);
+    expect(edge.authenticate(secret)).not.toBeInstanceOf(Promise);
+  });
+});
+
+describe('an edge whose lease has lapsed', () => {
+  test('asks for every request, by the clock it was given', async () => {
+    const { secret } = await service.keys.createKey({ name: 'leased' }, as(sessionOf()));
+    const edgeClock = new ManualClock(startMs);
+    const { client, state } = watched(service.keys);
+    await using edge = await startTestEdge(client, { clock: edgeClock });
+    expect(await edge.decide(secret)).toBe('accepted');
+    edgeClock.advance(2_000);
+    expect(edge.isLive).toBe(false);
+    const before = state.lookUps;
+    expect(await Promise.all([edge.decide(secret), edge.decide(secret)])).toEqual(['accepted', 'accepted']);
+    expect(state.lookUps).toBe(before + 2);
+    await waitFor(() => edge.isLive, { description: 'the next acknowledgement' });
+    await edge.decide(secret);
+    expect(state.lookUps).toBe(before + 2);
+  });
+});
+
+test('a flood of invented keys costs bounded queries and no memory', async () => {
+  const floodMax = process.env.LONG ? 1_000_000 : 20_000;
+  const { client } = watched(service.keys);
+  await using edge = await startTestEdge(client);
+  const statementsBefore = await authenticateStatements();
+  let heapBefore = 0;
+  for (let done = 0; done < floodMax; done += 500) {
+    // The first rounds fill what is bounded.
+    if (done === floodMax / 2) heapBefore = process.memoryUsage().heapUsed;
+    const decisions = await Promise.all(Array.from({ length: 500 }, () => edge.decide(inventedKey())));
+    for (const decision of decisions) expect(decision).toBe('INVALID_API_KEY');
+  }
+  const statements = (await authenticateStatements()) - statementsBefore;
+  expect(statements).toBeGreaterThan(0);
+  expect(statements).toBeLessThan(floodMax / 50);
+  expect(edge.size).toBe(0);
+  expect(process.memoryUsage().heapUsed - heapBefore).toBeLessThan(64 * 1024 * 1024);
+}, 600_000);
+
+/** How many look-ups the database has answered: each is one scan of the digests' index per digest, so transactions are counted. */
+async function authenticateStatements(): Promise<number> {
+  const pg = await import('pg');
+  const client = new pg.default.Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    await client.query('select pg_stat_clear_snapshot()');
+    const { rows } = await client.query('select xact_commit from pg_stat_database where datname = current_database()');
+    return Number(rows[0].xact_commit);
+  } finally {
+    await client.end();
+  }
+}
