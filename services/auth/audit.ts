@@ -83,37 +83,25 @@ async function appendToChain(
   );
   const ids = events.map((event) => event.id);
   const known = await em.execute<{ id: string }[]>(
-    `select id from audit_events where tenant_id = ? and id in (${ids.map(() => '?').join(', ')})`,
-    [tenantId, ...ids],
+    'select id from audit_events where tenant_id = ? and id in (select json_array_elements_text(?::json)::uuid)',
+    [tenantId, JSON.stringify(ids)],
   );
   const seen = new Set(known.map(({ id }) => id));
   let sequence = BigInt(head!.sequence);
   let hash: Buffer = sequence === 0n ? emptyHash : head!.hash;
+  const rows: object[] = [];
   for (const event of events) {
     if (seen.has(event.id)) continue;
     seen.add(event.id);
     sequence += 1n;
-    const previousHash = hash;
     const chained = { ...event, sequence };
+    const previousHash = hash;
     hash = eventHash(previousHash, chained);
-    await em.execute(insertEvent, [
-      chained.tenantId,
-      String(sequence),
-      chained.id,
-      chained.type,
-      new Date(chained.occurredAtMs),
-      chained.actorType,
-      chained.actorId,
-      chained.actorIp,
-      chained.targetType,
-      chained.targetId,
-      chained.beforeJson,
-      chained.afterJson,
-      chained.requestId,
-      previousHash,
-      hash,
-    ]);
+    rows.push(rowOf(chained, previousHash, hash));
   }
+  if (rows.length === 0) return;
+  // One statement for all of them: the head stays locked meanwhile, and everybody else's change waits for it.
+  await em.execute(insertEvents, [JSON.stringify(rows)]);
   await em.execute('update audit_heads set sequence = ?, hash = ? where tenant_id = ?', [
     String(sequence),
     hash,
@@ -121,7 +109,22 @@ async function appendToChain(
   ]);
 }
 
-const insertEvent = `insert into audit_events
-  (tenant_id, sequence, id, type, occurred_at, actor_type, actor_id, actor_ip, target_type, target_id, before_json,
-   after_json, request_id, previous_hash, hash)
-  values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`;
+const rowOf = (event: ChainedEvent, previousHash: Buffer, hash: Buffer): object => ({
+  tenant_id: event.tenantId,
+  sequence: event.sequence.toString(),
+  id: event.id,
+  type: event.type,
+  occurred_at: new Date(event.occurredAtMs),
+  actor_type: event.actorType,
+  actor_id: event.actorId,
+  actor_ip: event.actorIp,
+  target_type: event.targetType,
+  target_id: event.targetId,
+  before_json: event.beforeJson,
+  after_json: event.afterJson,
+  request_id: event.requestId,
+  previous_hash: `\\x${previousHash.toString('hex')}`,
+  hash: `\\x${hash.toString('hex')}`,
+});
+
+const insertEvents = 'insert into audit_events select * from json_populate_recordset(null::audit_events, ?::json)';

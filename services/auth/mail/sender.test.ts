@@ -1,0 +1,172 @@
+import type { AddressInfo } from 'node:net';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { SMTPServer } from 'smtp-server';
+import { expect, test } from 'vitest';
+import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { asTableOwner, operatorOf, ownerOf } from '../fixtures/people.ts';
+import { anonymous, ownerEmail, service, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+
+type Received = { to: string[]; raw: string };
+
+/** A real mail server that keeps what it takes; `refuse` is its answer to the next mails instead. */
+async function startMailServer(options: { port?: number } = {}) {
+  const received: Received[] = [];
+  const refusals: { responseCode: number }[] = [];
+  const server = new SMTPServer({
+    authOptional: true,
+    // The sender keeps its connections; closing does not wait for it.
+    closeTimeout: 50,
+    disabledCommands: ['STARTTLS'],
+    onData(stream, mailSession, done) {
+      const chunks: Buffer[] = [];
+      stream.on('data', (chunk) => chunks.push(chunk));
+      stream.on('end', () => {
+        const refusal = refusals.shift();
+        if (refusal !== undefined) {
+          done(Object.assign(new Error('not now'), refusal));
+          return;
+        }
+        received.push({
+          to: mailSession.envelope.rcptTo.map(({ address }) => address),
+          raw: Buffer.concat(chunks).toString(),
+        });
+        done();
+      });
+    },
+  });
+  await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve));
+  const { port } = server.server.address() as AddressInfo;
+  const close = () => new Promise<void>((resolve) => server.close(() => resolve()));
+  return { received, refusals, port, url: `smtp://127.0.0.1:${port}`, close, [Symbol.asyncDispose]: close };
+}
+
+const mail = (dedupeKey: string, fields: object = {}) => ({
+  dedupeKey,
+  kind: 'model_retirement',
+  toEmail: 'reader@example.com',
+  subject: 'A model retires',
+  text: 'It retires.',
+  ...fields,
+});
+const listed = async (fixture: TestAuth, kind = '') =>
+  (await fixture.auth.listMail({ kind }, operatorOf(fixture))).mails;
+const statusIs = (fixture: TestAuth, status: MailStatus) =>
+  waitFor(async () => (await listed(fixture))[0]?.status === status, { description: `the mail to be ${status}` });
+
+test('a mail is delivered once, with a stable Message-ID, whatever how often it is handed over', async () => {
+  await using server = await startMailServer();
+  await using fixture = await startTestAuth({ smtpUrl: server.url });
+  const first = await fixture.auth.sendMail({ mails: [mail('a'), mail('b')] }, service('models'));
+  const again = await fixture.auth.sendMail({ mails: [mail('a', { text: 'Another text' })] }, service('models'));
+  expect([first.accepted, first.duplicates, again.accepted, again.duplicates]).toEqual([2, 0, 0, 1]);
+  await waitFor(() => server.received.length === 2, { description: 'both mails' });
+  const ids = server.received.map(({ raw }) => /^Message-ID: (<.+>)/m.exec(raw)?.[1]);
+  expect(new Set(ids).size).toBe(2);
+  const mails = await listed(fixture);
+  expect(ids.toSorted()).toEqual(mails.map(({ mail: sent }) => `<${sent!.messageId}>`).toSorted());
+});
+
+test('an invitation arrives with its link, and its token is in no list, no dump and, once sent, nowhere', async () => {
+  await using server = await startMailServer();
+  await using fixture = await startTestAuth({ smtpUrl: server.url });
+  await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
+  const [arrived] = await waitFor(() => server.received.length === 1 && server.received, { description: 'the mail' });
+  expect(arrived!.to).toEqual(['guest@example.com']);
+  const unfolded = arrived!.raw.replace(/=\r\n/g, '').replaceAll('=3D', '=');
+  const token = /https:\/\/gateway\.example\/accept-invite\?token=([\w-]{43})/.exec(unfolded)![1]!;
+  await statusIs(fixture, MailStatus.SENT);
+  expect(JSON.stringify(await listed(fixture), (_, value) => (typeof value === 'bigint' ? 0 : value))).not.toContain(
+    token,
+  );
+  const { rows } = await asTableOwner(
+    fixture,
+    `select mails::text || coalesce(encode(sealed_body, 'escape'), '') as row from mails`,
+  );
+  expect(rows[0].row).not.toContain(token);
+  expect((await asTableOwner(fixture, 'select sealed_body from mails')).rows[0].sealed_body).toBeNull();
+  await fixture.auth.acceptInvitation({ token, password: 'Str0ng-password' }, anonymous());
+});
+
+test('a refusal for now is tried again later, a refusal for good is not', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  server.refusals.push({ responseCode: 451 });
+  await fixture.auth.sendMail({ mails: [mail('later')] }, service('models'));
+  await waitFor(async () => (await listed(fixture))[0]?.lastError !== '', { description: 'the first refusal' });
+  expect((await listed(fixture))[0]).toMatchObject({ status: MailStatus.QUEUED, attempts: 1 });
+  expect(server.received).toHaveLength(0);
+  clock.advance(10_000);
+  await statusIs(fixture, MailStatus.SENT);
+
+  server.refusals.push({ responseCode: 550 });
+  await fixture.auth.sendMail({ mails: [mail('never')] }, service('models'));
+  await statusIs(fixture, MailStatus.FAILED);
+  expect(server.received).toHaveLength(1);
+});
+
+test('a mail server that is away delays mails and fails no request', async () => {
+  const away = await startMailServer();
+  await away.close();
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: away.url, clock });
+  await fixture.auth.createInvitation({ email: 'patient@example.com' }, ownerOf(fixture));
+  await waitFor(async () => (await listed(fixture))[0]?.lastError !== '', { description: 'the failed try' });
+  await using back = await startMailServer({ port: away.port });
+  clock.advance(10_000);
+  await statusIs(fixture, MailStatus.SENT);
+  expect(back.received).toHaveLength(1);
+});
+
+test('a stale mail and one to somebody who left are dropped', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  const dueAtMs = clock.now() + 60_000;
+  const due = { sendAfter: timestampFromMs(dueAtMs), expiresAt: timestampFromMs(dueAtMs + 1) };
+  await fixture.auth.sendMail({ mails: [mail('stale', due)] }, service('models'));
+  clock.advance(120_000);
+  await statusIs(fixture, MailStatus.DROPPED);
+  const nobody = { toUserId: '01890000-0000-7000-8000-000000000000' };
+  await fixture.auth.sendMail({ mails: [mail('left', nobody)] }, service('models'));
+  await statusIs(fixture, MailStatus.DROPPED);
+  expect(server.received).toHaveLength(0);
+});
+
+test('a mail of the future waits for its moment', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  await fixture.auth.sendMail(
+    { mails: [mail('later', { sendAfter: timestampFromMs(clock.now() + 60_000) }), mail('now')] },
+    service('models'),
+  );
+  await waitFor(() => server.received.length === 1, { description: 'the mail that is due' });
+  clock.advance(60_000);
+  await waitFor(() => server.received.length === 2, { description: 'the other' });
+});
+
+test('names cannot inject headers or HTML', async () => {
+  await using server = await startMailServer();
+  await using fixture = await startTestAuth({ smtpUrl: server.url });
+  const name = 'Evil\r\nBcc: victim@example.com\r\n\r\n<img src=x onerror=alert(1)>';
+  await fixture.auth.updateOrganization({ name }, ownerOf(fixture));
+  await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
+  const [arrived] = await waitFor(() => server.received.length === 1 && server.received, { description: 'the mail' });
+  expect(arrived!.to).toEqual(['guest@example.com']);
+  expect(arrived!.raw).not.toMatch(/^Bcc:/m);
+  const html = arrived!.raw.slice(arrived!.raw.indexOf('text/html'));
+  expect(html).not.toContain('<img');
+});
+
+test('without a mail server mails stay, and operators carry them', async () => {
+  await using fixture = await startTestAuth();
+  await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
+  const [kept] = await listed(fixture, 'password_reset');
+  expect(kept).toMatchObject({ status: MailStatus.QUEUED, attempts: 0 });
+  expect(kept!.mail!.text).toContain('https://gateway.example/reset-password?token=');
+  const { rows } = await asTableOwner(fixture, `select encode(sealed_body, 'escape') as body from mails`);
+  expect(rows[0].body).not.toContain('token=');
+});

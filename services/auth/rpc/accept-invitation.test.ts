@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
+import { anonymous, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+
+let fixture: TestAuth;
+const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+beforeAll(async () => {
+  fixture = await startTestAuth({ clock });
+});
+afterAll(() => fixture.close());
+
+const accept = (token: string, fields: object = {}) =>
+  fixture.auth.acceptInvitation(
+    { token, password: strongPassword, firstName: 'A', lastName: 'B', ...fields },
+    anonymous(),
+  );
+const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
+
+test('an accepted invitation makes a user of the organization who signs in with the invited address', async () => {
+  await fixture.auth.createInvitation({ email: 'New.Person@Example.com', role: Role.ADMIN }, ownerOf(fixture));
+  const { user, organizationName } = await accept(await tokenMailedTo(fixture, 'new.person@example.com'));
+  expect(user).toMatchObject({
+    email: 'new.person@example.com',
+    tenantId: fixture.owner.tenantId,
+    role: Role.ADMIN,
+    emailVerified: true,
+  });
+  expect(organizationName).toBe('First');
+  const { tokens } = await fixture.auth.login({ email: user!.email, password: strongPassword }, anonymous());
+  expect(tokens?.user?.id).toBe(user!.id);
+});
+
+test('a hundred who accept one invitation at once: exactly one succeeds', async () => {
+  await fixture.auth.createInvitation({ email: 'race@example.com' }, ownerOf(fixture));
+  const token = await tokenMailedTo(fixture, 'race@example.com');
+  const results = await Promise.allSettled(Array.from({ length: 100 }, () => accept(token)));
+  expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+  const reasons = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.reason] : []));
+  // The line of waiting hashes is bounded; whoever did not fit in was told to come back.
+  expect(reasons.every((reason) => [ErrorReason.INVALID_CODE, ErrorReason.RATE_LIMITED].includes(reason))).toBe(true);
+  const { members } = await fixture.auth.listMembers({ search: 'race@' }, ownerOf(fixture));
+  expect(members).toHaveLength(1);
+});
+
+test.each([
+  ['short', 'Ab1-'],
+  ['without an upper-case letter', 'password-1'],
+  ['without a lower-case letter', 'PASSWORD-1'],
+  ['without a digit', 'Password-x'],
+  ['without a special character', 'Password11'],
+])('a password %s is refused and the invitation stays', async (_name, password) => {
+  const email = 'weak@example.com';
+  await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+  const token = await tokenMailedTo(fixture, email);
+  const error = await accept(token, { password }).catch((caught) => caught);
+  expect([error.reason, error.details.param]).toEqual([ErrorReason.INVALID_REQUEST, 'password']);
+  const { invitations } = await fixture.auth.listInvitations({ status: InvitationStatus.PENDING }, ownerOf(fixture));
+  expect(invitations.map((invitation) => invitation.email)).toContain(email);
+});
+
+test('a token that is invented, replayed, withdrawn, superseded or out of time is refused alike', async () => {
+  const email = 'dead@example.com';
+  const invited = async () => {
+    const { invitation } = await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+    return { id: invitation!.id, token: await tokenMailedTo(fixture, email) };
+  };
+  const superseded = await invited();
+  const withdrawn = await invited();
+  await fixture.auth.deleteInvitation({ invitationId: withdrawn.id }, ownerOf(fixture));
+  const expired = await invited();
+  clock.advance(7 * 86_400_000);
+  const replayed = await invited();
+  await accept(replayed.token);
+  for (const token of ['invented', superseded.token, withdrawn.token, expired.token, replayed.token]) {
+    expect(await reasonOf(accept(token))).toBe(ErrorReason.INVALID_CODE);
+  }
+});
+
+test('an owner who is invited without an organization names it', async () => {
+  const email = 'founder@example.com';
+  await fixture.auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture));
+  const token = await tokenMailedTo(fixture, email);
+  const unnamed = await accept(token).catch((error) => error);
+  expect(unnamed.details.param).toBe('organization_name');
+  const { user, organizationName } = await accept(token, { organizationName: 'Founded' });
+  expect(organizationName).toBe('Founded');
+  expect(user!.role).toBe(Role.OWNER);
+  expect(user!.tenantId).not.toBe(fixture.owner.tenantId);
+});
+
+test('an address with an account elsewhere can be invited, but not made again', async () => {
+  const email = 'taken@example.com';
+  await fixture.auth.adminCreateOrganization({ name: 'Other', ownerEmail: email }, operatorOf(fixture));
+  await accept(await tokenMailedTo(fixture, email));
+  await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+  expect(await reasonOf(accept(await tokenMailedTo(fixture, email)))).toBe(ErrorReason.CONFLICT);
+});
+
+test('only an owner invites owners, and members invite nobody', async () => {
+  const admin = await join(fixture, 'inviting-admin@example.com', Role.ADMIN);
+  const member = await join(fixture, 'inviting-member@example.com');
+  const invite = (user: typeof admin, role: Role) =>
+    fixture.auth.createInvitation(
+      { email: 'x@example.com', role },
+      session({ userId: user.id, tenantId: user.tenantId, role: user.role }),
+    );
+  expect(await reasonOf(invite(admin, Role.OWNER))).toBe(ErrorReason.INSUFFICIENT_ROLE);
+  expect(await reasonOf(invite(admin, Role.ADMIN))).toBe(null);
+  expect(await reasonOf(invite(member, Role.MEMBER))).toBe(ErrorReason.INSUFFICIENT_ROLE);
+});
+
+test('a repeated Idempotency-Key answers the first invitation, with another body it is refused', async () => {
+  const invite = (email: string) =>
+    fixture.auth.createInvitation({ email, idempotencyKey: 'same-key' }, ownerOf(fixture));
+  const [first, second] = await Promise.all([invite('once@example.com'), invite('once@example.com')]);
+  expect(second.invitation!.id).toBe(first.invitation!.id);
+  expect(await reasonOf(invite('twice@example.com'))).toBe(ErrorReason.IDEMPOTENCY_KEY_REUSED);
+});

@@ -1,0 +1,92 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../fixtures/people.ts';
+import { service, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+
+let fixture: TestAuth;
+beforeAll(async () => {
+  fixture = await startTestAuth();
+});
+afterAll(() => fixture.close());
+
+const record = (tenantId: string, id = uuidv7(), after = '{"spend_cap_usd":0.000012345}') =>
+  create(AuditRecordSchema, {
+    id,
+    tenantId,
+    type: 'api_key_scope_updated',
+    occurredAt: timestampFromMs(1_900_000_000_123.4),
+    actor: { type: AuditActorType.USER, id: uuidv7(), ip: '192.0.2.1' },
+    target: { type: 'api_key', id: uuidv7() },
+    beforeJson: '{"spend_cap_usd":25}',
+    afterJson: after,
+  });
+const send = (records: ReturnType<typeof record>[]) => fixture.auth.recordAuditEvents({ records }, service('keys'));
+const verify = (tenantId: string) => fixture.auth.verifyAuditChain({ tenantId }, operatorOf(fixture));
+
+test('events of other services join the chain, each id once', async () => {
+  const tenantId = uuidv7();
+  const records = Array.from({ length: 5 }, () => record(tenantId));
+  await Promise.all([send(records), send(records), send(records.slice(2))]);
+  const { events } = await fixture.auth.adminListAuditEvents({ tenantId }, operatorOf(fixture));
+  expect(events.map((event) => event.record!.id).toSorted()).toEqual(records.map(({ id }) => id).toSorted());
+  expect(events.map((event) => event.sequence)).toEqual([5n, 4n, 3n, 2n, 1n]);
+  const { eventsChecked, firstBrokenSequence } = await verify(tenantId);
+  expect([eventsChecked, firstBrokenSequence]).toEqual([5n, undefined]);
+});
+
+test('a thousand events from many writers make one whole chain', async () => {
+  const tenantId = uuidv7();
+  await Promise.all(Array.from({ length: 20 }, () => send(Array.from({ length: 50 }, () => record(tenantId)))));
+  const { eventsChecked, firstBrokenSequence } = await verify(tenantId);
+  expect([eventsChecked, firstBrokenSequence]).toEqual([1000n, undefined]);
+});
+
+test('the role under which Auth works can neither change, remove nor empty the events', async () => {
+  await send([record(fixture.owner.tenantId)]);
+  for (const statement of [
+    `update audit_events set after_json = '{}'`,
+    'delete from audit_events',
+    'truncate audit_events',
+    'delete from audit_heads',
+  ]) {
+    await expect(asAppRole(fixture, statement), statement).rejects.toMatchObject({ code: '42501' });
+  }
+});
+
+test.each([
+  ['an edited event', `update audit_events set after_json = '{"spend_cap_usd":26}' where sequence = 3`, 3n],
+  ['an event that was moved to another time', `update audit_events set occurred_at = now() where sequence = 2`, 2n],
+  ['a removed event', 'delete from audit_events where sequence = 4', 4n],
+  ['a cut end', 'delete from audit_events where sequence >= 5', 5n],
+  ['an emptied chain', 'delete from audit_events', 1n],
+])('%s shows, even when somebody with every right did it', async (_name, statement, broken) => {
+  const tenantId = uuidv7();
+  await send(Array.from({ length: 5 }, () => record(tenantId)));
+  await asTableOwner(
+    fixture,
+    `${statement}${statement.includes('where') ? ' and' : ' where'} tenant_id = '${tenantId}'`,
+  );
+  expect((await verify(tenantId)).firstBrokenSequence).toBe(broken);
+});
+
+test('a change of Auth is in the chain of its organization, with before and after', async () => {
+  await fixture.auth.updateOrganization({ name: 'Renamed' }, ownerOf(fixture));
+  const { events } = await fixture.auth.listAuditEvents({ type: 'organization_updated' }, ownerOf(fixture));
+  expect(events[0]!.record).toMatchObject({
+    beforeJson: '{"name":"First"}',
+    afterJson: '{"name":"Renamed"}',
+    actor: { id: fixture.owner.userId, ip: '192.0.2.1' },
+    requestId: 'req_test',
+  });
+  expect((await verify(fixture.owner.tenantId)).firstBrokenSequence).toBeUndefined();
+});
+
+test('an organization sees its own events alone', async () => {
+  await send([record(uuidv7())]);
+  const { events } = await fixture.auth.listAuditEvents({ page: { limit: 100 } }, ownerOf(fixture));
+  expect(events.length).toBeGreaterThan(0);
+  expect(events.every((event) => event.record!.tenantId === fixture.owner.tenantId)).toBe(true);
+});

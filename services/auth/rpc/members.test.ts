@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
+import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+
+let fixture: TestAuth;
+beforeAll(async () => {
+  fixture = await startTestAuth();
+});
+afterAll(() => fixture.close());
+
+type Person = { id: string; tenantId: string; role: Role };
+const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId, role: user.role });
+const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
+const lastRefresh = () => fixture.refreshes.at(-1);
+
+test('a deactivated member can neither sign in nor refresh, and Keys knows', async () => {
+  const { auth } = fixture;
+  const user = await join(fixture, 'leaver@example.com');
+  const { tokens } = await auth.login({ email: user.email, password: strongPassword }, anonymous());
+  await auth.updateMember({ userId: user.id, isActive: false }, ownerOf(fixture));
+  expect(lastRefresh()?.users).toMatchObject([{ userId: user.id, tenantId: user.tenantId, isActive: false }]);
+  expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
+    ErrorReason.INVALID_TOKEN,
+  );
+  expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(
+    ErrorReason.INVALID_CREDENTIALS,
+  );
+  await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
+  expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
+});
+
+test('the last owner stays, even when two owners unmake each other at the same moment', async () => {
+  const { auth, owner } = fixture;
+  const first = { id: owner.userId, tenantId: owner.tenantId, role: Role.OWNER };
+  const demote = (actor: Person, userId: string) => auth.updateMember({ userId, role: Role.MEMBER }, as(actor));
+  expect(await reasonOf(demote(first, first.id))).toBe(ErrorReason.CONFLICT);
+  expect(await reasonOf(auth.updateMember({ userId: first.id, isActive: false }, as(first)))).toBe(
+    ErrorReason.CONFLICT,
+  );
+  const second = await join(fixture, 'second-owner@example.com', Role.OWNER);
+  const reasons = await Promise.all([reasonOf(demote(first, second.id)), reasonOf(demote(second, first.id))]);
+  expect(reasons.toSorted()).toEqual([ErrorReason.CONFLICT, null].toSorted());
+  const { members } = await auth.listMembers({ page: { limit: 100 } }, as(first));
+  const owners = members.filter((member) => member.role === Role.OWNER);
+  expect(owners).toHaveLength(1);
+  // As it was, for the other tests.
+  const survivor = owners[0]!;
+  await auth.updateMember({ userId: first.id, role: Role.OWNER }, as(survivor));
+});
+
+test('an admin manages members but no owners, a member nobody, and nobody another organization', async () => {
+  const { auth, owner } = fixture;
+  const admin = await join(fixture, 'admin@example.com', Role.ADMIN);
+  const member = await join(fixture, 'member@example.com');
+  expect(await reasonOf(auth.updateMember({ userId: owner.userId, role: Role.MEMBER }, as(admin)))).toBe(
+    ErrorReason.INSUFFICIENT_ROLE,
+  );
+  expect(await reasonOf(auth.updateMember({ userId: admin.id, role: Role.OWNER }, as(admin)))).toBe(
+    ErrorReason.INSUFFICIENT_ROLE,
+  );
+  expect(await reasonOf(auth.updateMember({ userId: member.id, role: Role.ADMIN }, as(admin)))).toBe(null);
+  expect(await reasonOf(auth.listMembers({}, as({ ...member, role: Role.MEMBER })))).toBe(
+    ErrorReason.INSUFFICIENT_ROLE,
+  );
+
+  const email = 'stranger@example.com';
+  await auth.adminCreateOrganization({ name: 'Strangers', ownerEmail: email }, operatorOf(fixture));
+  const { user: stranger } = await auth.acceptInvitation(
+    { token: await tokenMailedTo(fixture, email), password: strongPassword },
+    anonymous(),
+  );
+  expect(await reasonOf(auth.updateMember({ userId: member.id, isActive: false }, as(stranger!)))).toBe(
+    ErrorReason.NOT_FOUND,
+  );
+});
+
+test('a member never learns who operates the platform', async () => {
+  const { members } = await fixture.auth.listMembers({ page: { limit: 100 } }, ownerOf(fixture));
+  expect(members.map((member) => member.email)).toContain(ownerEmail);
+  expect(members.every((member) => !member.operator)).toBe(true);
+});
+
+test('the last operator stays', async () => {
+  const { auth, owner } = fixture;
+  for (const change of [{ operator: false }, { isActive: false }]) {
+    expect(await reasonOf(auth.adminUpdateUser({ userId: owner.userId, ...change }, operatorOf(fixture)))).toBe(
+      ErrorReason.CONFLICT,
+    );
+  }
+});
+
+test('whoever is no operator is refused by the service itself, whatever the edge let through', async () => {
+  const { auth, owner } = fixture;
+  const { tenantId } = owner;
+  const calls = [
+    auth.adminListOrganizations({}, ownerOf(fixture)),
+    auth.adminGetOrganization({ tenantId }, ownerOf(fixture)),
+    auth.adminUpdateOrganization({ tenantId, name: 'Mine' }, ownerOf(fixture)),
+    auth.adminCreateOrganization({ ownerEmail: 'a@example.com' }, ownerOf(fixture)),
+    auth.suspendOrganization({ tenantId }, ownerOf(fixture)),
+    auth.restoreOrganization({ tenantId }, ownerOf(fixture)),
+    auth.adminListUsers({}, ownerOf(fixture)),
+    auth.adminUpdateUser({ userId: owner.userId, operator: true }, ownerOf(fixture)),
+    auth.adminListAuditEvents({}, ownerOf(fixture)),
+    auth.verifyAuditChain({}, ownerOf(fixture)),
+    auth.listMail({}, ownerOf(fixture)),
+    auth.rotateSigningKey({}, ownerOf(fixture)),
+  ];
+  for (const call of calls) expect(await reasonOf(call)).toBe(ErrorReason.INSUFFICIENT_ROLE);
+});
+
+test('wildcards in a search stand for themselves', async () => {
+  const { members } = await fixture.auth.listMembers({ search: '%_'.repeat(100) }, ownerOf(fixture));
+  expect(members).toEqual([]);
+});

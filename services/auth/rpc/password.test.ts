@@ -1,0 +1,103 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ManualClock } from '#shared/clock.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { asTableOwner, join, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
+import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+
+let fixture: TestAuth;
+const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.500Z'));
+beforeAll(async () => {
+  fixture = await startTestAuth({ clock });
+});
+afterAll(() => fixture.close());
+
+const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
+const login = async (email: string, password: string, ip?: string) =>
+  (await fixture.auth.login({ email, password }, anonymous(ip))).tokens!;
+const reset = (token: string, newPassword = 'An0ther-password') =>
+  fixture.auth.resetPassword({ token, newPassword }, anonymous());
+const forgot = (email: string) => fixture.auth.forgotPassword({ email }, anonymous());
+
+test('a reset by mail sets the password, once, and ends every session', async () => {
+  const { email } = await join(fixture, 'forgetful@example.com');
+  const { refreshToken } = await login(email, strongPassword);
+  await forgot(email.toUpperCase());
+  const token = await tokenMailedTo(fixture, email);
+  const [one, two] = await Promise.all([reasonOf(reset(token)), reasonOf(reset(token))]);
+  expect([one, two].toSorted()).toEqual([ErrorReason.INVALID_CODE, null].toSorted());
+  expect(await reasonOf(fixture.auth.refresh({ refreshToken }, anonymous()))).toBe(ErrorReason.INVALID_TOKEN);
+  expect(await reasonOf(login(email, strongPassword))).toBe(ErrorReason.INVALID_CREDENTIALS);
+  await login(email, 'An0ther-password');
+});
+
+test('a reset link ends after an hour', async () => {
+  const { email } = await join(fixture, 'slow@example.com');
+  await forgot(email);
+  const token = await tokenMailedTo(fixture, email);
+  clock.advance(3_600_000);
+  expect(await reasonOf(reset(token))).toBe(ErrorReason.INVALID_CODE);
+});
+
+test('asking for a reset reads the same for anybody and sends a known address one mail a minute', async () => {
+  const { email } = await join(fixture, 'asked@example.com');
+  for (const asked of [email, email, 'nobody@example.com']) expect(await forgot(asked)).toMatchObject({});
+  const { rows } = await asTableOwner(fixture, `select to_email from mails where kind = 'password_reset'`);
+  expect(rows.filter((row) => row.to_email === email)).toHaveLength(1);
+  expect(rows.filter((row) => row.to_email === 'nobody@example.com')).toHaveLength(0);
+});
+
+test('a changed password ends all sessions; the wrong current one changes nothing', async () => {
+  const user = await join(fixture, 'changer@example.com');
+  const { refreshToken } = await login(user.email, strongPassword);
+  const change = (currentPassword: string, newPassword = 'Ch4nged-password') =>
+    fixture.auth.changePassword(
+      { currentPassword, newPassword },
+      session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER }),
+    );
+  const wrong = await change('wrong').catch((error) => error);
+  expect([wrong.reason, wrong.details.param]).toEqual([ErrorReason.INVALID_REQUEST, 'current_password']);
+  expect((await change(strongPassword, 'weak').catch((error) => error)).details.param).toBe('new_password');
+  await change(strongPassword);
+  expect(await reasonOf(fixture.auth.refresh({ refreshToken }, anonymous()))).toBe(ErrorReason.INVALID_TOKEN);
+  await login(user.email, 'Ch4nged-password');
+});
+
+test('guessing is slowed down by account from strange addresses, and the owner at a known one gets in', async () => {
+  const { email } = await join(fixture, 'target@example.com');
+  const home = '198.51.100.7';
+  await login(email, strongPassword, home);
+  const reasons: (ErrorReason | null)[] = [];
+  for (let guess = 0; guess < 12; guess += 1) {
+    reasons.push(await reasonOf(login(email, `guess ${guess}`, `203.0.113.${guess}`)));
+  }
+  expect(reasons.filter((reason) => reason === ErrorReason.INVALID_CREDENTIALS).length).toBeLessThanOrEqual(6);
+  expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
+  await login(email, strongPassword, home);
+  // Elsewhere the owner waits a minute at most.
+  clock.advance(60_000);
+  await login(email, strongPassword, '203.0.113.200');
+});
+
+test('an unknown account is slowed down like a known one', async () => {
+  const { email } = await join(fixture, 'known@example.com');
+  const answersFor = async (address: string, net: string) => {
+    const answers: string[] = [];
+    for (let guess = 0; guess < 8; guess += 1) {
+      const error = await login(address, `guess ${guess}`, `${net}.${guess}`).catch((caught) => caught);
+      answers.push(`${error.reason} ${error.message}`);
+    }
+    return answers;
+  };
+  expect(await answersFor('unknown@example.com', '192.0.2')).toEqual(await answersFor(email, '198.18.0'));
+});
+
+test('many accounts tried from one address are slowed down, IPv6 by its network', async () => {
+  const reasons: (ErrorReason | null)[] = [];
+  for (let guess = 0; guess < 30; guess += 1) {
+    reasons.push(await reasonOf(login(`victim-${guess}@example.com`, 'guess', `2001:db8:1:2::${guess.toString(16)}`)));
+  }
+  expect(reasons[0]).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
+  expect(await reasonOf(login(ownerEmail, 'guess', '2001:db8:1:3::1'))).toBe(ErrorReason.INVALID_CREDENTIALS);
+});
