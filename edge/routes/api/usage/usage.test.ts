@@ -1,0 +1,235 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keyId, testEvent, testId, userId } from '../../../../services/usage/fixtures/test-events.ts';
+import { asService, testNowMs } from '../../../../services/usage/fixtures/test-usage.ts';
+import { startUsageEdge, type UsageEdge } from '../../../fixtures/usage-edge.ts';
+
+let edge: UsageEdge;
+const events = [
+  testEvent(testNowMs - 2_000, {
+    requestId: 'req_a',
+    latencyMs: 1_500,
+    ttftMs: 30,
+    usage: { inputTokens: 10n, cachedInputTokens: 4n, outputTokens: 5n, audioMs: 2_500n, costNanoUsd: 12_345n },
+  }),
+  testEvent(testNowMs - 1_000, {
+    apiKeyId: '',
+    sessionId: testId(9),
+    model: '=cmd("x")',
+    success: false,
+    status: 502,
+    errorCode: 'upstream_error',
+    latencyMs: 500,
+    usage: { inputTokens: 0n, outputTokens: 0n, costNanoUsd: 100_000_000n },
+  }),
+];
+beforeAll(async () => {
+  edge = await startUsageEdge();
+  await edge.usage.client.record({ events }, asService());
+});
+afterAll(() => edge[Symbol.asyncDispose]());
+
+const json = async (path: string, token?: string) => {
+  const { status, body } = await edge.get(path, token);
+  expect(status, body).toBe(200);
+  return JSON.parse(body);
+};
+
+const sums = {
+  requests: 2,
+  successful_requests: 1,
+  failed_requests: 1,
+  input_tokens: 10,
+  cached_input_tokens: 4,
+  output_tokens: 5,
+  total_tokens: 15,
+  images: 0,
+  audio_seconds: 2.5,
+  characters: 0,
+  duration_seconds: 2,
+  cost_usd: 0.100012345,
+};
+
+test('the current month, under both paths', async () => {
+  const current = await json('/usage/current');
+  expect(current).toMatchObject({
+    period_start: '2026-07-01T00:00:00.000Z',
+    period_end: '2026-08-01T00:00:00.000Z',
+    ...sums,
+    models: [{ model: '=cmd("x")' }, { model: 'small-chat', requests: 1 }],
+  });
+  expect(await json('/usage')).toEqual(current);
+  expect((await edge.get('/usage/current')).body).toContain('"cost_usd":0.100012345');
+});
+
+test('the history has every field of an event', async () => {
+  const { data, pagination } = await json('/usage/history?start_date=2026-07-15&end_date=2026-07-15&limit=1&offset=1');
+  expect(data).toEqual([
+    {
+      id: events[0]!.id,
+      occurred_at: '2026-07-15T11:59:58.000Z',
+      api_key_id: keyId,
+      user_id: userId,
+      model: 'small-chat',
+      endpoint: '/v1/chat/completions',
+      operation: 'chat_completions',
+      success: true,
+      status: 200,
+      error_code: null,
+      input_tokens: 10,
+      cached_input_tokens: 4,
+      output_tokens: 5,
+      total_tokens: 15,
+      images: 0,
+      audio_seconds: 2.5,
+      characters: 0,
+      latency_ms: 1_500,
+      ttft_ms: 30,
+      cost_usd: 0.000012345,
+      request_id: 'req_a',
+    },
+  ]);
+  expect(pagination).toEqual({ page: 2, limit: 1, total: 2, total_pages: 2, has_next: false, has_prev: true });
+});
+
+test('the summary, the report and the breakdown', async () => {
+  const range = 'start_date=2026-07-15&end_date=2026-07-16';
+  expect(await json(`/usage/summary?${range}`)).toMatchObject({
+    ...sums,
+    by_model: [{ requests: 1 }, { model: 'small-chat' }],
+    by_endpoint: [{ endpoint: '/v1/chat/completions', ...sums }],
+    by_api_key: [{ api_key_id: null }, { api_key_id: keyId }],
+  });
+  const report = await json(`/usage/report?${range}&group_by=model&timezone=Asia/Kathmandu`);
+  expect(report).toMatchObject({ granularity: 'daily', timezone: 'Asia/Kathmandu', totals: sums });
+  expect(report.buckets).toMatchObject([
+    { start: '2026-07-14T18:15:00.000Z', end: '2026-07-15T18:15:00.000Z', ...sums, groups: [{}, {}] },
+    { start: '2026-07-15T18:15:00.000Z', requests: 0, cost_usd: 0, groups: [] },
+  ]);
+  expect((await json(`/usage/report?${range}`)).buckets[0]).not.toHaveProperty('groups');
+  expect((await json('/usage/tenant-breakdown', 'owner')).users).toEqual([
+    { user_id: userId, email: 'me@example.test', requests: 2, tokens: 15, cost_usd: 0.100012345 },
+  ]);
+});
+
+test('key analytics carry volume and no cost, and zeros have the same bytes for every unknown key', async () => {
+  const report = await json(`/usage/api-keys/${keyId}/analytics`);
+  expect(report).toMatchObject({
+    key_id: keyId,
+    granularity: 'daily',
+    range: { start: '2026-07-09T00:00:00.000Z', end: '2026-07-16T00:00:00.000Z' },
+    timezone: 'UTC',
+    totals: { requests: 1, successful_requests: 1, failed_requests: 0, total_tokens: 15 },
+    previous_totals: { requests: 0 },
+    by_model: [{ model: 'small-chat', requests: 1 }],
+    performance: { available: true, p50_latency_ms: 1_500, cache_hits: 1, cached_tokens: 4, tokens_per_second: 3.333 },
+    recent_activity: [{ status: 'Success', operation: 'chat_completions', latency_ms: 1_500 }],
+  });
+  expect(report.series).toHaveLength(7);
+  expect(JSON.stringify(report)).not.toContain('cost');
+  const zeros = async (key: string) => {
+    const { status, body } = await edge.get(
+      `/usage/api-keys/${key}/analytics?granularity=hourly&start_date=2026-07-15`,
+    );
+    expect(status).toBe(200);
+    return body.replaceAll(key, 'KEY');
+  };
+  expect(await zeros('nobody')).toBe(await zeros(testId(500)));
+  const wide = await json(`/usage/api-keys/${keyId}/analytics?start_date=2026-06-01`);
+  expect(wide.performance).toEqual({
+    available: false,
+    p50_latency_ms: null,
+    p95_latency_ms: null,
+    cache_hits: null,
+    cache_misses: null,
+    cached_tokens: null,
+    tokens_per_second: null,
+  });
+});
+
+test('the export is CSV with exact money, and no cell is a formula', async () => {
+  const { status, body, headers } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
+  expect(status).toBe(200);
+  expect(headers['content-type']).toContain('text/csv');
+  expect(headers['content-disposition']).toBe('attachment; filename="usage_2026-07-01_2026-07-31.csv"');
+  const lines = body.split('\r\n');
+  expect(lines).toHaveLength(4);
+  expect(lines[0]).toMatch(/^id,occurred_at,api_key_id,user_id,model,/);
+  expect(lines[1]).toContain(',0.000012345,req_a');
+  expect(lines[2]).toContain(`,"'=cmd(""x"")",`);
+});
+
+test('limits and what is left', async () => {
+  const limits = { requests_per_minute: 60, tokens_per_minute: 200_000, concurrent_requests: 100 };
+  const answer = { limits, remaining: limits, reset_seconds: { requests_per_minute: 0, tokens_per_minute: 0 } };
+  expect(await json('/rate-limits')).toEqual(answer);
+  expect(await json('/profile/rate-limits', 'key:rate_limits:read')).toEqual(answer);
+});
+
+describe('refusals', () => {
+  const dates = 'start_date=2026-07-01&end_date=2026-07-02';
+  test.each([
+    ['/usage/summary', 'start_date', /required/],
+    ['/usage/report?start_date=2026-07-01', 'end_date', /required/],
+    ['/usage/report?start_date=yesterday&end_date=2026-07-01', 'start_date', /YYYY-MM-DD/],
+    ['/usage/report?start_date=2026-02-30&end_date=2026-07-01', 'start_date', /YYYY-MM-DD/],
+    ['/usage/report?start_date=2026-07-02&end_date=2026-07-01', 'end_date', /after/],
+    ['/usage/report?start_date=0000-00-00&end_date=2026-07-01', 'start_date', /YYYY-MM-DD/],
+    [`/usage/report?${dates}&granularity=yearly`, 'granularity', /hourly, daily, weekly, monthly/],
+    [`/usage/report?${dates}&group_by=user`, 'group_by', /none, model, api_key, endpoint/],
+    [`/usage/report?${dates}&timezone=Mars/Base`, 'timezone', /IANA/],
+    ['/usage/current?scope=everybody', 'scope', /own, tenant/],
+    ['/usage/history?limit=501', 'limit', /<= 500/],
+    ['/usage/history?limit=0', 'limit', />= 1/],
+    ['/usage/history?offset=-1', 'offset', />= 0/],
+    ['/usage/history?offset=99999999999999999999', 'offset', /<= 1000000/],
+    ['/usage/history?limit=ten', 'limit', /integer/],
+    ['/usage/history?api_key_id=mine', 'api_key_id', /UUID/],
+    [`/usage/api-keys/${keyId}/analytics?granularity=monthly`, 'granularity', /hourly, daily, weekly/],
+  ])('%s names %s', async (path, param, message) => {
+    const { status, body } = await edge.get(path);
+    expect(status, body).toBe(400);
+    const { error } = JSON.parse(body);
+    expect(error).toMatchObject({ param, message: expect.stringMatching(message) });
+  });
+
+  test('a range over its cap says the maximum', async () => {
+    const path = `/usage/api-keys/${keyId}/analytics?granularity=hourly&start_date=2026-07-01&end_date=2026-07-08`;
+    const { status, body } = await edge.get(path);
+    expect(status).toBe(400);
+    expect(JSON.parse(body).error).toMatchObject({
+      code: 'range_too_large',
+      message: expect.stringContaining('at most 7 days'),
+    });
+  });
+
+  test.each([
+    '/usage/current?scope=tenant',
+    '/usage/history?scope=tenant',
+    `/usage/summary?${dates}&scope=tenant`,
+    `/usage/report?${dates}&scope=tenant`,
+    '/usage/tenant-breakdown',
+    `/usage/export?${dates}`,
+  ])('a member gets 403 from %s', async (path) => {
+    expect((await edge.get(path)).status).toBe(403);
+  });
+
+  test.each([
+    ['/usage', 'usage:read_current'],
+    ['/usage/current', 'usage:read_current'],
+    ['/usage/history', 'usage:read_history'],
+    [`/usage/summary?${dates}`, 'usage:read_summary'],
+    [`/usage/report?${dates}`, 'usage:read_report'],
+    [`/usage/api-keys/${keyId}/analytics`, 'usage:read_report'],
+    ['/rate-limits', 'rate_limits:read'],
+  ])('%s needs the scope %s of a key', async (path, scope) => {
+    expect((await edge.get(path, `key:${scope}`)).status).toBe(200);
+    const refused = await edge.get(path, 'key:billing:read_current');
+    expect(refused.status).toBe(403);
+    expect(refused.body).toContain(scope);
+  });
+
+  test('the breakdown needs the role besides the scope, and the export takes no key', async () => {
+    expect((await edge.get('/usage/tenant-breakdown', 'key:usage:read_breakdown')).status).toBe(403);
+    expect((await edge.get(`/usage/export?${dates}`, 'key:usage:read_report')).status).toBe(403);
+  });
+});
