@@ -1,0 +1,203 @@
+import { connect } from 'node:net';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { makeKeySecret } from '#shared/key-secret.ts';
+import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+/* The rows of openai-contract.md section 2 that a request alone can meet. */
+
+let gateway: TestGateway;
+let session: string;
+let key: string;
+
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  key = (await gateway.createKey(session)).key;
+});
+afterAll(async () => gateway?.[Symbol.asyncDispose]());
+
+function expectError(
+  answer: Answer,
+  status: number,
+  error: { type: string; code: string | null; param?: string | null },
+): void {
+  expect(answer.status, answer.text).toBe(status);
+  expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+  expect(answer.headers.get('x-request-id')).toMatch(/^req_[0-9a-f]{32}$/);
+  expect(Object.keys(answer.json.error).sort()).toEqual(['code', 'message', 'param', 'type']);
+  expect(answer.json.error).toMatchObject({ param: null, ...error });
+  expect(answer.json.error.message).not.toBe('');
+}
+
+const invalid = (code: string | null, param: string | null = null) => ({ type: 'invalid_request_error', code, param });
+const body = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+
+async function post(
+  headers: Record<string, string>,
+  text: string | Buffer,
+  path = '/v1/chat/completions',
+): Promise<Answer> {
+  const response = await fetch(gateway.url + path, { method: 'POST', headers, body: text });
+  const answer = await response.text();
+  return { status: response.status, headers: response.headers, text: answer, json: JSON.parse(answer) };
+}
+
+describe('a credential that is no good', () => {
+  test('none at all is asked for', async () => {
+    const answer = await gateway.call('POST', '/v1/chat/completions', '', body);
+    expectError(answer, 401, invalid('missing_api_key'));
+    expect(answer.headers.get('www-authenticate')).toBe('Bearer');
+  });
+
+  test.each([
+    ['a malformed key', 'sk-proj-short'],
+    ['a key with a wrong checksum', `sk-proj-${'A'.repeat(49)}`],
+    ['a key that was never issued', makeKeySecret(new Uint8Array(32).fill(7))],
+  ])('%s is refused and never echoed', async (_what, secret) => {
+    const answer = await gateway.call('POST', '/v1/chat/completions', secret, body);
+    expectError(answer, 401, invalid('invalid_api_key'));
+    expect(answer.text).not.toContain(secret);
+  });
+
+  test.each([
+    ['x-api-key', (secret: string) => ({ 'x-api-key': secret })],
+    ['basic', (secret: string) => ({ authorization: `Basic ${Buffer.from(`:${secret}`).toString('base64')}` })],
+    ['cookie', (secret: string) => ({ cookie: `api_key=${secret}` })],
+  ])('a good key is not read from another carrier: %s', async (_carrier, headers) => {
+    expectError(
+      await post({ 'content-type': 'application/json', ...headers(key) }, JSON.stringify(body)),
+      401,
+      invalid('missing_api_key'),
+    );
+  });
+
+  test('a key in the query is not read', async () => {
+    const answer = await post(
+      { 'content-type': 'application/json' },
+      JSON.stringify(body),
+      `/v1/chat/completions?api_key=${key}`,
+    );
+    expectError(answer, 401, invalid('missing_api_key'));
+  });
+
+  test('two Authorization headers are refused, whichever is good', async () => {
+    const lines = [`authorization: Bearer ${key}`, 'authorization: Bearer other'];
+    const raw = await rawRequest(
+      `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${lines.join('\r\n')}\r\nconnection: close\r\n\r\n`,
+    );
+    expect(raw).toMatch(/^HTTP\/1\.1 401 /);
+  });
+});
+
+describe('a body that cannot be read', () => {
+  const auth = () => ({ authorization: `Bearer ${key}`, 'content-type': 'application/json' });
+
+  test.each([
+    ['broken', '{"model":'],
+    ['empty', ''],
+    ['followed by garbage', `${JSON.stringify(body)}x`],
+    ['not UTF-8', Buffer.from([0x7b, 0x22, 0xff, 0x22, 0x3a, 0x31, 0x7d])],
+    ['an array', '[]'],
+    ['a string', '"hello"'],
+    ['nested too deeply', `{"model":"sandbox-chat","messages":${'['.repeat(100_000)}${']'.repeat(100_000)}}`],
+  ])('%s: 400', async (_what, text) => {
+    expectError(await post(auth(), text), 400, invalid(null));
+  });
+
+  test.each([['text/plain'], ['application/xml'], ['application/json\ta'], ['application/jsonx']])(
+    'Content-Type %s: 415',
+    async (contentType) => {
+      expectError(
+        await post({ ...auth(), 'content-type': contentType }, JSON.stringify(body)),
+        415,
+        invalid('unsupported_content_type'),
+      );
+    },
+  );
+
+  test('larger than the limit: 413', async () => {
+    const answer = await post(auth(), Buffer.alloc(33 * 1024 * 1024, 0x20));
+    expectError(answer, 413, invalid('request_too_large'));
+  });
+
+  test.each([
+    [{ messages: [] }, 'missing_required_field', 'model'],
+    [{ ...body, model: '' }, 'missing_required_field', 'model'],
+    [{ ...body, model: 7 }, 'invalid_value', 'model'],
+    [{ ...body, model: null }, 'invalid_value', 'model'],
+    [{ ...body, stream: 'yes' }, 'invalid_value', 'stream'],
+    [{ ...body, n: 0 }, 'invalid_value', 'n'],
+    [{ ...body, n: 1e9 }, 'invalid_value', 'n'],
+    [{ ...body, max_tokens: -1 }, 'invalid_value', 'max_tokens'],
+    [{ ...body, max_tokens: 1e9 }, 'invalid_value', 'max_tokens'],
+  ])('%j names the field', async (wrong, code, param) => {
+    expectError(await gateway.call('POST', '/v1/chat/completions', key, wrong), 400, invalid(code, param));
+  });
+
+  test('a field given twice is refused, since parsers differ on which one counts', async () => {
+    const text = '{"model":"sandbox-chat","messages":[],"model":"sandbox-chat-mini"}';
+    expectError(await post(auth(), text), 400, invalid('duplicate_field', 'model'));
+  });
+});
+
+describe('an address that leads nowhere', () => {
+  test('an unknown URL: 404', async () => {
+    expectError(await gateway.call('GET', '/v1/nothing', key), 404, invalid('unknown_url'));
+  });
+
+  test('/v1/responses says where to go', async () => {
+    const answer = await gateway.call('POST', '/v1/responses', key, {});
+    expectError(answer, 404, invalid('unknown_url'));
+    expect(answer.json.error.message).toContain('/v1/chat/completions');
+  });
+
+  test('a wrong method: 405 with Allow', async () => {
+    const answer = await gateway.call('GET', '/v1/chat/completions', key);
+    expectError(answer, 405, invalid('method_not_supported'));
+    expect(answer.headers.get('allow')).toBe('POST');
+  });
+
+  test('an unknown model: 404 with param', async () => {
+    expectError(
+      await gateway.call('POST', '/v1/chat/completions', key, { ...body, model: 'nobody/knows:it' }),
+      404,
+      invalid('model_not_found', 'model'),
+    );
+  });
+
+  test('a model of another operation: 400', async () => {
+    expectError(
+      await gateway.call('POST', '/v1/chat/completions', key, { ...body, model: 'sandbox-embed' }),
+      400,
+      invalid('unsupported_model', 'model'),
+    );
+  });
+
+  test('a URL that is not validly encoded: 400', async () => {
+    const raw = await rawRequest(
+      `GET /v1/models/%zz HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\nconnection: close\r\n\r\n`,
+    );
+    expect(raw).toMatch(/^HTTP\/1\.1 400 /);
+  });
+
+  test('what is not HTTP is answered in the documented shape', async () => {
+    const raw = await rawRequest('nonsense\r\n\r\n');
+    expect(raw).toMatch(/^HTTP\/1\.1 400 /);
+    expect(raw).toMatch(/x-request-id: req_/);
+    expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toMatchObject({
+      error: { type: 'invalid_request_error', param: null, code: null },
+    });
+  });
+});
+
+/** Sends bytes as they are and reads until the server closes. */
+const rawRequest = (text: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const { port, hostname } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname, () => socket.write(text));
+    let answer = '';
+    socket.setEncoding('utf8').on('data', (chunk) => {
+      answer += chunk;
+    });
+    socket.on('end', () => resolve(answer)).on('error', reject);
+  });

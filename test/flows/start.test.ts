@@ -1,0 +1,87 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { owner } from '../support/gateway.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { startProcess } from '../support/processes.ts';
+import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
+
+let dataDir: string;
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'gateway-start-'));
+});
+afterEach(() => rmSync(dataDir, { recursive: true, force: true }));
+
+const script = 'services/cmd/all.ts';
+const base = () => ({
+  PORT: '0',
+  RPC_PORT: '0',
+  DATA_DIR: dataDir,
+  BOOTSTRAP_EMAIL: owner.email,
+  BOOTSTRAP_PASSWORD: owner.password,
+  LOG_LEVEL: 'error',
+});
+
+describe('a start that cannot be says why in one line and exits with 1', () => {
+  test.each([
+    ['PORT', { PORT: 'eighty' }, /^PORT is not valid: /],
+    ['DATABASE_URL', { DATABASE_URL: 'mysql://x' }, /^DATABASE_URL is not valid: /],
+    ['an unreachable database', { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' }, /DATABASE_URL/],
+    ['JOURNAL_SYNC', { JOURNAL_SYNC: 'sometimes' }, /^JOURNAL_SYNC is not valid: /],
+    ['CLOCK', { CLOCK: 'tomorrow' }, /^CLOCK is not valid: /],
+    ['a short secret', { SERVICE_SECRET: 'short' }, /^SERVICE_SECRET is not valid: /],
+    ['a missing secret in production', { NODE_ENV: 'production' }, /^KEY_PEPPER is required with NODE_ENV=production/],
+    ['a data folder that is a file', { DATA_DIR: '/etc/hostname' }, /DATA_DIR/],
+  ])('%s', async (_what, env, line) => {
+    await using child = startProcess({ script, env: { ...base(), ...env } });
+    expect(await child.exited(30_000)).toMatchObject({ code: 1 });
+    const lines = child.output.trim().split('\n');
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toMatch(line);
+  });
+
+  test('a taken port', async () => {
+    await using database = await disposable(createTestDatabase());
+    const taken = createServer();
+    await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
+    const { port } = taken.address() as { port: number };
+    try {
+      await using child = startProcess({ script, env: { ...base(), DATABASE_URL: database.url, PORT: String(port) } });
+      expect(await child.exited(60_000)).toMatchObject({ code: 1 });
+      expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: .* PORT `));
+    } finally {
+      taken.close();
+    }
+  });
+});
+
+test('SIGTERM lets a running stream end, and the process exits with 0', { timeout: 120_000 }, async () => {
+  await using database = await disposable(createTestDatabase());
+  await using simulator = await startUpstreamSimulator();
+  await using child = startProcess({
+    script,
+    env: { ...base(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
+  });
+  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/, 60_000);
+  const url = `http://127.0.0.1:${port}`;
+  const json = { 'content-type': 'application/json' };
+  const login = await fetch(`${url}/api/v1/auth/login`, { method: 'POST', headers: json, body: JSON.stringify(owner) });
+  const { access_token: session } = (await login.json()) as { access_token: string };
+  simulator.next({ chunkDelayMs: 20, tokens: 60 });
+  const response = await fetch(`${url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { ...json, authorization: `Bearer ${session}` },
+    body: JSON.stringify({ model: 'sim-chat', stream: true, messages: [{ role: 'user', content: 'Hi' }] }),
+  });
+  const text = response.text();
+  child.signal('SIGTERM');
+  expect(await text).toMatch(/data: \[DONE\]\n\n$/);
+  expect(await child.exited(30_000)).toMatchObject({ code: 0 });
+});
+
+async function disposable<T extends { drop(): Promise<void> }>(opening: Promise<T>): Promise<T & AsyncDisposable> {
+  const opened = await opening;
+  return Object.assign(opened, { [Symbol.asyncDispose]: () => opened.drop() });
+}
