@@ -18,7 +18,7 @@ export async function recordUserChange(
   { clock, keyRefreshes }: Pick<Deps, 'clock' | 'keyRefreshes'>,
 ): Promise<bigint> {
   const nowMs = clock.now();
-  user.tokensNotBefore = tokensNotBeforeAfter(nowMs);
+  user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
   if (options.endSessions) await endUserSessions(em, user.id, new Date(nowMs));
   const version = await recordChange(em, { kind: 'user', subjectId: user.id, forgetAfterMs: forgetAfterMs(nowMs) });
   if (options.tellKeys) await keyRefreshes.record(em, { kind: 'user', subjectId: user.id, version });

@@ -13,8 +13,8 @@ export type Change = {
 /** Channel of the notifications that a change was committed; the payload is its version. */
 export const changesChannel = 'auth_changes';
 
-/** When the last access token from before a change has ended by itself; a second more, since `iat` may be rounded up. */
-export const forgetAfterMs = (nowMs: number): number => nowMs + accessToken.lifetimeMs + 1_000;
+/** When the last access token from before a change has ended by itself; a minute more, since `iat` is rounded up with each change. */
+export const forgetAfterMs = (nowMs: number): number => nowMs + accessToken.lifetimeMs + 60_000;
 
 /**
  * Records a change in the transaction that makes it, and answers its version. Versions rise in the order of the commits,

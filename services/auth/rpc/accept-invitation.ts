@@ -17,7 +17,7 @@ import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
-import { tokenHash, tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
+import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
 
@@ -58,7 +58,7 @@ export const acceptInvitation =
           // The token reached the address.
           emailVerified: true,
           passwordHash,
-          tokensNotBefore: tokensNotBeforeAfter(clock.now() - 1_000),
+          tokensNotBefore: new Date(wholeSecondMs(clock.now())),
           createdAt: now,
         });
         await em.flush();

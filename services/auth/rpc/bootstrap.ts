@@ -9,7 +9,7 @@ import { UserEntity, type UserRow } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { tokensNotBeforeAfter } from '../tokens/session-tokens.ts';
+import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
 
@@ -45,7 +45,7 @@ export const bootstrap =
         operator: true,
         emailVerified: true,
         passwordHash,
-        tokensNotBefore: tokensNotBeforeAfter(clock.now() - 1_000),
+        tokensNotBefore: new Date(wholeSecondMs(clock.now())),
         createdAt: now,
       });
       await em.flush();

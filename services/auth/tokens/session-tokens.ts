@@ -55,10 +55,17 @@ export async function signPair(
  * user's tokens count, which a change within the same second has rounded up.
  */
 export const issueTimeMs = (user: UserRow, clock: Clock): number =>
-  Math.max(Math.floor(clock.now() / 1000) * 1000, user.tokensNotBefore.getTime());
+  Math.max(wholeSecondMs(clock.now()), user.tokensNotBefore.getTime());
 
-/** From when on tokens count after a change at `nowMs`: the next whole second, since `iat` has no fractions. */
-export const tokensNotBeforeAfter = (nowMs: number): Date => new Date((Math.floor(nowMs / 1000) + 1) * 1000);
+/**
+ * From when on a user's tokens count after a change at `nowMs`: the next whole second, since `iat` has no fractions, and in any case
+ * a later one than before, so that tokens from between two changes of one second do not outlive the second.
+ */
+export const tokensNotBeforeAfter = (nowMs: number, before: Date): Date =>
+  new Date(Math.max(wholeSecondMs(nowMs), before.getTime()) + 1_000);
+
+/** From when on a new user's tokens count. */
+export const wholeSecondMs = (nowMs: number): number => Math.floor(nowMs / 1000) * 1000;
 
 export type RefreshClaims = { tenantId: string; userId: string; sessionId: string };
 

@@ -1,0 +1,266 @@
+import { generateKeyPairSync, type KeyObject } from 'node:crypto';
+import type { Client } from '@connectrpc/connect';
+import { decodeJwt, decodeProtectedHeader, SignJWT, UnsecuredJWT } from 'jose';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { ManualClock, systemClock } from '#shared/clock.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createLogger } from '#shared/logger.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
+import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
+import { join, operatorOf, ownerOf, strongPassword } from '../../services/auth/fixtures/people.ts';
+import { anonymous, publicUrl, session, startTestAuth, type TestAuth } from '../../services/auth/fixtures/test-auth.ts';
+import { startFaultProxy } from '../../test/support/fault-proxy.ts';
+import { serveRpc, testTokens } from '../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { createSessionCredentials, type Ended, type SessionCredentials } from './sessions.ts';
+
+const logger = createLogger({ level: process.env.TEST_LOG_LEVEL ?? 'silent', name: 'edge' });
+const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+let fixture: TestAuth;
+let edges: SessionCredentials[];
+let stateCalls = 0;
+
+async function openEdge(auth: Client<typeof AuthService>, at = clock): Promise<SessionCredentials> {
+  // Leases are kept on the system's monotonic clock, as they are in production; wall time is the test's.
+  const edgeClock = { now: at.now, monotonic: systemClock.monotonic };
+  const credentials = createSessionCredentials({ auth, edgeId: uuidv7(), clock: edgeClock, logger, publicUrl });
+  await waitFor(() => credentials.isLive, { description: 'a live feed' });
+  return credentials;
+}
+
+beforeAll(async () => {
+  fixture = await startTestAuth({ clock });
+  const counted = {
+    ...fixture.auth,
+    getSessionState: ((request, options) => {
+      stateCalls += 1;
+      return fixture.auth.getSessionState(request, options);
+    }) satisfies typeof fixture.auth.getSessionState,
+  };
+  edges = [await openEdge(counted), await openEdge(counted), await openEdge(counted)];
+});
+afterAll(async () => {
+  await Promise.all(edges.map((edge) => edge.close()));
+  await fixture.close();
+});
+
+let people = 0;
+async function signIn(role = Role.MEMBER) {
+  people += 1;
+  const user = await join(fixture, `person-${people}@example.com`, role);
+  return { user, ...(await signInAs(user.email)) };
+}
+async function signInAs(email: string) {
+  const { tokens } = await fixture.auth.login({ email, password: strongPassword }, anonymous());
+  const caller = decodeJwt(tokens!.accessToken);
+  return { tokens: tokens!, sessionId: caller.sid as string };
+}
+const reasonOn = async (edge: SessionCredentials, token: string): Promise<ErrorReason | null> => {
+  try {
+    await edge.authenticate(token);
+    return null;
+  } catch (error) {
+    return (error as { reason: ErrorReason }).reason;
+  }
+};
+const reasons = (token: string) => Promise.all(edges.map((edge) => reasonOn(edge, token)));
+const everywhere = (reason: ErrorReason | null) => edges.map(() => reason);
+
+test('a token that was verified once is decided on at once, without a call', async () => {
+  const { tokens, user } = await signIn(Role.ADMIN);
+  const [edge] = edges;
+  expect(edge!.authenticate(tokens.accessToken)).toBeInstanceOf(Promise);
+  await edge!.authenticate(tokens.accessToken);
+  const principal = edge!.authenticate(tokens.accessToken);
+  expect(principal).toMatchObject({ kind: 'session', userId: user.id, role: Role.ADMIN, operator: false });
+  expect(stateCalls).toBe(0);
+});
+
+test('from the answer to a logout on, no edge accepts the session', async () => {
+  const { user, tokens, sessionId } = await signIn();
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
+  await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+});
+
+test('from the answer to a deactivation, a new role or a new password on, old tokens are refused and new ones are not', async () => {
+  const { user, tokens } = await signIn();
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
+
+  await fixture.auth.updateMember({ userId: user.id, role: Role.ADMIN }, ownerOf(fixture));
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+  const { tokens: refreshed } = await fixture.auth.refresh({ refreshToken: tokens.refreshToken }, anonymous());
+  expect(await reasons(refreshed!.accessToken)).toEqual(everywhere(null));
+
+  await fixture.auth.updateMember({ userId: user.id, isActive: false }, ownerOf(fixture));
+  expect(await reasons(refreshed!.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+  await fixture.auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
+  const { tokens: again } = await signInAs(user.email);
+  expect(await reasons(again.accessToken)).toEqual(everywhere(null));
+
+  await fixture.auth.changePassword(
+    { currentPassword: strongPassword, newPassword: 'Ch4nged-password' },
+    session({ userId: user.id, tenantId: user.tenantId, role: Role.ADMIN }),
+  );
+  expect(await reasons(again.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+});
+
+test('from the answer to a suspension on, every edge knows, and sockets are told; a restore ends it', async () => {
+  const { tokens } = await signIn();
+  const { tenantId } = fixture.owner;
+  const ended: Ended[] = [];
+  const stop = edges[0]!.onEnded((event) => ended.push(event));
+  const suspended = async () =>
+    Promise.all(edges.map(async (edge) => (await edge.authenticate(tokens.accessToken)).tenantSuspended));
+  expect(await suspended()).toEqual([false, false, false]);
+  await fixture.auth.suspendOrganization({ tenantId, reason: 'unpaid' }, operatorOf(fixture));
+  expect(await suspended()).toEqual([true, true, true]);
+  expect(edges.map((edge) => edge.isSuspended(tenantId))).toEqual([true, true, true]);
+  expect(ended).toEqual([{ tenantId }]);
+  expect(fixture.refreshes.at(-1)?.tenants).toMatchObject([{ tenantId, suspended: true }]);
+  await fixture.auth.restoreOrganization({ tenantId }, operatorOf(fixture));
+  expect(await suspended()).toEqual([false, false, false]);
+  stop();
+});
+
+test('a token is refused from the millisecond of its end on, verified before or not', async () => {
+  const { tokens } = await signIn();
+  const { tokens: other } = await signIn();
+  await edges[0]!.authenticate(tokens.accessToken);
+  const endMs = decodeJwt(tokens.accessToken).exp! * 1000;
+  clock.set(endMs - 1);
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
+  clock.set(endMs);
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(ErrorReason.EXPIRED_TOKEN));
+  clock.set(decodeJwt(other.accessToken).exp! * 1000);
+  expect(await reasons(other.accessToken)).toEqual(everywhere(ErrorReason.EXPIRED_TOKEN));
+});
+
+test('signing keys rotate under load without a refused token; a compromised key is refused at once', async () => {
+  const { user, tokens } = await signIn();
+  let running = true;
+  const outcomes: (ErrorReason | null)[] = [];
+  let latest = tokens;
+  const load = (async () => {
+    while (running) {
+      const { tokens: next } = await fixture.auth.refresh({ refreshToken: latest.refreshToken }, anonymous());
+      latest = next!;
+      outcomes.push(...(await reasons(latest.accessToken)), ...(await reasons(tokens.accessToken)));
+    }
+  })();
+  for (let rotation = 0; rotation < 5; rotation += 1) await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
+  running = false;
+  await load;
+  expect(outcomes.length).toBeGreaterThan(10);
+  expect(outcomes.every((outcome) => outcome === null)).toBe(true);
+  expect(decodeProtectedHeader(latest.accessToken).kid).not.toBe(decodeProtectedHeader(tokens.accessToken).kid);
+
+  await fixture.auth.rotateSigningKey({ compromised: true }, operatorOf(fixture));
+  expect(await reasons(latest.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+  expect(await reasons(tokens.accessToken)).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+  const refreshed = await fixture.auth.refresh({ refreshToken: latest.refreshToken }, anonymous()).catch((e) => e);
+  expect(refreshed.reason).toBe(ErrorReason.INVALID_TOKEN);
+  const { tokens: fresh } = await signInAs(user.email);
+  expect(await reasons(fresh.accessToken)).toEqual(everywhere(null));
+});
+
+test('no forged token is believed (RFC 8725)', async () => {
+  const { tokens } = await signIn();
+  const claims = decodeJwt(tokens.accessToken);
+  const { kid } = decodeProtectedHeader(tokens.accessToken);
+  const own = generateKeyPairSync('ed25519');
+  const published = (await fixture.auth.getSigningKeys({}, anonymous())).signingKeys.find((key) => key.kid === kid)!;
+  const forge = (header: object, payload: object = claims, key: KeyObject | Uint8Array = own.privateKey) =>
+    new SignJWT({ ...payload }).setProtectedHeader({ alg: 'EdDSA', typ: 'at+jwt', kid, ...header }).sign(key);
+  const [head, body, signature] = tokens.accessToken.split('.') as [string, string, string];
+  const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const jwk = own.publicKey.export({ format: 'jwk' });
+  const forgeries: Record<string, string> = {
+    'no algorithm': new UnsecuredJWT({ ...claims }).encode(),
+    'no signature': `${head}.${body}.`,
+    'HMAC under the public key': await forge({ alg: 'HS256' }, claims, published.publicKey),
+    'a foreign key': await forge({}),
+    'its own key in jwk': await forge({ jwk }),
+    'a key elsewhere in jku': await forge({ jku: 'http://127.0.0.1:9/keys' }),
+    'a certificate elsewhere in x5u': await forge({ x5u: 'http://127.0.0.1:9/cert' }),
+    'a critical parameter nobody knows': `${encode({ alg: 'EdDSA', typ: 'at+jwt', kid, crit: ['x'], x: 1 })}.${body}.${signature}`,
+    'a traversing kid': await forge({ kid: '../../../../dev/null' }),
+    'an injecting kid': await forge({ kid: "' or '1'='1" }),
+    'a prototype for a kid': await forge({ kid: '__proto__' }),
+    'other claims under the same signature': `${head}.${encode({ ...claims, operator: true })}.${signature}`,
+    'another type': `${encode({ alg: 'EdDSA', typ: 'rt+jwt', kid })}.${body}.${signature}`,
+    'a refresh token': tokens.refreshToken,
+    'not a token': 'a.b.c',
+    'an endless token': `${head}.${'a'.repeat(100_000)}.${signature}`,
+  };
+  for (const [name, token] of Object.entries(forgeries)) {
+    expect(await reasons(token), name).toEqual(everywhere(ErrorReason.INVALID_TOKEN));
+  }
+});
+
+test('a token that our own key signed for something else is not believed', async () => {
+  const signing = generateKeyPairSync('ed25519');
+  const pem = signing.privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
+  await using configured = await startTestAuth({ clock, jwtPrivateKey: pem });
+  const edge = await openEdge(configured.auth);
+  const { tokens } = await configured.auth.login(
+    { email: 'owner@example.com', password: 'Correct-horse-1' },
+    anonymous(),
+  );
+  const claims = decodeJwt(tokens!.accessToken);
+  const { kid } = decodeProtectedHeader(tokens!.accessToken);
+  const sign = (changes: object, typ = 'at+jwt') => {
+    const payload = Object.fromEntries(Object.entries({ ...claims, ...changes }).filter(([, v]) => v !== undefined));
+    return new SignJWT(payload).setProtectedHeader({ alg: 'EdDSA', typ, kid }).sign(signing.privateKey);
+  };
+  expect(await reasonOn(edge, await sign({}))).toBe(null);
+  const wrong: Record<string, Promise<string>> = {
+    'wrong issuer': sign({ iss: 'https://elsewhere.example' }),
+    'wrong audience': sign({ aud: 'something-else' }),
+    'no expiry': sign({ exp: undefined }),
+    'not before the future': sign({ nbf: claims.iat! + 3600 }),
+    'no session': sign({ sid: undefined }),
+    'a subject that is no id': sign({ sub: 'root' }),
+    'an invented role': sign({ role: 'superuser' }),
+    'the type of a refresh token': sign({}, 'rt+jwt'),
+    'no type': sign({}, 'JWT'),
+  };
+  for (const [name, token] of Object.entries(wrong)) {
+    expect(await reasonOn(edge, await token), name).toBe(ErrorReason.INVALID_TOKEN);
+  }
+  await edge.close();
+});
+
+test('with the feed blackholed a session ended elsewhere is refused within two seconds, and nobody hangs', async () => {
+  await using server = await serveRpc([fixture.rpc]);
+  await using proxy = await startFaultProxy({ target: { host: '127.0.0.1', port: Number(new URL(server.url).port) } });
+  const transport = createRpcClientTransport({
+    url: `http://${proxy.host}:${proxy.port}`,
+    tokens: testTokens('edge'),
+  });
+  const far = await openEdge(createRpcClient(AuthService, transport));
+  const { user, tokens, sessionId } = await signIn();
+  const { tokens: sound } = await signIn();
+  expect(await reasonOn(far, tokens.accessToken)).toBe(null);
+  expect(await reasonOn(far, sound.accessToken)).toBe(null);
+
+  await proxy.set({ kind: 'blackhole' });
+  const caller = session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId });
+  const begunMs = performance.now();
+  await fixture.auth.logout({}, caller);
+  // The answer waits for the lease of the edge that cannot be reached, and no longer.
+  expect(performance.now() - begunMs).toBeLessThan(3_000);
+  // Nobody can tell: that is no reason to call a sound token bad.
+  expect(await reasonOn(far, tokens.accessToken)).toBe(ErrorReason.OVERLOADED);
+  expect(await reasonOn(far, sound.accessToken)).toBe(ErrorReason.OVERLOADED);
+
+  await proxy.set({ kind: 'pass' });
+  await waitFor(() => far.isLive, { description: 'the feed to come back' });
+  expect(await reasonOn(far, tokens.accessToken)).toBe(ErrorReason.INVALID_TOKEN);
+  expect(await reasonOn(far, sound.accessToken)).toBe(null);
+  await far.close();
+  transport.close();
+});
