@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
+import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { as, asService, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+let started: TestKeys;
+let keys: TestKeys['keys'];
+
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = await openServiceDatabase({
+    service: 'keys',
+    connection: testDatabase.url,
+    entities: [],
+    logger: silentLogger,
+  });
+  started = await startTestKeys(testDatabase.url);
+  keys = started.keys;
+});
+afterAll(async () => {
+  await started[Symbol.asyncDispose]();
+  await database.close();
+  await testDatabase.drop();
+});
+
+const edge = asService('edge');
+
+/** The feed's events up to the first heartbeat, which says that there are no more at present. */
+async function news(afterVersion: bigint): Promise<{ events: WatchKeysResponse[]; version: bigint }> {
+  const events: WatchKeysResponse[] = [];
+  for await (const event of keys.watchKeys({ edgeId: uuidv7(), afterVersion }, edge)) {
+    if (event.event.case === 'heartbeat') return { events, version: event.version };
+    events.push(event);
+  }
+  throw new Error('the feed ended');
+}
+
+const cases = (events: readonly WatchKeysResponse[]) => events.map(({ event }) => event.case);
+
+test('an edge that comes back hears what it missed, in order; versions never fall', async () => {
+  const { version } = await news(0n);
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'watched' }, user);
+  const spendCapNanoUsd = 5n;
+  await keys.updateKey({ keyId: key!.id, updateMask: { paths: ['spend_cap_nano_usd'] }, spendCapNanoUsd }, user);
+  await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
+  await keys.rotateKey({ keyId: key!.id }, user);
+  const missed = await news(version);
+  // Each with the state of now: the secret which had a grace period has none any more.
+  expect(cases(missed.events)).toEqual(['keyChanged', 'keyChanged', 'keyRemoved']);
+  const versions = missed.events.map((event) => event.version);
+  expect(versions).toEqual([...versions].sort((a, b) => Number(a - b)));
+  expect(missed.version).toBe(versions.at(-1));
+  await keys.deleteKey({ keyId: key!.id }, user);
+  const { events } = await news(missed.version);
+  expect(events[0]!.event).toMatchObject({ case: 'keyRemoved', value: { keyId: key!.id, wholeKey: true } });
+});
+
+test('a version is complete with its last event: earlier ones of the same change carry the one before', async () => {
+  const { version } = await news(0n);
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'graced' }, user);
+  await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
+  const { events } = await news(version);
+  expect(cases(events)).toEqual(['keyChanged', 'keyChanged']);
+  expect(events.map((event) => event.version)).toEqual([version, version + 1n]);
+});
+
+test('an edge with an empty cache, one that was away for too long, and one ahead of a restored backup start anew', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'old news' }, user);
+  const { version } = await news(0n);
+  await keys.deleteKey({ keyId: key!.id }, user);
+  expect(cases((await news(version)).events)).toEqual(['keyRemoved']);
+  await database.query({ text: 'delete from changes', values: [] });
+  expect(cases((await news(version)).events)).toEqual(['cacheReset']);
+  expect(cases((await news(0n)).events)).toEqual(['cacheReset']);
+  expect(cases((await news(version + 1_000n)).events)).toEqual(['cacheReset']);
+  expect((await news(version + 1n)).events).toEqual([]);
+});
+
+test('a lease begins only with the current version, so that nobody waits for an edge that is catching up', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'leased' }, user);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  const behind = await keys.acknowledgeKeys({ edgeId, version: version - 1n }, edge);
+  expect(behind).toMatchObject({ leaseMs: 0, rewatch: false });
+  const ahead = await keys.acknowledgeKeys({ edgeId, version: version + 5n }, edge);
+  expect(ahead).toMatchObject({ leaseMs: 0, rewatch: true });
+  const current = await keys.acknowledgeKeys({ edgeId, version }, edge);
+  expect(current).toMatchObject({ leaseMs: 2_000, rewatch: false });
+
+  let answered = false;
+  const deletion = keys.deleteKey({ keyId: key!.id }, user).then(() => {
+    answered = true;
+  });
+  for await (const event of keys.watchKeys({ edgeId, afterVersion: version }, edge)) {
+    if (event.event.case === 'keyRemoved') break;
+  }
+  // It is told and has a lease, but has not acknowledged.
+  expect(answered).toBe(false);
+  await keys.acknowledgeKeys({ edgeId, version: version + 1n }, edge);
+  await deletion;
+});
+
+test('a user’s change that comes twice or late changes nothing and bothers nobody', async () => {
+  const { version } = await news(0n);
+  const tenantId = uuidv7();
+  const refresh = (suspended: boolean, authVersion: bigint) =>
+    keys.refreshPrincipals({ tenants: [{ tenantId, suspended, authVersion }] }, asService('auth'));
+  expect((await refresh(true, 2n)).version).toBe(version + 1n);
+  expect((await refresh(true, 2n)).version).toBe(version + 1n);
+  expect((await refresh(false, 1n)).version).toBe(version + 1n);
+  const { events } = await news(version);
+  expect(events.map(({ event }) => event)).toMatchObject([
+    { case: 'tenantChanged', value: { tenantId, suspended: true, authVersion: 2n } },
+  ]);
+});
