@@ -17,6 +17,7 @@ import { answerUnparsable, installErrors } from './http/errors.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics } from './http/metrics.ts';
 import { installValidation } from './http/validation.ts';
+import { servePortal } from './portal/serve.ts';
 import { registerRoutes } from './routes/index.ts';
 
 /** What the edge is given: clients of the services, and the parts of the process which it shares. */
@@ -35,6 +36,8 @@ export type EdgeDeps = {
   logger: Logger;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
+  /** The built portal, served at `/`; undefined: none is. */
+  portalDirectory?: string;
   /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
   trustedProxies: readonly string[];
 };
@@ -74,7 +77,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     reply.header('x-request-id', request.id);
     done();
   });
-  installErrors(app, deps.clock);
+  if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
+  installErrors(app, deps.clock, deps.portalDirectory !== undefined);
   installValidation(app);
   await app.register(cors, { origin: true, exposedHeaders, maxAge: 600 });
   installAccess(app, deps.credentials);

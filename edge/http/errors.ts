@@ -4,13 +4,19 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders, statusOf } from '../openai/errors.ts';
+import { isPortalPath, sendPortalPage } from '../portal/serve.ts';
 
-/** Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line. */
-export function installErrors(app: FastifyInstance, clock: Clock): void {
+/**
+ * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
+ * With a portal, a browser that asks for an unknown address gets its page, whose own router knows more addresses.
+ */
+export function installErrors(app: FastifyInstance, clock: Clock, withPortal = false): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) =>
     sendError(toGatewayError(thrown), request, reply, clock),
   );
-  app.setNotFoundHandler((request, reply) => sendError(unknownUrl(request), request, reply, clock));
+  app.setNotFoundHandler((request, reply) =>
+    withPortal && isPortalPath(request) ? sendPortalPage(reply) : sendError(unknownUrl(request), request, reply, clock),
+  );
 }
 
 /** Answers with an error, and logs it when it is the gateway's own fault. */

@@ -26,7 +26,12 @@ import { type ServiceName, startService } from './services.ts';
 import { Switchboard } from './switchboard.ts';
 
 /** Which parts of the gateway a process carries. */
-export type GatewayParts = { services: readonly ServiceName[]; edge: boolean };
+export type GatewayParts = {
+  services: readonly ServiceName[];
+  edge: boolean;
+  /** The folder of the built portal, once it is built; undefined: the edge serves none. */
+  portal?: Promise<string>;
+};
 
 export type Gateway = {
   /** Where clients connect; undefined without an edge. */
@@ -130,6 +135,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         clock,
         logger,
         publicUrl: env.publicUrl,
+        portalDirectory: await parts.portal,
         trustedProxies: env.trustedProxies,
       });
       url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port }));
