@@ -1,4 +1,7 @@
+import { IsolationLevel } from '@mikro-orm/postgresql';
+import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
@@ -6,7 +9,25 @@ import type { Volume } from '../domain/volume.ts';
 import type { EventRow } from './event-rows.ts';
 import { narrowing, Parameters } from './narrowing.ts';
 
-type Database = Pick<ServiceDatabase, 'query'>;
+type Client = Pick<pg.ClientBase, 'query'>;
+
+/**
+ * Runs the queries of one report on one snapshot, so that its parts agree. Their plans are made without looking at the values:
+ * a key without calls is read in the same way as one with millions, and by indexes alone: a plan outlives the emptiness of a
+ * new month's partition.
+ */
+export const onOneSnapshot = <T>(
+  database: Pick<ServiceDatabase, 'pool'>,
+  work: (client: Client) => Promise<T>,
+): Promise<T> =>
+  sqlTransaction(
+    database,
+    async (client) => {
+      await client.query('set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off');
+      return work(client);
+    },
+    { isolationLevel: IsolationLevel.REPEATABLE_READ },
+  );
 
 /**
  * One key of one organization, and for a member only while it is theirs: events and roll-ups carry both, so that no key
@@ -19,7 +40,7 @@ export type VolumeRow = Volume & { bucket: number; model: string };
 
 /** A key's volume from `fromMs` on, by bucket and model. */
 export async function volumesOfKey(
-  database: Database,
+  client: Client,
   query: { subject: KeySubject; fromMs: number; startsMs: readonly number[]; endMs: number },
 ): Promise<VolumeRow[]> {
   const { subject, fromMs, startsMs, endMs } = query;
@@ -28,7 +49,8 @@ export async function volumesOfKey(
   const starts = parameters.add(startsMs.map(isoTime), 'timestamptz[]');
   const from = parameters.add(isoTime(fromMs), 'timestamptz');
   const end = parameters.add(isoTime(endMs), 'timestamptz');
-  const { rows } = await database.query<VolumeRow>({
+  const { rows } = await client.query<VolumeRow>({
+    name: `key-volumes${variant(subject)}`,
     text: `select width_bucket(bucket_start, ${starts}) - 1 as bucket, model,
         sum(requests)::bigint as requests, sum(successful_requests)::bigint as "successfulRequests",
         sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
@@ -41,41 +63,55 @@ export async function volumesOfKey(
   return rows;
 }
 
-/** Percentiles of the latency of a key's successful calls, each a latency that occurred; null without any. */
+/** Percentiles of the latency of a key's successful calls in some slices of time, each a latency that occurred; null without any. */
 export async function latenciesOfKey(
-  database: Database,
-  query: { subject: KeySubject; range: InstantRange; model: string },
+  client: Client,
+  query: { subject: KeySubject; range: InstantRange; slices: readonly InstantRange[]; model: string },
 ): Promise<{ p50Ms: number; p95Ms: number } | null> {
+  const { subject, range, slices, model } = query;
   const parameters = new Parameters();
-  const where = eventsOfKey(parameters, query.subject, query.range, query.model);
-  const { rows } = await database.query<{ latencies: bigint[] | null }>({
+  const where = eventsOfKey(parameters, subject, range, model);
+  const ids = (end: 'startMs' | 'endMs') => slices.map((slice) => firstIdAt(slice[end]));
+  const bounds = `${parameters.add(ids('startMs'), 'uuid[]')}, ${parameters.add(ids('endMs'), 'uuid[]')}`;
+  const { rows } = await client.query<{ latencies: bigint[] | null }>({
+    name: `key-latencies${variant(subject)}${model === '' ? '' : '-of-model'}`,
     text: `select percentile_disc(array[0.5, 0.95]) within group (order by latency_ms) as latencies
-      from events where ${where} and success`,
+      from unnest(${bounds}) as slice (first_id, end_id) cross join lateral (
+        select latency_ms from events where ${where} and id >= first_id and id < end_id and success
+      ) as calls`,
     values: parameters.values,
   });
   const latencies = rows[0]?.latencies ?? null;
   return latencies === null ? null : { p50Ms: Number(latencies[0]), p95Ms: Number(latencies[1]) };
 }
 
+/** service.md, Limits: rows of recent activity. */
+const recentRows = 10;
+
 /** A key's latest events of a range, newest first. */
 export async function latestEventsOfKey(
-  database: Database,
-  query: { subject: KeySubject; range: InstantRange; limit: number },
+  client: Client,
+  { subject, range }: { subject: KeySubject; range: InstantRange },
 ): Promise<EventRow[]> {
   const parameters = new Parameters();
-  const where = eventsOfKey(parameters, query.subject, query.range, '');
-  const { rows } = await database.query<EventRow>({
-    text: `select * from events where ${where} order by id desc limit ${parameters.add(query.limit, 'bigint')}`,
+  const where = eventsOfKey(parameters, subject, range);
+  const { rows } = await client.query<EventRow>({
+    name: `key-latest${variant(subject)}`,
+    text: `select * from events where ${where} order by id desc limit ${recentRows}`,
     values: parameters.values,
   });
   return rows;
 }
 
-function eventsOfKey(parameters: Parameters, subject: KeySubject, range: InstantRange, model: string): string {
+/** The range is a condition of its own beside the slices, so that only its months' partitions are opened. */
+function eventsOfKey(parameters: Parameters, subject: KeySubject, range: InstantRange, model = ''): string {
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId, model });
   const start = parameters.add(firstIdAt(range.startMs), 'uuid');
   const end = parameters.add(firstIdAt(range.endMs), 'uuid');
   return `${where} and id >= ${start} and id < ${end}`;
 }
+
+/** A prepared statement's name stands for one text, and a member's has a condition more. */
+const variant = ({ userId }: Subject): string => (userId === null ? '' : '-of-user');
 
 const isoTime = (ms: number): string => new Date(ms).toISOString();

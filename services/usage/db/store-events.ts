@@ -90,9 +90,9 @@ const storeText = `
       count(*) filter (where cached_input_tokens = 0 and input_tokens > 0),
       coalesce(sum(latency_ms) filter (where output_tokens > 0), 0)
     from stored
-    group by tenant_id, bucket_start, user_id, key_id, model, endpoint
-    order by tenant_id, bucket_start, user_id, key_id, model, endpoint
-    on conflict (tenant_id, bucket_start, user_id, api_key_id, model, endpoint) do update
+    group by tenant_id, key_id, bucket_start, user_id, model, endpoint
+    order by tenant_id, key_id, bucket_start, user_id, model collate "C", endpoint collate "C"
+    on conflict (tenant_id, api_key_id, bucket_start, user_id, model, endpoint) do update
     set ${summed.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ')}
     returning model, tenant_id, user_id, bucket_start, xmax = 0 as is_new
   ),

@@ -4,10 +4,12 @@ import {
   type KeySubject,
   latenciesOfKey,
   latestEventsOfKey,
+  onOneSnapshot,
   type VolumeRow,
   volumesOfKey,
 } from '../db/key-analytics.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
+import { latencySlices } from '../domain/latency-slices.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, daysIn, instantsOf, rangeBefore } from '../domain/time-buckets.ts';
 import { addVolume, noVolume, type Volume } from '../domain/volume.ts';
@@ -15,9 +17,8 @@ import { resolveBucketedRange } from './granularity.ts';
 import { performanceMessage, pointMessage, recentMessage, volumeMessage } from './key-analytics-messages.ts';
 import { rangeMessage } from './report-messages.ts';
 
-/** service.md, Limits: the performance block is computed up to this width, and there are so many rows of recent activity. */
+/** service.md, Limits: the performance block is computed up to this width. */
 const performanceDaysMax = 31;
-const recentRows = 10;
 /** decisions.md, Usage: the last 7 days. */
 const defaultDays = 7;
 
@@ -39,13 +40,17 @@ export const getKeyAnalytics =
     const startsMs = bucketStartsMs(days, width);
     const hasPerformance = daysIn(days) <= performanceDaysMax;
 
-    const [rows, latencies, recent] = await Promise.all([
-      volumesOfKey(database, { subject, fromMs: instantsOf(rangeBefore(days)).startMs, startsMs, endMs: range.endMs }),
-      hasPerformance ? latenciesOfKey(database, { subject, range, model: modelName }) : null,
-      latestEventsOfKey(database, { subject, range, limit: recentRows }),
-    ]);
-
-    const sums = sumUp(rows, startsMs.length, modelName);
+    const { sums, latencies, recent } = await onOneSnapshot(database, async (client) => {
+      const fromMs = instantsOf(rangeBefore(days)).startMs;
+      const rows = await volumesOfKey(client, { subject, fromMs, startsMs, endMs: range.endMs });
+      const sums = sumUp(rows, startsMs.length, modelName);
+      const slices = latencySlices(range, Number(sums.totals.successfulRequests));
+      return {
+        sums,
+        latencies: hasPerformance ? await latenciesOfKey(client, { subject, range, slices, model: modelName }) : null,
+        recent: await latestEventsOfKey(client, { subject, range }),
+      };
+    });
     return {
       analytics: {
         keyId,

@@ -130,8 +130,9 @@ const rollups = `
     user_id uuid not null,
     -- All zeros: calls of sessions.
     api_key_id uuid not null,
-    model text not null,
-    endpoint text not null,
+    -- Compared byte by byte, which costs a fraction of a language's order.
+    model text collate "C" not null,
+    endpoint text collate "C" not null,
     requests bigint not null,
     successful_requests bigint not null,
     input_tokens bigint not null,
@@ -147,15 +148,16 @@ const rollups = `
     cache_misses bigint not null,
     -- Time of the calls which gave output tokens: what tokens per second are reckoned by.
     generating_ms bigint not null,
-    primary key (tenant_id, bucket_start, user_id, api_key_id, model, endpoint)
+    -- In the order in which one key is read.
+    primary key (tenant_id, api_key_id, bucket_start, user_id, model, endpoint)
     -- Rows of the current quarter hour change with every batch and should find room on their page.
   ) with (fillfactor = 75);
-  create index rollups_of_user on rollups (tenant_id, user_id, bucket_start);
-  create index rollups_of_key on rollups (tenant_id, api_key_id, bucket_start);
+  -- For a whole organization's time, and for one user's: the user's rows are picked within the index.
+  create index rollups_by_time on rollups (tenant_id, bucket_start, user_id);
 
   -- Who is to hear of a model's retirement. Written when a roll-up row begins, so to the quarter hour.
   create table model_users (
-    model text not null,
+    model text collate "C" not null,
     tenant_id uuid not null,
     user_id uuid not null,
     last_used_at timestamptz not null,
@@ -166,8 +168,7 @@ const rollups = `
 const charges = `
   -- Events which Billing has yet to charge: written with the event, deleted once Billing has answered.
   create table events_to_charge (
-    tenant_id uuid not null,
-    event_id uuid not null,
-    primary key (event_id, tenant_id)
+    event_id uuid primary key,
+    tenant_id uuid not null
   );
 `;

@@ -1,0 +1,126 @@
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { keyId, tenantId, testEvent, testId, userId } from '../fixtures/test-events.ts';
+import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
+import { bucketedSums } from './bucketed-sums.ts';
+import { groupedSums } from './grouped-sums.ts';
+import { latenciesOfKey, latestEventsOfKey, onOneSnapshot, volumesOfKey } from './key-analytics.ts';
+
+type Statement = { text: string; values?: unknown[] };
+
+let usage: TestUsage;
+let client: pg.Client;
+beforeAll(async () => {
+  usage = await startTestUsage();
+  for (let batch = 0; batch < 10; batch += 1) {
+    const events = Array.from({ length: 1_000 }, (_, index) =>
+      testEvent(testNowMs - (batch * 1_000 + index) * 240_000, {
+        tenantId: testId(index % 20),
+        apiKeyId: index % 20 === 1 ? keyId : testId(100 + (index % 40)),
+      }),
+    );
+    await usage.client.record({ events }, asService());
+  }
+  client = new pg.Client({ connectionString: usage.databaseUrl });
+  await client.connect();
+  await client.query('set search_path = usage; analyze');
+});
+afterAll(async () => {
+  await client.end();
+  await usage[Symbol.asyncDispose]();
+});
+
+/** The plan of the statement which a query sends. */
+async function planOf(send: (database: { query: never }) => Promise<unknown>): Promise<string> {
+  let statement: Statement | undefined;
+  const catching = async (sent: Statement) => {
+    statement = sent;
+    throw new Error('caught');
+  };
+  await send({ query: catching as never }).catch(() => {});
+  const { rows } = await client.query(`explain (costs off) ${statement!.text}`, statement!.values);
+  return rows.map((row) => row['QUERY PLAN']).join('\n');
+}
+
+const range = { startMs: testNowMs - 20 * 86_400_000, endMs: testNowMs };
+const startsMs = Array.from({ length: 20 }, (_, day) => range.startMs + day * 86_400_000);
+const key = (id: string, tenant = tenantId) => ({ tenantId: tenant, userId, keyId: id });
+
+test('sums and series come from the roll-ups by an index, and never from events', async () => {
+  const subject = { tenantId, userId: null };
+  const plans = [
+    await planOf((database) =>
+      groupedSums(database, { subject, range, dimensions: ['model', 'endpoint', 'api_key_id'] }),
+    ),
+    await planOf((database) => bucketedSums(database, { subject, startsMs, endMs: range.endMs, dimension: 'model' })),
+    await planOf((database) => bucketedSums(database, { subject: { tenantId, userId }, startsMs, endMs: range.endMs })),
+    await planOf((database) =>
+      volumesOfKey(database, { subject: key(keyId), fromMs: range.startMs, startsMs, endMs: range.endMs }),
+    ),
+  ];
+  for (const plan of plans) {
+    expect(plan).toMatch(/Index .*rollups/);
+    expect(plan).not.toMatch(/Seq Scan|events/);
+  }
+});
+
+test('latencies and recent activity of a key read no other key’s events', async () => {
+  const subject = key(keyId);
+  const plans = [
+    await planOf((database) => latenciesOfKey(database, { subject, range, slices: [range], model: '' })),
+    await planOf((database) => latestEventsOfKey(database, { subject, range })),
+  ];
+  for (const plan of plans) {
+    expect(plan).not.toContain('Seq Scan');
+    expect(plan).toContain('api_key_id_id_idx');
+  }
+});
+
+test('an unknown and a foreign key take the same way as one with calls: plans never look at the values', async () => {
+  const database = await openServiceDatabase({
+    service: 'usage',
+    connection: usage.databaseUrl,
+    entities: [],
+    poolMax: 1,
+    logger: logCollector().logger,
+  });
+  for (const subject of [key(keyId), key(testId(999)), key('not-a-key'), key(keyId, testId(998))]) {
+    await onOneSnapshot(database, async (client) => {
+      await volumesOfKey(client, { subject, fromMs: range.startMs, startsMs, endMs: range.endMs });
+      await latenciesOfKey(client, { subject, range, slices: [range], model: '' });
+      await latestEventsOfKey(client, { subject, range });
+    });
+  }
+  // There is one connection, and these are its statements.
+  const { rows } = await database.query({
+    text: 'select name, generic_plans, custom_plans from pg_prepared_statements order by name',
+  });
+  const used = { generic_plans: 4n, custom_plans: 0n };
+  expect(rows).toEqual([
+    { name: 'key-latencies-of-user', ...used },
+    { name: 'key-latest-of-user', ...used },
+    { name: 'key-volumes-of-user', ...used },
+  ]);
+  await database.close();
+});
+
+test('the plan which every key gets reads by the index', async () => {
+  await client.query('begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off');
+  const subject = key(keyId);
+  const plans: string[] = [];
+  const explaining = {
+    query: async ({ text, values }: Statement) => {
+      const { rows } = await client.query(`explain (costs off) ${text}`, values);
+      plans.push(rows.map((row) => row['QUERY PLAN']).join('\n'));
+      return { rows: [] };
+    },
+  } as never;
+  await volumesOfKey(explaining, { subject, fromMs: range.startMs, startsMs, endMs: range.endMs });
+  await latenciesOfKey(explaining, { subject, range, slices: [range], model: '' });
+  await latestEventsOfKey(explaining, { subject, range });
+  await client.query('rollback');
+  expect(plans).toHaveLength(3);
+  for (const plan of plans) expect(plan).not.toContain('Seq Scan');
+});
