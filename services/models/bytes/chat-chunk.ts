@@ -1,0 +1,161 @@
+import { fieldSet, ObjectScan } from './json-scan.ts';
+import { closeBracket, comma, openBrace, skipSpace, skipValue } from './json-walk.ts';
+import { inOrder, type MemberEdit, memberSplices, type Splice } from './splice.ts';
+
+export const chunkFields = fieldSet('id', 'object', 'created', 'model', 'choices', 'usage', 'service_tier', 'error');
+const choiceFields = fieldSet('index', 'delta', 'text', 'finish_reason');
+const deltaFields = fieldSet(
+  'role',
+  'content',
+  'reasoning_content',
+  'reasoning',
+  'refusal',
+  'tool_calls',
+  'function_call',
+);
+const textFields = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const;
+
+type ChoiceField = (typeof choiceFields.names)[number];
+export type ChunkField = (typeof chunkFields.names)[number];
+export type ChatOperation = 'chat' | 'completions';
+
+/** What was seen of one choice. */
+export type ChoiceState = { hasRole: boolean; finishReason: string | null };
+
+/** Choices of one answer: OpenAI allows 128; an upstream that goes on counting is not to fill the memory. */
+const choicesMax = 1024;
+
+/** Takes the text that a choice's delta adds: the inside of a JSON string, escapes as they are. */
+export type TakeText = (bytes: Buffer, start: number, end: number) => void;
+
+/** Reads the `choices` of stream chunks, and says what has to be changed in them. */
+export class ChoicesReader {
+  readonly #operation: ChatOperation;
+  readonly #takeText: TakeText;
+  readonly #choice = new ObjectScan(choiceFields);
+  readonly #delta = new ObjectScan(deltaFields);
+  /** By index. */
+  readonly choices = new Map<number, ChoiceState>();
+
+  constructor(operation: ChatOperation, takeText: TakeText) {
+    this.#operation = operation;
+    this.#takeText = takeText;
+  }
+
+  /**
+   * Reads the array whose bracket is at `start`, part of a well-formed document; appends its changes to `splices`. Answers the number of
+   * choices in it, or -1 when it is no array of choices.
+   */
+  read(bytes: Buffer, start: number, end: number, splices: Splice[]): number {
+    let position = skipSpace(bytes, start + 1, end);
+    let ordinal = 0;
+    while (bytes[position] !== closeBracket) {
+      if (bytes[position] !== openBrace) return -1;
+      const valueEnd = skipValue(bytes, position, end);
+      if (!this.#readChoice(bytes, position, valueEnd, ordinal, splices)) return -1;
+      ordinal += 1;
+      position = skipSpace(bytes, valueEnd, end);
+      if (bytes[position] === comma) position = skipSpace(bytes, position + 1, end);
+    }
+    return ordinal;
+  }
+
+  #readChoice(bytes: Buffer, start: number, end: number, ordinal: number, splices: Splice[]): boolean {
+    const scan = this.#choice;
+    if (scan.read(bytes, start, end) !== null || scan.hasDuplicate) return false;
+    const numbered = scan.number('index');
+    const index = numbered ?? ordinal;
+    let state = this.choices.get(index);
+    if (state === undefined) {
+      if (this.choices.size >= choicesMax) return false;
+      state = { hasRole: false, finishReason: null };
+      this.choices.set(index, state);
+    }
+    const edits: MemberEdit<ChoiceField>[] = [];
+    if (numbered === undefined) edits.push(['index', String(ordinal)]);
+    const finishReason = scan.string('finish_reason');
+    // Some upstreams write an empty one until there is one.
+    if (finishReason !== undefined && finishReason !== '') state.finishReason = finishReason;
+    if (this.#operation === 'completions') this.#readText(scan, 'text');
+    else if (scan.kind('delta') === 'object') {
+      if (!this.#readDelta(scan, state, splices)) return false;
+    } else edits.push(['delta', state.hasRole ? '{}' : '{"role":"assistant"}']);
+    if (this.#operation === 'chat') state.hasRole = true;
+    if (edits.length > 0) splices.push(...memberSplices(scan, edits));
+    return true;
+  }
+
+  #readDelta(choice: ObjectScan<ChoiceField>, state: ChoiceState, splices: Splice[]): boolean {
+    const { valueStart, valueEnd } = choice.member('delta')!;
+    const scan = this.#delta;
+    if (scan.read(choice.bytes, valueStart, valueEnd) !== null || scan.hasDuplicate) return false;
+    const role = scan.string('role');
+    // One role, in the first delta: clients that join deltas would read "assistantassistant".
+    if (state.hasRole) {
+      if (role !== undefined) splices.push(...memberSplices(scan, [['role', null]]));
+    } else if (role === undefined || role === '') {
+      splices.push(...memberSplices(scan, [['role', '"assistant"']]));
+    }
+    for (const name of textFields) this.#readText(scan, name);
+    if (scan.kind('tool_calls') === 'array') this.#readCalls(scan.json('tool_calls') as unknown[]);
+    if (scan.kind('function_call') === 'object') this.#readCalls([{ function: scan.json('function_call') }]);
+    return true;
+  }
+
+  #readText<Name extends string>(scan: ObjectScan<Name>, name: Name): void {
+    const member = scan.member(name);
+    // More than the two quotes of an empty string.
+    if (member !== undefined && scan.kind(name) === 'string' && member.valueEnd - member.valueStart > 2) {
+      this.#takeText(scan.bytes, member.valueStart + 1, member.valueEnd - 1);
+    }
+  }
+
+  /** Names and arguments of calls are tokens that the model wrote. */
+  #readCalls(calls: readonly unknown[]): void {
+    for (const call of calls) {
+      const { name, arguments: input } =
+        (call as { function?: { name?: unknown; arguments?: unknown } })?.function ?? {};
+      const said = `${typeof name === 'string' ? name : ''}${typeof input === 'string' ? input : ''}`;
+      if (said === '') continue;
+      const bytes = Buffer.from(JSON.stringify(said));
+      this.#takeText(bytes, 1, bytes.length - 1);
+    }
+  }
+}
+
+/** What has to be changed about the other members of a chunk. */
+export type ChunkRules = {
+  operation: ChatOperation;
+  /** The answer's id and time of creation, as JSON text: each chunk carries the same. */
+  id: Buffer;
+  created: Buffer;
+  /** Whether chunks without usage say so. */
+  usageNull: boolean;
+};
+
+/** Appends what makes a chunk's members the contract's (openai-contract.md, section 3) to the changes in its choices. */
+export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, splices: Splice[]): Splice[] {
+  const edits: MemberEdit<ChunkField>[] = [];
+  if (!hasValue(scan, 'id', rules.id)) edits.push(['id', rules.id]);
+  if (!hasValue(scan, 'created', rules.created)) edits.push(['created', rules.created]);
+  if (scan.kind('object') !== 'string') edits.push(['object', JSON.stringify(objectNames[rules.operation])]);
+  if (scan.kind('choices') !== 'array') edits.push(['choices', '[]']);
+  if (rules.usageNull && scan.member('usage') === undefined) edits.push(['usage', 'null']);
+  if (edits.length > 0) splices.push(...memberSplices(scan, edits));
+  return inOrder(splices);
+}
+
+/** The `object` of stream chunks. */
+export const objectNames: Record<ChatOperation, string> = {
+  chat: 'chat.completion.chunk',
+  completions: 'text_completion',
+};
+
+function hasValue(scan: ObjectScan<ChunkField>, name: ChunkField, text: Buffer): boolean {
+  const member = scan.member(name);
+  if (member === undefined || member.valueEnd - member.valueStart !== text.length) return false;
+  for (let offset = 0; offset < text.length; offset += 1) {
+    if (scan.bytes[member.valueStart + offset] !== text[offset]) return false;
+  }
+  return true;
+}

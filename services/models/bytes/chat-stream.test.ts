@@ -1,0 +1,291 @@
+import { createParser } from 'eventsource-parser';
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { ChatStream, type ChatStreamEnd, type ChatStreamOptions } from './chat-stream.ts';
+import {
+  completions,
+  doneFrame,
+  ollama,
+  openAi,
+  openAiChunks,
+  openAiUsageChunk,
+  sloppy,
+  toolCalls,
+  usage,
+} from './fixtures/chat-streams.ts';
+import { cutAt } from './fixtures/cut.ts';
+
+type Passed = ChatStreamEnd & { text: string; output: string; deltas: number; stream: ChatStream };
+
+const options: ChatStreamOptions = {
+  operation: 'chat',
+  includeUsage: false,
+  mintId: () => 'chatcmpl-minted',
+  createdSeconds: 1_800_000_000,
+};
+
+function pass(
+  input: string | readonly Uint8Array[],
+  changed: Partial<ChatStreamOptions> & { cut?: boolean } = {},
+): Passed {
+  const stream = new ChatStream({ ...options, ...changed });
+  const chunks = typeof input === 'string' ? [Buffer.from(input)] : input;
+  const pieces = chunks.flatMap((chunk) => stream.push(chunk));
+  const end = stream.end(changed.cut ?? false);
+  const text = Buffer.concat([...pieces, ...end.forward]).toString();
+  return { ...end, text, output: stream.outputText(), deltas: stream.deltas, stream };
+}
+
+/** The chunks that a client sees, and whether it sees [DONE]. */
+function seen(text: string): { chunks: Record<string, unknown>[]; done: boolean } {
+  const data: string[] = [];
+  createParser({ onEvent: (event) => data.push(event.data) }).feed(text);
+  return {
+    chunks: data.filter((json) => json !== '[DONE]').map((json) => JSON.parse(json) as Record<string, unknown>),
+    done: data.at(-1) === '[DONE]',
+  };
+}
+
+describe('a stream that is right', () => {
+  test('is passed on byte by byte, without its usage chunk when the client did not ask for it', () => {
+    const passed = pass(openAi);
+    expect(passed.text).toBe(openAiChunks.join('') + doneFrame);
+    expect(passed).toMatchObject({ outcome: 'complete', error: null, serviceTier: 'default', deltas: 3 });
+    expect(passed.usage).toMatchObject({ inputTokens: 19, cachedInputTokens: 16, outputTokens: 3, totalTokens: 22 });
+    expect(passed.finishReasons).toEqual(new Map([[0, 'stop']]));
+    expect(passed.output).toBe('Hello "wörld" \\ \u{1f680}{"usage":{"prompt_tokens":1}}\n[DONE]');
+  });
+
+  test('is passed on whole when the client asked for usage', () => {
+    expect(pass(openAi, { includeUsage: true }).text).toBe(openAi);
+  });
+
+  test('goes on as the chunk that came in, not as a copy', () => {
+    const stream = new ChatStream(options);
+    const chunk = Buffer.from(openAiChunks.join(''));
+    expect(stream.push(chunk)).toEqual([chunk]);
+    expect(stream.push(chunk)[0]).not.toBe(undefined);
+    const plain = new Uint8Array(Buffer.from(openAiChunks[1]!));
+    expect(stream.push(plain)[0]!.buffer).toBe(plain.buffer);
+  });
+
+  test('is passed on as it comes: no frame waits for the next', () => {
+    const stream = new ChatStream(options);
+    for (const chunk of openAiChunks) expect(Buffer.concat(stream.push(Buffer.from(chunk))).toString()).toBe(chunk);
+    expect(stream.state).toBe('open');
+    stream.push(Buffer.from(openAiUsageChunk + doneFrame));
+    expect(stream.state).toBe('done');
+  });
+});
+
+describe('whatever the cuts, the client gets the same bytes, and the gateway knows the same', () => {
+  const streams = {
+    openAi,
+    toolCalls,
+    ollama,
+    sloppy,
+    completions,
+    marked: `\ufeff${openAi}`,
+    crlf: openAi.replaceAll('\n\n', '\r\n\r\n'),
+  };
+  for (const [name, text] of Object.entries(streams)) {
+    const operation = name === 'completions' ? 'completions' : 'chat';
+    test.each([true, false])(`${name}, usage asked for: %s`, (includeUsage) => {
+      const bytes = Buffer.from(text);
+      const { stream: _, ...whole } = pass(text, { operation, includeUsage });
+      const check = (cuts: readonly number[]) => {
+        const { stream: _, ...passed } = pass(cutAt(bytes, cuts), { operation, includeUsage });
+        expect({ ...passed, forward: 0 }).toEqual({ ...whole, forward: 0 });
+      };
+      for (let cut = 1; cut < bytes.length; cut += 1) check([cut]);
+      check(Array.from(bytes, (_, index) => index));
+      fc.assert(fc.property(fc.array(fc.nat(bytes.length), { maxLength: 10 }), check), { numRuns: 100 });
+    });
+  }
+});
+
+test('what was passed on always ends with a whole frame', () => {
+  const bytes = Buffer.from(openAi + ollama);
+  const stream = new ChatStream(options);
+  for (const chunk of cutAt(
+    bytes,
+    Array.from(bytes, (_, index) => index * 7),
+  )) {
+    const passed = Buffer.concat(stream.push(chunk)).toString();
+    expect(passed === '' || passed.endsWith('\n\n')).toBe(true);
+  }
+});
+
+describe('usage', () => {
+  test('null stands on each other chunk when the client asked, though the upstream leaves it out', () => {
+    const { chunks, done } = seen(pass(ollama, { includeUsage: true }).text);
+    expect(chunks.map((chunk) => chunk.usage)).toEqual([null, null, null, usage]);
+    expect(done).toBe(true);
+  });
+
+  test('that came with the last words only is told in a chunk of its own', () => {
+    const text = openAiChunks.join('').replaceAll('"usage":null', `"usage":${JSON.stringify(usage)}`) + doneFrame;
+    const { chunks, done } = seen(pass(text, { includeUsage: true }).text);
+    expect(chunks.at(-1)).toEqual({
+      id: 'chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG',
+      object: 'chat.completion.chunk',
+      created: 1741570283,
+      model: 'gpt-4o-2024-08-06',
+      choices: [],
+      usage,
+    });
+    expect(done).toBe(true);
+    expect(pass(text).text).toBe(text);
+  });
+
+  test('is the last one reported, never a sum, and zeros are zeros', () => {
+    const cumulative = openAiChunks
+      .map((chunk, index) => chunk.replace('"usage":null', `"usage":{"prompt_tokens":5,"completion_tokens":${index}}`))
+      .join('');
+    expect(pass(cumulative).usage).toMatchObject({ inputTokens: 5, outputTokens: 4 });
+    expect(pass(cumulative.replace('"completion_tokens":4', '"completion_tokens":0')).usage?.outputTokens).toBe(0);
+  });
+
+  test('that never came is null, and the text is there to be counted', () => {
+    const passed = pass(toolCalls);
+    expect(passed).toMatchObject({ usage: null, outcome: 'complete', deltas: 3 });
+    expect(passed.output).toBe('weather{"city":"Zürich"}');
+    expect(pass(completions, { operation: 'completions' }).output).toBe(' word0 word1');
+  });
+
+  test('of an answer that the client left is what was passed on so far', () => {
+    const passed = pass(openAiChunks.slice(0, 2).join(''), { cut: true });
+    expect(passed).toMatchObject({ outcome: 'cut', usage: null, output: 'Hello', deltas: 1 });
+  });
+
+  test('text halved between two deltas inside of a character is whole', () => {
+    const half = (text: string) => `data: {"choices":[{"index":0,"delta":{"content":"${text}"}}]}\n\n`;
+    expect(pass(half('\\ud83d') + half('\\ude80')).output).toBe('\u{1f680}');
+  });
+});
+
+describe('what is not right is made right', () => {
+  test('an id that collides, a role on each delta, a creation time that moves', () => {
+    const { chunks, done } = seen(pass(ollama).text);
+    expect(done).toBe(true);
+    expect(new Set(chunks.map(({ id }) => id))).toEqual(new Set(['chatcmpl-minted']));
+    expect(new Set(chunks.map(({ created }) => created))).toEqual(new Set([1700000001]));
+    expect(chunks.map(({ choices }) => (choices as { delta: unknown }[])[0]?.delta)).toEqual([
+      { role: 'assistant', content: 'Hi' },
+      { content: ' there' },
+      { content: '' },
+    ]);
+  });
+
+  test('members left out, an empty role, an empty event, a ping', () => {
+    const passed = pass(sloppy);
+    const { chunks, done } = seen(passed.text);
+    const head = { id: 'chatcmpl-minted', object: 'chat.completion.chunk', created: 1_800_000_000 };
+    expect(chunks).toEqual([
+      { ...head, model: 'm', choices: [{ index: 0, delta: { role: 'assistant', content: 'A' } }] },
+      { ...head, choices: [{ index: 0, delta: { content: 'B' }, finish_reason: '' }] },
+      { ...head, model: 'm', choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] },
+    ]);
+    expect(done).toBe(true);
+    expect(passed.text.startsWith(': connected\r\n\r\n')).toBe(true);
+    expect(passed.text).not.toContain('ping');
+    expect(passed).toMatchObject({ outcome: 'complete', output: 'AB', usage: { inputTokens: 4, outputTokens: 2 } });
+  });
+
+  test('choices that are absent without any usage', () => {
+    const { chunks } = seen(pass('data: {"id":"chatcmpl-0123456789abcdef","created":1,"model":"m"}\n\n').text);
+    expect(chunks).toEqual([
+      { id: 'chatcmpl-0123456789abcdef', created: 1, model: 'm', object: 'chat.completion.chunk', choices: [] },
+    ]);
+  });
+
+  test('a last frame without its blank line', () => {
+    const passed = pass((openAiChunks.join('') + doneFrame).trimEnd());
+    expect(passed).toMatchObject({ outcome: 'complete', text: openAiChunks.join('') + doneFrame });
+  });
+
+  test('a [DONE] that never comes, when every choice has ended', () => {
+    expect(pass(openAiChunks.join(''))).toMatchObject({ outcome: 'complete', text: openAiChunks.join('') + doneFrame });
+  });
+});
+
+describe('an answer that is not whole is no success', () => {
+  const started = openAiChunks.slice(0, 3).join('');
+
+  test.each([
+    ['an end in the middle', started, false, 'no_finish_reason'],
+    ['[DONE] without any finish_reason', started + doneFrame, false, 'no_finish_reason'],
+    ['a cut', started, true, 'cut'],
+    ['a cut inside of a frame', started + openAiChunks[3]!.slice(0, 50), true, 'cut'],
+    ['an end inside of a frame', started + openAiChunks[3]!.slice(0, 50), false, 'upstream_error'],
+    ['an empty stream', '', false, 'no_finish_reason'],
+    [
+      'one of two choices unfinished',
+      completions.replace(/data: [^\n]*"index":1[^\n]*length.*\n\ndata: \[DONE\]\n\n$/s, ''),
+      false,
+      'no_finish_reason',
+    ],
+  ])('%s', (_, text, cut, outcome) => {
+    const operation = text.includes('text_completion') ? 'completions' : 'chat';
+    const passed = pass(text, { cut, operation });
+    expect(passed.outcome).toBe(outcome);
+    expect(passed.forward).toEqual([]);
+    expect(passed.text).not.toContain('data: [DONE]');
+  });
+
+  test.each([
+    [
+      'data: {"error":{"message":"boom","type":"server_error","code":500}}\n\n',
+      { message: 'boom', type: 'server_error', code: 500 },
+    ],
+    ['data: {"error":"boom"}\n\n', { message: 'boom', type: null, code: null }],
+    [
+      'error: {"code":503,"message":"loading","type":"unavailable_error"}\n\n',
+      { message: 'loading', type: 'unavailable_error', code: 503 },
+    ],
+    ['event: error\ndata: {"message":"boom"}\n\n', { message: 'boom', type: null, code: null }],
+    ['event: error\ndata: boom\n\n', { message: 'boom', type: null, code: null }],
+    [
+      'data: {"object":"error","message":"boom","type":"BadRequestError","code":400}\n\n',
+      { message: 'boom', type: 'BadRequestError', code: 400 },
+    ],
+  ])('an error among the frames: %s', (frame, error) => {
+    const passed = pass(started + frame + openAiChunks[4] + doneFrame);
+    expect(passed).toMatchObject({
+      outcome: 'upstream_error',
+      error,
+      text: started,
+      output: expect.stringMatching(/^Hello/),
+    });
+    expect(passed.stream.state).toBe('failed');
+  });
+
+  test.each([
+    'data: <html>502</html>\n\n',
+    'data: [1]\n\n',
+    'data: null\n\n',
+    'data: {"choices":[1]}\n\n',
+    'data: {"choices":[{"delta":{"role":"a","role":"b"}}]}\n\n',
+    'data: {"choices":[],"choices":[]}\n\n',
+    `data: {"choices":[${Array.from({ length: 2000 }, (_, index) => `{"index":${index},"delta":{}}`).join(',')}]}\n\n`,
+    `data: {"a":${'['.repeat(5000)}${']'.repeat(5000)}}\n\n`,
+  ])('garbage among the frames: %.60s', (frame) => {
+    const passed = pass(started + frame + openAiChunks[4] + doneFrame);
+    expect(passed).toMatchObject({ outcome: 'upstream_error', text: started, error: { type: null } });
+  });
+
+  test('an endless line', () => {
+    const stream = new ChatStream(options);
+    const chunk = Buffer.alloc(1 << 20, 'x');
+    for (let megabytes = 0; megabytes < 8 && stream.state === 'open'; megabytes += 1) stream.push(chunk);
+    expect(stream.end(false)).toMatchObject({ outcome: 'upstream_error', forward: [] });
+  });
+});
+
+test('the text that is kept for counting is bounded, and its size is known beyond', () => {
+  const chunk = Buffer.from(`data: {"choices":[{"index":0,"delta":{"content":"${'x'.repeat(100_000)}"}}]}\n\n`);
+  const stream = new ChatStream(options);
+  for (let round = 0; round < 30; round += 1) stream.push(chunk);
+  expect(stream.textBytes).toBe(3_000_000);
+  expect(stream.outputText().length).toBeLessThanOrEqual(1 << 20);
+});

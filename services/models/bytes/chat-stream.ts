@@ -1,0 +1,290 @@
+import {
+  type ChatOperation,
+  ChoicesReader,
+  type ChunkField,
+  chunkFields,
+  chunkSplices,
+  objectNames,
+} from './chat-chunk.ts';
+import { GrowingBuffer } from './growing-buffer.ts';
+import { ObjectScan } from './json-scan.ts';
+import { type ReportedUsage, readUsage } from './reported-usage.ts';
+import { applySplices, type Splice } from './splice.ts';
+import { type SseFrame, SseSplitter } from './sse.ts';
+
+export type ChatStreamOptions = {
+  operation: ChatOperation;
+  /** Whether the client asked for the usage chunk. The upstream is always asked. */
+  includeUsage: boolean;
+  /** Makes an id for an answer whose own is missing or too short to be unique, such as Ollama's `chatcmpl-123`. */
+  mintId: () => string;
+  /** Unix seconds, for an upstream that omits `created`. */
+  createdSeconds: number;
+};
+
+/** `open`: more may come. `done`: `[DONE]` came. `failed`: the upstream sent an error or garbage. Behind the last two nothing is read. */
+export type ChatStreamState = 'open' | 'done' | 'failed';
+
+export type ChatStreamOutcome = 'complete' | 'cut' | 'no_finish_reason' | 'upstream_error';
+
+export type ChatStreamEnd = {
+  /** The last bytes for the client: `[DONE]` and what precedes it; empty unless complete, for the caller then writes its error frame. */
+  forward: readonly Uint8Array[];
+  outcome: ChatStreamOutcome;
+  /** The last usage that the upstream reported. */
+  usage: ReportedUsage | null;
+  serviceTier: null | string;
+  /** By the choice's index. */
+  finishReasons: ReadonlyMap<number, string | null>;
+  /** What the upstream said: its error's members, or a message of ours about its bytes. */
+  error: UpstreamStreamError | null;
+};
+
+export type UpstreamStreamError = { message: string; type: string | null; code: string | number | null };
+
+/** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
+const textBytesMax = 1024 * 1024;
+/** An id in JSON shorter than this, quotes included, is taken for a counter. */
+const uniqueIdBytes = 22;
+const done = Buffer.from('data: [DONE]\n\n');
+const dataPrefix = Buffer.from('data: ');
+const frameEnd = Buffer.from('\n\n');
+const nothing: readonly Uint8Array[] = [];
+
+/**
+ * Passes a stream of chat or text completions on to the client as openai-contract.md, section 3, wants it, and notes what the
+ * gateway has to know. Frames that are right already go on as slices of the upstream's chunks. What was passed on always ends with a
+ * whole frame, so that a comment or an error frame may follow.
+ */
+export class ChatStream {
+  readonly #options: ChatStreamOptions;
+  readonly #splitter: SseSplitter;
+  readonly #choices: ChoicesReader;
+  readonly #scan = new ObjectScan(chunkFields);
+  readonly #text = new GrowingBuffer();
+  readonly #splices: Splice[] = [];
+  #id: Buffer | null = null;
+  #created: Buffer = Buffer.alloc(0);
+  #model: Buffer | null = null;
+  #usageJson: Buffer | null = null;
+  #usageSent = false;
+  #serviceTier: string | null = null;
+  #error: UpstreamStreamError | null = null;
+  /** What the current call passes on; its last piece, while it grows, is `run[runStart, runEnd)`. */
+  #forward: Uint8Array[] = [];
+  #run: Buffer | null = null;
+  #runStart = 0;
+  #runEnd = 0;
+
+  state: ChatStreamState = 'open';
+  /** Deltas that carried output: each is a token or more. */
+  deltas = 0;
+  /** Their text in bytes. */
+  textBytes = 0;
+
+  constructor(options: ChatStreamOptions) {
+    this.#options = options;
+    this.#splitter = new SseSplitter((frame) => this.#take(frame));
+    this.#choices = new ChoicesReader(options.operation, (bytes, start, end) => this.#takeText(bytes, start, end));
+  }
+
+  /** Takes the upstream's next bytes; answers what goes to the client now. Look at `state` afterwards. */
+  push(chunk: Uint8Array): readonly Uint8Array[] {
+    if (this.state !== 'open') return nothing;
+    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    if (!this.#splitter.push(bytes) && this.state === 'open')
+      this.#fail(ownError('The upstream sent an event that is too long.'));
+    return this.#flush();
+  }
+
+  /** The stream has ended; `cut`: not by the upstream's will. Called once. */
+  end(cut: boolean): ChatStreamEnd {
+    if (this.state === 'open' && !cut) this.#splitter.end();
+    const outcome = this.#outcome(cut);
+    const usage = this.#usageJson === null ? null : readUsage(JSON.parse(this.#usageJson.toString()));
+    if (outcome === 'complete') {
+      // The client asked, and the upstream told it with the last words of the answer only.
+      if (this.#options.includeUsage && !this.#usageSent && this.#usageJson !== null) this.#send(this.#usageChunk());
+      this.#send(done);
+    }
+    const finishReasons = new Map<number, string | null>();
+    for (const [index, choice] of this.#choices.choices) finishReasons.set(index, choice.finishReason);
+    const forward = this.#flush();
+    return { forward, outcome, usage, serviceTier: this.#serviceTier, finishReasons, error: this.#error };
+  }
+
+  /** The output's text, its first 1 MiB, for counting tokens. */
+  outputText(): string {
+    // Pieces of escaped text make escaped text: surrogates halved between deltas are whole again.
+    return JSON.parse(`"${this.#text.view().toString()}"`) as string;
+  }
+
+  #outcome(cut: boolean): ChatStreamOutcome {
+    if (this.state === 'failed') return 'upstream_error';
+    const choices = [...this.#choices.choices.values()];
+    const finished = choices.filter((choice) => choice.finishReason !== null).length;
+    if (this.state === 'done') return finished > 0 ? 'complete' : 'no_finish_reason';
+    if (cut) return 'cut';
+    // Without [DONE] only the finish reasons tell that nothing is missing.
+    return finished > 0 && finished === choices.length ? 'complete' : 'no_finish_reason';
+  }
+
+  #take(frame: SseFrame): void {
+    if (this.state !== 'open') return;
+    if (frame.error !== null) {
+      this.#fail(readError(parseOrText(frame.error)));
+    } else if (frame.dataStart === -1) {
+      // Comments, blank lines, retry times; but the name of an event without data breaks clients.
+      if (frame.event === '') this.#pass(frame);
+    } else if (isDone(frame)) {
+      this.state = 'done';
+    } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping') {
+      const failure = this.#takeChunk(frame);
+      if (failure !== null) this.#fail(failure);
+    }
+  }
+
+  #takeChunk(frame: SseFrame): UpstreamStreamError | null {
+    const { data, dataStart, dataEnd } = frame;
+    const scan = this.#scan;
+    const problem = scan.read(data, dataStart, dataEnd);
+    if (frame.event === 'error' || (problem === null && isError(scan))) {
+      return readError(parseOrText(data.toString('utf8', dataStart, dataEnd)));
+    }
+    // Of a member that stands there twice clients could read either.
+    if (problem !== null || scan.hasDuplicate) return ownError('The upstream sent an event that is no JSON object.');
+    // Data of several lines is written as one; in JSON that is well-formed they part at white space.
+    if (data !== frame.bytes) replaceByte(data, 0x0a, 0x20);
+    if (this.#id === null) this.#begin(scan);
+    const splices = this.#splices;
+    splices.length = 0;
+    let choices = 0;
+    if (scan.kind('choices') === 'array') {
+      const { valueStart, valueEnd } = scan.member('choices')!;
+      choices = this.#choices.read(data, valueStart, valueEnd, splices);
+      if (choices === -1) return ownError('The upstream sent choices that cannot be read.');
+    }
+    const hasUsage = this.#noteUsage(scan);
+    const { operation, includeUsage } = this.#options;
+    if (hasUsage && choices === 0) {
+      if (!includeUsage) return null;
+      this.#usageSent = true;
+    }
+    const usageNull = includeUsage && !hasUsage;
+    chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
+    if (splices.length === 0) this.#pass(frame);
+    else this.#send(Buffer.concat([dataPrefix, ...applySplices(data, dataStart, dataEnd, splices), frameEnd]));
+    return null;
+  }
+
+  /** Settles what all chunks have in common, by the first one. */
+  #begin(scan: ObjectScan<ChunkField>): void {
+    const { mintId, createdSeconds } = this.#options;
+    const unique = scan.kind('id') === 'string' && scan.valueBytes('id') >= uniqueIdBytes;
+    this.#id = unique ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
+    const created = (scan.number('created') ?? 0) > 0;
+    this.#created = created ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
+    this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : null;
+    this.#serviceTier = scan.string('service_tier') ?? null;
+  }
+
+  /** Keeps the chunk's usage, if it has one: the last one counts, since some upstreams report on each chunk what was used so far. */
+  #noteUsage(scan: ObjectScan<ChunkField>): boolean {
+    if (scan.kind('usage') !== 'object') return false;
+    this.#usageJson = valueCopy(scan, 'usage');
+    this.#serviceTier = scan.string('service_tier') ?? this.#serviceTier;
+    return true;
+  }
+
+  #usageChunk(): Buffer {
+    const model = this.#model === null ? '' : `,"model":${this.#model}`;
+    const head = `"id":${this.#id},"object":"${objectNames[this.#options.operation]}","created":${this.#created}${model}`;
+    return Buffer.from(`data: {${head},"choices":[],"usage":${this.#usageJson}}\n\n`);
+  }
+
+  #takeText(bytes: Buffer, start: number, end: number): void {
+    this.deltas += 1;
+    this.textBytes += end - start;
+    if (this.#text.length + end - start <= textBytesMax) this.#text.append(bytes, start, end);
+  }
+
+  #fail(error: UpstreamStreamError): void {
+    this.state = 'failed';
+    this.#error = error;
+  }
+
+  /** Passes a frame on as it came; neighbours in one chunk go as one slice. */
+  #pass({ bytes, start, end }: SseFrame): void {
+    if (this.#run !== bytes || this.#runEnd !== start) {
+      this.#endRun();
+      this.#run = bytes;
+      this.#runStart = start;
+    }
+    this.#runEnd = end;
+  }
+
+  #send(bytes: Uint8Array): void {
+    this.#endRun();
+    this.#forward.push(bytes);
+  }
+
+  #endRun(): void {
+    const run = this.#run;
+    if (run === null) return;
+    this.#run = null;
+    const whole = this.#runStart === 0 && this.#runEnd === run.length;
+    this.#forward.push(whole ? run : run.subarray(this.#runStart, this.#runEnd));
+  }
+
+  #flush(): readonly Uint8Array[] {
+    this.#endRun();
+    if (this.#forward.length === 0) return nothing;
+    const forward = this.#forward;
+    this.#forward = [];
+    return forward;
+  }
+}
+
+const ownError = (message: string): UpstreamStreamError => ({ message, type: null, code: null });
+
+/** A copy, so that the chunk which the value came in can be freed. */
+const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {
+  const { valueStart, valueEnd } = scan.member(name)!;
+  return Buffer.from(scan.bytes.subarray(valueStart, valueEnd));
+};
+
+/** `{"error":{…}}`, or the flat `{"object":"error",…}` of old vLLM. */
+function isError(scan: ObjectScan<ChunkField>): boolean {
+  const kind = scan.kind('error');
+  return (
+    (kind !== undefined && kind !== 'null') || (scan.valueBytes('object') === 7 && scan.string('object') === 'error')
+  );
+}
+
+function isDone({ data, dataStart, dataEnd }: SseFrame): boolean {
+  return data[dataStart] === 0x5b && data.toString('latin1', dataStart, dataEnd).trim() === '[DONE]';
+}
+
+function replaceByte(bytes: Buffer, byte: number, by: number): void {
+  for (let at = bytes.indexOf(byte); at !== -1; at = bytes.indexOf(byte, at + 1)) bytes[at] = by;
+}
+
+function parseOrText(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
+}
+
+/** The members of an error in any of the shapes that upstreams write. */
+function readError(json: unknown): UpstreamStreamError {
+  const outer = typeof json === 'object' && json !== null && 'error' in json ? json.error : json;
+  if (typeof outer !== 'object' || outer === null) return { message: String(outer), type: null, code: null };
+  const { message, type, code } = outer as Record<string, unknown>;
+  return {
+    message: typeof message === 'string' ? message : JSON.stringify(outer),
+    type: typeof type === 'string' ? type : null,
+    code: typeof code === 'string' || typeof code === 'number' ? code : null,
+  };
+}

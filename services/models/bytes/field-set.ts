@@ -1,0 +1,51 @@
+/** The names of members to look for, prepared for comparison with bytes. Lower-case letters and underscores only. */
+export type FieldSet<Name extends string = string> = {
+  readonly names: readonly Name[];
+  /** Names by their length, since nearly every other key differs in it already. */
+  readonly byLength: readonly (readonly FieldBytes[] | undefined)[];
+};
+
+type FieldBytes = { index: number; bytes: Uint8Array };
+
+/** Prepares names; made once for each kind of object. */
+export function fieldSet<const Name extends string>(...names: Name[]): FieldSet<Name> {
+  const byLength: FieldBytes[][] = [];
+  names.forEach((name, index) => {
+    if (!/^[a-z_]+$/.test(name)) throw new TypeError(`${name} is not a name that can be looked for`);
+    byLength[name.length] ??= [];
+    byLength[name.length]!.push({ index, bytes: Buffer.from(name) });
+  });
+  return { names, byLength };
+}
+
+/**
+ * The field which the key in `bytes[start, end)` names: its index; `-2 - index` when it differs only in case; -1 for none. For
+ * keys without escapes and in ASCII.
+ */
+export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number, end: number): number {
+  const candidates = fields.byLength[end - start];
+  if (candidates === undefined) return -1;
+  for (const candidate of candidates) {
+    const wanted = candidate.bytes;
+    let exact = true;
+    let offset = 0;
+    for (; offset < wanted.length; offset += 1) {
+      const byte = bytes[start + offset]!;
+      if (byte === wanted[offset]) continue;
+      // Names consist of lower-case letters and underscores, whose upper-case forms lack one bit, or do not exist.
+      if (byte < 0x41 || byte > 0x5a || (byte | 0x20) !== wanted[offset]) break;
+      exact = false;
+    }
+    if (offset === wanted.length) return exact ? candidate.index : -2 - candidate.index;
+  }
+  return -1;
+}
+
+/** The same for any key, decoded. */
+export function matchDecodedKey(fields: FieldSet, key: string): number {
+  const exact = fields.names.indexOf(key);
+  if (exact !== -1) return exact;
+  // Twice, so that the long s (U+017F) and the Kelvin sign (U+212A) become s and k, as they do for Go.
+  const folded = fields.names.indexOf(key.toUpperCase().toLowerCase());
+  return folded === -1 ? -1 : -2 - folded;
+}

@@ -1,0 +1,241 @@
+import { isUtf8 } from 'node:buffer';
+import { type FieldSet, matchDecodedKey, matchPlainKey } from './field-set.ts';
+import {
+  beginWalk,
+  closeBrace,
+  comma,
+  openBrace,
+  quote,
+  skipColon,
+  skipSpace,
+  skipString,
+  skipValue,
+  tooDeep,
+} from './json-walk.ts';
+
+export { type FieldSet, fieldSet } from './field-set.ts';
+
+/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, nested too deeply, or JSON of another kind. */
+export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'not_object';
+
+export type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
+
+/** Where a member stands in the bytes. */
+export type Member = {
+  /** The opening quote of its name; the member ends with its value. */
+  start: number;
+  valueStart: number;
+  valueEnd: number;
+  /** The commas about it; -1 for the first and the last member. */
+  commaBefore: number;
+  commaAfter: number;
+  /** Its place among the members of the object, from 0. */
+  ordinal: number;
+};
+
+/**
+ * One pass over a JSON object in bytes, which checks all of it and notes where the wanted members are. Whatever it accepts
+ * JSON.parse accepts, and the members have the values which JSON.parse gives; what it refuses JSON.parse refuses too, or is not
+ * UTF-8, or is nested more than 1,000 deep.
+ */
+export class ObjectScan<Name extends string = string> {
+  readonly fields: FieldSet<Name>;
+  readonly #members: (Member | undefined)[];
+  readonly #duplicate: boolean[];
+  bytes: Buffer = emptyBytes;
+  /** The positions of the braces. */
+  open = 0;
+  close = 0;
+  memberCount = 0;
+  /**
+   * A wanted member that stands there twice, or again in another case (`"Model"`). Parsers differ on which one counts, so
+   * that the upstream could act on another value than the one which was checked here: such a request is to be refused.
+   */
+  ambiguous: Name | null = null;
+  /** Whether a wanted member stands there twice, spelled the same. */
+  hasDuplicate = false;
+
+  constructor(fields: FieldSet<Name>) {
+    this.fields = fields;
+    this.#members = fields.names.map(() => undefined);
+    this.#duplicate = fields.names.map(() => false);
+  }
+
+  /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
+  read(bytes: Buffer, start = 0, end: number = bytes.length): ScanProblem | null {
+    beginWalk();
+    this.bytes = bytes;
+    this.memberCount = 0;
+    this.ambiguous = null;
+    this.hasDuplicate = false;
+    const members = this.#members;
+    for (let index = 0; index < members.length; index += 1) {
+      members[index] = undefined;
+      this.#duplicate[index] = false;
+    }
+    let position = skipSpace(bytes, start, end);
+    if (position >= end) return 'syntax';
+    if (bytes[position] !== openBrace) return problemOfOther(bytes, position, end);
+    this.open = position;
+    position = skipSpace(bytes, position + 1, end);
+    if (position < end && bytes[position] === closeBrace) return this.#closeAt(position, end);
+    let commaBefore = -1;
+    for (;;) {
+      if (position >= end || bytes[position] !== quote) return 'syntax';
+      const memberStart = position;
+      position = plainKeyEnd(bytes, position + 1, end);
+      let field: number;
+      if (position < end && bytes[position] === quote) {
+        field = matchPlainKey(this.fields, bytes, memberStart + 1, position);
+        position += 1;
+      } else {
+        position = skipString(bytes, position, end);
+        if (position < 0) return 'syntax';
+        field = matchDecodedKey(this.fields, JSON.parse(bytes.toString('utf8', memberStart, position)) as string);
+      }
+      const valueStart = skipColon(bytes, position, end);
+      if (valueStart < 0) return 'syntax';
+      const valueEnd = skipValue(bytes, valueStart, end);
+      if (valueEnd < 0) return valueEnd === tooDeep ? 'depth' : 'syntax';
+      position = skipSpace(bytes, valueEnd, end);
+      if (position >= end) return 'syntax';
+      const last = bytes[position] !== comma;
+      if (field !== -1) {
+        const commaAfter = last ? -1 : position;
+        this.#found(field, {
+          start: memberStart,
+          valueStart,
+          valueEnd,
+          commaBefore,
+          commaAfter,
+          ordinal: this.memberCount,
+        });
+      }
+      this.memberCount += 1;
+      if (last) return bytes[position] === closeBrace ? this.#closeAt(position, end) : 'syntax';
+      commaBefore = position;
+      position = skipSpace(bytes, position + 1, end);
+    }
+  }
+
+  #found(field: number, member: Member): void {
+    const exact = field >= 0;
+    const index = exact ? field : -2 - field;
+    if (!exact || this.#members[index] !== undefined) this.ambiguous ??= this.fields.names[index]!;
+    if (!exact) return;
+    if (this.#members[index] !== undefined) {
+      this.#duplicate[index] = true;
+      this.hasDuplicate = true;
+    }
+    // The last one counts, as for JSON.parse.
+    this.#members[index] = member;
+  }
+
+  #closeAt(position: number, end: number): ScanProblem | null {
+    this.close = position;
+    return skipSpace(this.bytes, position + 1, end) === end ? null : 'syntax';
+  }
+
+  member(name: Name): Member | undefined {
+    const index = this.fields.names.indexOf(name);
+    // Whoever asks for what was not looked for would take it for absent.
+    if (index === -1) throw new TypeError(`${name} is not a member that was looked for`);
+    return this.#members[index];
+  }
+
+  /** Whether the name stands there more than once, spelled the same. */
+  duplicate(name: Name): boolean {
+    return this.#duplicate[this.fields.names.indexOf(name)] === true;
+  }
+
+  /** The kind of the member's value; undefined when there is no such member. */
+  kind(name: Name): JsonKind | undefined {
+    const member = this.member(name);
+    return member === undefined ? undefined : kindOf(this.bytes[member.valueStart]!);
+  }
+
+  /** The member's value, if it is a string. */
+  string(name: Name): string | undefined {
+    const member = this.member(name);
+    return member === undefined ? undefined : stringAt(this.bytes, member.valueStart, member.valueEnd);
+  }
+
+  /** The member's value, if it is a number; as JSON.parse gives it, so that 1e400 is Infinity. */
+  number(name: Name): number | undefined {
+    const member = this.member(name);
+    if (member === undefined || kindOf(this.bytes[member.valueStart]!) !== 'number') return undefined;
+    return Number(this.bytes.toString('latin1', member.valueStart, member.valueEnd));
+  }
+
+  /** The member's value, if it is a boolean. */
+  boolean(name: Name): boolean | undefined {
+    const member = this.member(name);
+    if (member === undefined || kindOf(this.bytes[member.valueStart]!) !== 'boolean') return undefined;
+    return this.bytes[member.valueStart] === 0x74;
+  }
+
+  /** The member's value, parsed; undefined when there is no such member. */
+  json(name: Name): unknown {
+    const member = this.member(name);
+    return member === undefined
+      ? undefined
+      : JSON.parse(this.bytes.toString('utf8', member.valueStart, member.valueEnd));
+  }
+
+  /** The length of the member's value in bytes, quotes included; 0 when there is no such member. */
+  valueBytes(name: Name): number {
+    const member = this.member(name);
+    return member === undefined ? 0 : member.valueEnd - member.valueStart;
+  }
+}
+
+const emptyBytes = Buffer.alloc(0);
+
+/** Reads a whole document, which must be one JSON object in UTF-8 and without a byte order mark. */
+export function scanObject<Name extends string>(body: Buffer, fields: FieldSet<Name>): ObjectScan<Name> | ScanProblem {
+  if (!isUtf8(body)) return 'encoding';
+  const scan = new ObjectScan(fields);
+  return scan.read(body) ?? scan;
+}
+
+/** The value in `bytes[start, end)`, a well-formed one, if it is a string. */
+export function stringAt(bytes: Buffer, start: number, end: number): string | undefined {
+  if (bytes[start] !== quote) return undefined;
+  const text = bytes.toString('utf8', start + 1, end - 1);
+  return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;
+}
+
+/** The kind of a value, by its first byte. */
+export function kindOf(first: number): JsonKind {
+  switch (first) {
+    case 0x22:
+      return 'string';
+    case 0x7b:
+      return 'object';
+    case 0x5b:
+      return 'array';
+    case 0x74:
+    case 0x66:
+      return 'boolean';
+    case 0x6e:
+      return 'null';
+    default:
+      return 'number';
+  }
+}
+
+/** The closing quote of a key in printable ASCII without escapes; of another, the first byte that is neither. */
+function plainKeyEnd(bytes: Buffer, position: number, end: number): number {
+  while (position < end) {
+    const byte = bytes[position]!;
+    if (byte === quote || byte === 0x5c || byte < 0x20 || byte > 0x7e) return position;
+    position += 1;
+  }
+  return end;
+}
+
+function problemOfOther(bytes: Buffer, position: number, end: number): ScanProblem {
+  const valueEnd = skipValue(bytes, position, end);
+  if (valueEnd === tooDeep) return 'depth';
+  return valueEnd >= 0 && skipSpace(bytes, valueEnd, end) === end ? 'not_object' : 'syntax';
+}

@@ -1,0 +1,227 @@
+import { GrowingBuffer } from './growing-buffer.ts';
+
+/**
+ * A frame of an event stream: its lines with the blank line that ends them. It is the same object each time, valid until the
+ * next one; the bytes stay as they are.
+ */
+export type SseFrame = {
+  /** The frame as it came is `bytes[start, end)`. */
+  bytes: Buffer;
+  start: number;
+  end: number;
+  /** The event's data is `data[dataStart, dataEnd)`; `dataStart` is -1 when the frame has none, which makes no event. */
+  data: Buffer;
+  dataStart: number;
+  dataEnd: number;
+  /** The event's name; empty for most. */
+  event: string;
+  /** The value of an `error:` line, which is no field of the standard, but llama.cpp writes it. */
+  error: string | null;
+};
+
+/** A frame longer than this ends the stream: 4 MiB hold a whole image of 2,048 × 2,048 in base64. */
+export const frameBytesMax = 4 * 1024 * 1024;
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
+
+/**
+ * Cuts an event stream (WHATWG HTML, 9.2) into frames, wherever its chunks are cut. A frame that lies in one chunk and is one data line is
+ * found without copying. A byte order mark at the start is dropped.
+ */
+export class SseSplitter {
+  readonly #onFrame: (frame: SseFrame) => void;
+  readonly #frame: SseFrame;
+  /** The frame that has begun but not ended, if it is not a plain one. */
+  readonly #held = new GrowingBuffer();
+  #lineStart = 0;
+  /** Where its data lines are in `#held`: start, end, start, end… */
+  #dataLines: number[] = [];
+  #event = '';
+  #error: string | null = null;
+  /** Bytes of the byte order mark that were seen; 3 when there is nothing more to look for. */
+  #markBytes = 0;
+  /** A carriage return was the last byte of a chunk: it ends a line, but a line feed may belong to it. */
+  #returnPending = false;
+  #broken = false;
+
+  constructor(onFrame: (frame: SseFrame) => void) {
+    this.#onFrame = onFrame;
+    const empty = Buffer.alloc(0);
+    this.#frame = { bytes: empty, start: 0, end: 0, data: empty, dataStart: -1, dataEnd: -1, event: '', error: null };
+  }
+
+  /** Takes the next bytes; false, from then on, when a frame exceeds `frameBytesMax`. */
+  push(chunk: Buffer): boolean {
+    if (this.#broken) return false;
+    let position = this.#markBytes === 3 ? 0 : this.#skipMark(chunk);
+    if (this.#returnPending && position < chunk.length) position = this.#resumeAfterReturn(chunk, position);
+    let nextReturn = find(chunk, carriageReturn, position);
+    while (position < chunk.length && !this.#broken) {
+      if (this.#held.length === 0 && nextReturn === chunk.length) {
+        position = this.#plainFrames(chunk, position);
+        if (position === chunk.length) break;
+      }
+      const nextFeed = find(chunk, lineFeed, position);
+      if (nextReturn < position) nextReturn = find(chunk, carriageReturn, position);
+      const lineEnd = Math.min(nextFeed, nextReturn);
+      if (lineEnd === chunk.length) {
+        this.#hold(chunk, position, chunk.length);
+        break;
+      }
+      const contentEnd = this.#held.length + lineEnd - position;
+      let next = lineEnd + 1;
+      if (lineEnd === nextReturn) {
+        if (next === chunk.length) this.#returnPending = true;
+        else if (chunk[next] === lineFeed) next += 1;
+      }
+      this.#hold(chunk, position, next);
+      position = next;
+      if (!this.#returnPending) this.#endLine(contentEnd);
+    }
+    return !this.#broken;
+  }
+
+  /** The stream has ended: a frame without its blank line is given all the same, since some upstreams leave it out. */
+  end(): void {
+    if (this.#broken || this.#held.length === 0) return;
+    if (this.#returnPending) {
+      this.#returnPending = false;
+      this.#endLine(this.#held.length - 1);
+    } else if (this.#held.length > this.#lineStart) {
+      const contentEnd = this.#held.length;
+      this.#hold(lineEndBytes, 0, 1);
+      this.#endLine(contentEnd);
+    }
+    if (this.#held.length === 0) return;
+    this.#hold(lineEndBytes, 0, 1);
+    this.#endLine(this.#held.length - 1);
+  }
+
+  /** Gives the frames of the form `data: …`, line feed, line feed from a position on; answers where they end. */
+  #plainFrames(chunk: Buffer, position: number): number {
+    const frame = this.#frame;
+    // d, a, t, a and a colon.
+    while (
+      chunk[position] === 0x64 &&
+      chunk[position + 1] === 0x61 &&
+      chunk[position + 2] === 0x74 &&
+      chunk[position + 3] === 0x61 &&
+      chunk[position + 4] === 0x3a
+    ) {
+      const lineEnd = chunk.indexOf(lineFeed, position + 5);
+      if (lineEnd === -1 || lineEnd + 1 >= chunk.length || chunk[lineEnd + 1] !== lineFeed) break;
+      frame.bytes = chunk;
+      frame.start = position;
+      frame.end = lineEnd + 2;
+      frame.data = chunk;
+      frame.dataStart = chunk[position + 5] === 0x20 ? position + 6 : position + 5;
+      frame.dataEnd = lineEnd;
+      frame.event = '';
+      frame.error = null;
+      position = lineEnd + 2;
+      this.#onFrame(frame);
+      if (position >= chunk.length) return chunk.length;
+    }
+    return position;
+  }
+
+  #skipMark(chunk: Buffer): number {
+    let position = 0;
+    while (this.#markBytes < 3 && position < chunk.length) {
+      if (chunk[position] !== byteOrderMark[this.#markBytes]) {
+        this.#hold(byteOrderMark, 0, this.#markBytes);
+        this.#markBytes = 3;
+        return position;
+      }
+      this.#markBytes += 1;
+      position += 1;
+    }
+    return position;
+  }
+
+  #resumeAfterReturn(chunk: Buffer, position: number): number {
+    this.#returnPending = false;
+    const contentEnd = this.#held.length - 1;
+    const next = chunk[position] === lineFeed ? position + 1 : position;
+    this.#hold(chunk, position, next);
+    this.#endLine(contentEnd);
+    return next;
+  }
+
+  #hold(source: Buffer, start: number, end: number): void {
+    if (this.#held.length + end - start > frameBytesMax) this.#broken = true;
+    else this.#held.append(source, start, end);
+  }
+
+  /** A line of the held frame is complete: it ends at `contentEnd`, and its line end is the end of what is held. */
+  #endLine(contentEnd: number): void {
+    if (this.#broken) return;
+    const lineStart = this.#lineStart;
+    this.#lineStart = this.#held.length;
+    if (contentEnd === lineStart) {
+      this.#endFrame();
+      return;
+    }
+    const bytes = this.#held.view();
+    const colonAt = bytes.indexOf(0x3a, lineStart);
+    const nameEnd = colonAt === -1 ? contentEnd : Math.min(colonAt, contentEnd);
+    const hasValue = nameEnd < contentEnd;
+    let valueStart = hasValue ? nameEnd + 1 : contentEnd;
+    if (valueStart < contentEnd && bytes[valueStart] === 0x20) valueStart += 1;
+    switch (bytes.toString('latin1', lineStart, Math.min(nameEnd, lineStart + 6))) {
+      case 'data':
+        this.#dataLines.push(valueStart, contentEnd);
+        break;
+      case 'event':
+        this.#event = bytes.toString('utf8', valueStart, contentEnd);
+        break;
+      case 'error':
+        this.#error = bytes.toString('utf8', valueStart, contentEnd);
+        break;
+    }
+  }
+
+  #endFrame(): void {
+    const frame = this.#frame;
+    const lines = this.#dataLines;
+    frame.event = this.#event;
+    frame.error = this.#error;
+    const bytes = this.#held.take();
+    this.#lineStart = 0;
+    this.#event = '';
+    this.#error = null;
+    frame.bytes = bytes;
+    frame.start = 0;
+    frame.end = bytes.length;
+    frame.data = bytes;
+    frame.dataStart = lines[0] ?? -1;
+    frame.dataEnd = lines[1] ?? -1;
+    if (lines.length > 2) {
+      frame.data = joinLines(bytes, lines);
+      frame.dataStart = 0;
+      frame.dataEnd = frame.data.length;
+    }
+    if (lines.length > 0) this.#dataLines = [];
+    this.#onFrame(frame);
+  }
+}
+
+const lineEndBytes = Buffer.from([lineFeed]);
+
+/** Several data lines make one text, with a line feed between. */
+function joinLines(bytes: Buffer, lines: readonly number[]): Buffer {
+  const parts: Uint8Array[] = [];
+  for (let index = 0; index < lines.length; index += 2) {
+    if (index > 0) parts.push(lineEndBytes);
+    parts.push(bytes.subarray(lines[index]!, lines[index + 1]!));
+  }
+  return Buffer.concat(parts);
+}
+
+/** Where the byte is next; the length when it is nowhere. */
+function find(chunk: Buffer, byte: number, position: number): number {
+  const found = chunk.indexOf(byte, position);
+  return found === -1 ? chunk.length : found;
+}
