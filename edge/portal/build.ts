@@ -1,12 +1,16 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
 const portalDirectory = fileURLToPath(new URL('.', import.meta.url));
 
 /** Where the built portal stands; the edge serves it. */
 export const portalDist: string = join(portalDirectory, 'dist');
+
+const lockFile = join(portalDirectory, '.building');
+const lockPollMs = 50;
 
 /** Holds the hash of the sources which `dist` was built from. */
 const stampFile = join(portalDist, '.sources');
@@ -18,16 +22,61 @@ const stampFile = join(portalDist, '.sources');
  */
 export async function buildPortalIfStale(): Promise<boolean> {
   const sources = hashOfSources();
-  const built = existsSync(join(portalDist, 'index.html'));
-  if (built && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === sources) return false;
+  if (isBuiltFrom(sources)) return false;
+  const release = await lockBuild();
+  try {
+    // Another process may have built in the meantime.
+    return isBuiltFrom(sources) ? false : await build(sources);
+  } finally {
+    release();
+  }
+}
+
+const isBuilt = (): boolean => existsSync(join(portalDist, 'index.html'));
+const isBuiltFrom = (sources: string): boolean =>
+  isBuilt() && existsSync(stampFile) && readFileSync(stampFile, 'utf8') === sources;
+
+async function build(sources: string): Promise<boolean> {
   const vite = await import('vite').catch((error: unknown) => {
-    if (built) return undefined;
+    if (isBuilt()) return undefined;
     throw error;
   });
   if (vite === undefined) return false;
   await vite.build({ root: portalDirectory, configFile: join(portalDirectory, 'vite.config.ts'), logLevel: 'error' });
   writeFileSync(stampFile, sources);
   return true;
+}
+
+/**
+ * Lets one process build at a time: each build empties `dist` first. A lock whose owner is gone is taken over. Returns the
+ * function that gives the lock back.
+ */
+async function lockBuild(): Promise<() => void> {
+  for (;;) {
+    try {
+      writeFileSync(lockFile, String(process.pid), { flag: 'wx' });
+      return () => rmSync(lockFile, { force: true });
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+    }
+    if (!isAlive(lockOwner())) rmSync(lockFile, { force: true });
+    else await setTimeout(lockPollMs);
+  }
+}
+
+/** The process that builds; this one when the lock was given back, or is not written yet: then it is asked again. */
+function lockOwner(): number {
+  const text = existsSync(lockFile) ? readFileSync(lockFile, 'utf8') : '';
+  return text === '' ? process.pid : Number(text);
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** A hash over the names and contents of all that goes into the build. */

@@ -2,7 +2,7 @@ import { mkdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
-import { startPortal, users } from './support/portal.ts';
+import { pageIdsOf, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
 /*
@@ -18,15 +18,8 @@ const browser = await launchBrowser();
 try {
   if (wanted.length === 0) rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const { state, url } = portal;
-  const owner = state.users.find(({ email }) => email === users.owner.email)!;
-  const pages = pagesOf({
-    keyId: state.keys.find(({ user_id }) => user_id === owner.id)!.id,
-    invoiceId: state.invoices[1]!.id,
-    jobId: state.jobs[2]!.id,
-    organizationId: state.organizations[1]!.id,
-    model: 'acme/ember-2',
-  }).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  const { url } = portal;
+  const pages = pagesOf(pageIdsOf(portal)).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
   for (const [size, viewport] of Object.entries(sizes)) {
     for (const colorScheme of ['light', 'dark'] as const) {
       for (const as of new Set(pages.map((page) => page.as))) {

@@ -35,7 +35,7 @@ export type WatchedPage = {
 
 /** A page of its own profile that notes each violation of the policy and each uncaught error. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
+  const context = await browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 900 }, ...options });
   const troubles: string[] = [];
   await context.exposeFunction('noteTrouble', (text: string) => troubles.push(text));
   await context.addInitScript(`

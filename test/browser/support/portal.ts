@@ -17,3 +17,15 @@ export async function startPortal(): Promise<Fixture> {
   await buildPortalIfStale();
   return startFixture(portalDist);
 }
+
+/** The ids of things which the owner sees, for addresses of pages. */
+export function pageIdsOf({ state }: Fixture) {
+  const owner = state.users.find(({ email }) => email === users.owner.email)!;
+  return {
+    keyId: state.keys.find(({ user_id }) => user_id === owner.id)!.id as string,
+    invoiceId: state.invoices[1]!.id as string,
+    jobId: state.jobs[2]!.id as string,
+    organizationId: state.organizations[1]!.id as string,
+    model: 'acme/ember-2',
+  };
+}

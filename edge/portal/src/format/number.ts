@@ -39,9 +39,7 @@ export function changeRatio(now: number, before: number): number | null {
 }
 
 export function formatPercent(ratio: number): string {
-  const percent = ratio * 100;
-  const digits = Math.abs(percent) < 10 ? 1 : 0;
-  return `${percent.toFixed(digits).replace(/\.0$/, '')}%`;
+  return `${(ratio * 100).toFixed(1).replace(/\.0$/, '')}%`;
 }
 
 export function formatDurationMs(milliseconds: number): string {

@@ -100,6 +100,7 @@ function optionsOf(
         grid: { show: false },
         ticks: { show: false },
         gap: 6,
+        size: 28,
         splits: () => splitsOf(bars, element.clientWidth),
         values: (_, splits) => splits.map((at) => bars[at]?.label ?? ''),
       },

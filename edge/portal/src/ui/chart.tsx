@@ -2,7 +2,14 @@ import { lazy, Suspense } from 'react';
 import { formatCount } from '../format/number.ts';
 import { Skeleton } from './skeleton.tsx';
 
-const BarChart = lazy(async () => ({ default: (await import('./bar-chart.tsx')).BarChart }));
+/** A chart that cannot be fetched or drawn leaves its table: the page goes on. */
+const BarChart = lazy(async () => {
+  try {
+    return { default: (await import('./bar-chart.tsx')).BarChart };
+  } catch {
+    return { default: () => <p className="py-8 text-center text-sm text-faint">The chart could not be drawn.</p> };
+  }
+});
 
 export type Bar = {
   /** Under the axis. */

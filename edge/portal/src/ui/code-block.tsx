@@ -9,7 +9,7 @@ export function CodeBlock({ code, label }: { code: string; label: string }) {
       <pre
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
         tabIndex={0}
-        className="overflow-x-auto p-4 pr-24 font-mono text-sm leading-relaxed"
+        className="overflow-x-auto p-4 pt-12 sm:pt-4 sm:pr-24 font-mono text-sm leading-relaxed"
       >
         {code}
       </pre>

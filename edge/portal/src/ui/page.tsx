@@ -18,7 +18,7 @@ export function Page({ title, description, actions, parent, badge, children }: P
     document.title = `${title} · Model Gateway`;
   }, [title]);
   return (
-    <div className="mx-auto grid w-full max-w-6xl min-w-0 gap-5 px-4 pt-6 pb-16 sm:px-8 sm:pt-9">
+    <div className="mx-auto grid w-full max-w-6xl min-w-0 grid-cols-[minmax(0,1fr)] gap-5 px-4 pt-6 pb-16 sm:px-8 sm:pt-9">
       <header className="flex flex-wrap items-start justify-between gap-x-6 gap-y-3">
         <div className="min-w-0">
           {parent !== undefined && (

@@ -77,7 +77,10 @@ export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<R
                     <button
                       type="button"
                       onClick={() => head.column.toggleSorting()}
-                      className="inline-flex items-center gap-1 hover:text-ink"
+                      className={classNames(
+                        'inline-flex items-center gap-1 hover:text-ink',
+                        column.end && 'flex-row-reverse',
+                      )}
                     >
                       {column.name}
                       <Icon
@@ -103,7 +106,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<R
                   key={column.name}
                   data-label={column.name}
                   className={classNames(
-                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5',
+                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5 sm:first:min-w-44',
                     column.end && 'sm:text-right tabular',
                   )}
                 >

@@ -17,7 +17,7 @@ export function Tabs({
   label: string;
 }) {
   return (
-    <Radix.Root value={value} onValueChange={onChange} className="grid min-w-0 gap-5">
+    <Radix.Root value={value} onValueChange={onChange} className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-5">
       <Radix.List
         aria-label={label}
         className="-mx-4 flex gap-5 overflow-x-auto border-b border-line px-4 sm:mx-0 sm:px-0"
@@ -33,7 +33,11 @@ export function Tabs({
         ))}
       </Radix.List>
       {tabs.map((tab) => (
-        <Radix.Content key={tab.value} value={tab.value} className="grid min-w-0 gap-5 outline-none">
+        <Radix.Content
+          key={tab.value}
+          value={tab.value}
+          className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-5 outline-none"
+        >
           {tab.content}
         </Radix.Content>
       ))}
@@ -51,7 +55,7 @@ type SegmentsProps = {
 /** A choice of a few, all in sight. */
 export function Segments({ label, value, onChange, choices }: SegmentsProps) {
   return (
-    <fieldset className="inline-flex max-w-full overflow-x-auto rounded-lg bg-sunken p-0.5">
+    <fieldset className="inline-flex max-w-full min-w-0 overflow-x-auto rounded-lg bg-sunken p-0.5">
       <legend className="sr-only">{label}</legend>
       {choices.map((choice) => (
         <button
@@ -63,7 +67,7 @@ export function Segments({ label, value, onChange, choices }: SegmentsProps) {
           onClick={() => onChange(choice.value)}
           className={classNames(
             'h-7.5 rounded-md px-3 text-sm font-medium whitespace-nowrap outline-offset-[-2px] disabled:cursor-not-allowed disabled:line-through disabled:opacity-60',
-            choice.value === value ? 'bg-surface text-ink shadow-sm' : 'text-soft hover:text-ink',
+            choice.value === value ? 'bg-lifted text-ink shadow-sm' : 'text-soft hover:text-ink',
           )}
         >
           {choice.label}

@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
+import { Icon } from '../../ui/icons.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { ConstraintFields, constraintFieldNames, constraintsOf } from './constraint-fields.tsx';
 import { ExpiryField } from './expiry-field.tsx';
@@ -123,7 +124,7 @@ function Section({ title, open, children }: { title: string; open: boolean; chil
     <details open={open || undefined} className="group rounded-lg border border-line">
       <summary className="flex list-none items-center justify-between px-3.5 py-2.5 text-sm font-medium">
         {title}
-        <span className="text-faint transition-transform group-open:rotate-180">⌄</span>
+        <Icon name="down" className="text-faint transition-transform group-open:rotate-180" />
       </summary>
       <div className="border-t border-line p-3.5">{children}</div>
     </details>

@@ -14,7 +14,9 @@ import { ScopePicker } from './scope-picker.tsx';
 const fields = ['name', 'scopes', 'expires_at', ...constraintFieldNames];
 
 /** Changes a key. What was changed shows at once, and goes back when the gateway refuses it. */
-export function EditKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; onClose: () => void }) {
+  // As it was when the dialog opened: `current` already shows what is being saved.
+  const [apiKey] = useState(current);
   const queries = useQueryClient();
   const toast = useToast();
   const path = `/api-keys/${apiKey.id}`;

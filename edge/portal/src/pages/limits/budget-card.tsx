@@ -11,6 +11,8 @@ import { Meter } from '../../ui/meter.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
+const spentWhen = { day: 'today', month: 'this month' } as const;
+
 type BudgetCardProps = { title: string; description: string; path: string; editable: boolean };
 
 /** A limit, what was spent of it, and its editor. */
@@ -36,11 +38,11 @@ function BudgetView({ budget, path, editable }: { budget: Budget; path: string; 
     <div className="grid gap-4">
       {budget.limit_usd === null ? (
         <p className="text-sm text-soft">
-          No limit. <span className="tabular">{formatUsd(budget.spent_usd)}</span> spent this {budget.period}.
+          No limit. <span className="tabular">{formatUsd(budget.spent_usd)}</span> spent {spentWhen[budget.period]}.
         </p>
       ) : (
         <Meter
-          label={`Spent this ${budget.period}`}
+          label={`Spent ${spentWhen[budget.period]}`}
           value={budget.spent_usd}
           max={budget.limit_usd}
           text={`${formatUsd(budget.spent_usd)} of ${formatUsd(budget.limit_usd)}`}

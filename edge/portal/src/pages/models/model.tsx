@@ -111,10 +111,10 @@ function Details({ model }: { model: Model }) {
             {model.deployments.length === 0 ? (
               <p className="text-sm text-faint">None.</p>
             ) : (
-              <ul className="grid gap-2">
+              <ul className="grid grid-cols-[minmax(0,1fr)] gap-2">
                 {model.deployments.map((deployment) => (
                   <li key={deployment.id} className="flex items-center justify-between gap-4 text-sm">
-                    <code className="truncate font-mono text-xs text-faint">{deployment.id}</code>
+                    <code className="min-w-0 flex-1 truncate font-mono text-xs text-faint">{deployment.id}</code>
                     <DeploymentStatus status={deployment.status} />
                   </li>
                 ))}

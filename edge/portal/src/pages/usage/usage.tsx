@@ -1,8 +1,7 @@
-import { useMemo, useState } from 'react';
-import type { ApiError } from '../../api/error.ts';
-import { useApi, useGet, useIsAdmin } from '../../api/hooks.ts';
+import { useMemo } from 'react';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { ApiKey, List, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
-import { downloadCsv, downloadFile } from '../../format/csv.ts';
+import { downloadCsv } from '../../format/csv.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { addDays, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
@@ -13,9 +12,9 @@ import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
 import { Segments, Tabs } from '../../ui/tabs.tsx';
-import { useToast } from '../../ui/toast.tsx';
 import { barOf } from '../keys/analytics/buckets.ts';
 import { BreakdownTable } from './breakdown-table.tsx';
+import { ExportButton } from './export-button.tsx';
 import { History } from './history.tsx';
 import { isMeasure, measureColumns, measures } from './measures.ts';
 import { UserTable } from './user-table.tsx';
@@ -245,30 +244,5 @@ function SummaryTiles({ summary }: { summary: UsageSummary }) {
         title={formatCount(summary.output_tokens)}
       />
     </TileRow>
-  );
-}
-
-/** All events of the range as the API streams them: for admins and owners. */
-function ExportButton({ range }: { range: DayRange }) {
-  const api = useApi();
-  const toast = useToast();
-  const [pending, setPending] = useState(false);
-  const run = async () => {
-    setPending(true);
-    try {
-      const response = await api.fetch('/api/v1/usage/export', {
-        query: { start_date: range.start, end_date: range.end, scope: 'tenant' },
-      });
-      downloadFile(`usage-${range.start}-${range.end}.csv`, await response.blob());
-    } catch (error) {
-      toast.complain(error as ApiError);
-    } finally {
-      setPending(false);
-    }
-  };
-  return (
-    <Button icon="download" pending={pending} onClick={() => void run()}>
-      Export events
-    </Button>
   );
 }

@@ -29,27 +29,24 @@ export function AnalyticsTiles({ totals, previous }: { totals: Volume; previous:
       {headlines.map(({ label, of, show, exact }) => {
         const now = of(totals);
         const before = of(previous);
-        const change = changeRatio(now, before);
         return (
           <Tile
             key={label}
             label={label}
             value={show(now)}
             title={exact?.(now)}
-            detail={
-              <span title={`Before: ${(exact ?? show)(before)}`}>
-                {change === null
-                  ? now === 0
-                    ? 'Same as before'
-                    : 'None before'
-                  : change === 0
-                    ? 'Same as before'
-                    : `${change > 0 ? '↑' : '↓'} ${formatPercent(Math.abs(change))} vs previous`}
-              </span>
-            }
+            detail={<span title={`Before: ${(exact ?? show)(before)}`}>{changeText(now, before)}</span>}
           />
         );
       })}
     </TileRow>
   );
+}
+
+/** The change against the window before; what rounds to nothing is no change. */
+function changeText(now: number, before: number): string {
+  const change = changeRatio(now, before);
+  if (change === null) return now === 0 ? 'Same as before' : 'None before';
+  const percent = formatPercent(Math.abs(change));
+  return percent === '0%' ? 'Same as before' : `${change > 0 ? '↑' : '↓'} ${percent} vs previous`;
 }

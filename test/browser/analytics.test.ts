@@ -1,0 +1,153 @@
+import type { Browser, Page, Request } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import type { Fixture } from './support/fixture/server.ts';
+import { pageIdsOf, startPortal, users } from './support/portal.ts';
+import { settled } from './support/settled.ts';
+
+let portal: Fixture;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+const keyPath = () => `/keys/${pageIdsOf(portal).keyId}`;
+
+/** The analytics requests of a page, as their queries. */
+function analyticsOf(page: Page): URLSearchParams[] {
+  const queries: URLSearchParams[] = [];
+  page.on('request', (request: Request) => {
+    const url = new URL(request.url());
+    if (url.pathname.endsWith('/analytics')) queries.push(url.searchParams);
+  });
+  return queries;
+}
+
+const bars = async (page: Page) => {
+  const rows = page.locator('details table tr');
+  return (await rows.allTextContents()).length;
+};
+
+test('eight tiles, four measures, the tables and no money', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, keyPath());
+  await settled(page);
+  await page.getByRole('table', { name: 'Recent Activity' }).waitFor();
+  expect(await page.locator('dl dt').allTextContents()).toEqual(
+    expect.arrayContaining([
+      'Requests',
+      'Success rate',
+      'Failed requests',
+      'Tokens per request',
+      'Tokens',
+      'Input tokens',
+      'Output tokens',
+      'Cached input tokens',
+    ]),
+  );
+  expect(await page.getByRole('group', { name: 'Measure' }).getByRole('button').allTextContents()).toEqual([
+    'Requests',
+    'Tokens',
+    'Input tokens',
+    'Output tokens',
+  ]);
+  const activity = page.getByRole('table', { name: 'Recent Activity' }).getByRole('row');
+  expect(await activity.count()).toBe(11);
+  expect(await activity.nth(3).textContent()).toContain('rate_limit_exceeded');
+  expect(await activity.nth(7).textContent()).toContain('Failed');
+  // The restriction badge is money, and above the report; within the report there is none.
+  const report = await page
+    .locator('main > div > section')
+    .evaluateAll((sections) => sections.slice(1).map((section) => section.textContent));
+  expect(report.join(' ')).not.toContain('$');
+  await close();
+});
+
+test('the model filter narrows tiles and chart, never the Usage by Model table', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, keyPath());
+  const table = page.getByRole('table', { name: 'Usage by Model' });
+  const before = await table.textContent();
+  const queries = analyticsOf(page);
+  const narrowed = page.waitForResponse((response) => response.url().includes('model_name='));
+  await page.getByLabel('Model', { exact: true }).selectOption('acme/ember-2');
+  await narrowed;
+  await settled(page);
+  expect(queries.at(-1)?.get('model_name')).toBe('acme/ember-2');
+  expect(await table.textContent()).toBe(before);
+  await close();
+});
+
+test('the picker offers nothing above the caps, and a change of granularity cuts the range to its cap', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, keyPath());
+  const range = page.getByRole('group', { name: 'Range' });
+  const granularity = page.getByRole('group', { name: 'Granularity' });
+  await granularity.getByRole('button', { name: 'Weekly' }).click();
+  await range.getByRole('button', { name: '1 year' }).click();
+  await settled(page);
+  const queries = analyticsOf(page);
+  await granularity.getByRole('button', { name: 'Daily' }).click();
+  await settled(page);
+  const daily = queries.at(-1)!;
+  expect((Date.parse(daily.get('end_date')!) - Date.parse(daily.get('start_date')!)) / 86_400_000 + 1).toBe(90);
+  expect(await range.getByRole('button', { name: '1 year' }).isDisabled()).toBe(true);
+  await page.getByText('Latency and cache figures are computed for ranges of up to 31 days.').waitFor();
+  await granularity.getByRole('button', { name: 'Hourly' }).click();
+  await settled(page);
+  const hourly = queries.at(-1)!;
+  expect((Date.parse(hourly.get('end_date')!) - Date.parse(hourly.get('start_date')!)) / 86_400_000 + 1).toBe(7);
+  expect(hourly.get('timezone')).toBeNull();
+  expect(await range.getByRole('button', { name: '30 days' }).isDisabled()).toBe(true);
+  await page.getByText('Hours in UTC').waitFor();
+  await close();
+});
+
+test.each(['Pacific/Auckland', 'America/Los_Angeles'])('days and months are those of %s', async (timezoneId) => {
+  const { page, close } = await openPage(browser, { timezoneId });
+  await signIn(page, portal.url, users.owner, `${keyPath()}?granularity=daily&start=2026-03-01&end=2026-04-30`);
+  await settled(page);
+  await page.getByText(`Days in ${timezoneId}`).waitFor();
+  await page.getByText('Show as a table').click();
+  // Both zones change their clocks in these weeks; still each day is there once, by its own name.
+  expect(await bars(page)).toBe(61);
+  expect(await page.locator('details th').first().textContent()).toBe('Sun, Mar 1, 2026');
+  expect(await page.locator('details th').last().textContent()).toBe('Thu, Apr 30, 2026');
+
+  const queries = analyticsOf(page);
+  await page.goto(`${portal.url}${keyPath()}?granularity=monthly&start=2025-11-01&end=2026-10-31`);
+  await settled(page);
+  await page.getByText('Show as a table').click();
+  expect(await bars(page)).toBe(12);
+  expect(await page.locator('details th').first().textContent()).toBe('November 2025');
+  expect(new Set(queries.map((query) => query.get('timezone')))).toEqual(new Set([timezoneId]));
+  // Months are made of daily reports of at most 90 days; what they add up to is what the tiles say.
+  expect(queries.filter((query) => query.get('granularity') === 'daily')).toHaveLength(5);
+  const values = (await page.locator('details td').allTextContents()).map((text) => Number(text.replaceAll(',', '')));
+  const tile = await page
+    .locator('dl > div', { hasText: /^Requests/ })
+    .first()
+    .getAttribute('title');
+  expect(values.reduce((sum, value) => sum + value, 0)).toBe(Number(tile!.replaceAll(',', '')));
+  await close();
+});
+
+test('times are local with UTC on hover', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'Pacific/Auckland' });
+  await signIn(page, portal.url, users.owner, keyPath());
+  const time = page.getByRole('table', { name: 'Recent Activity' }).locator('time').first();
+  const iso = (await time.getAttribute('datetime'))!;
+  const local = new Intl.DateTimeFormat('en-US', {
+    timeZone: 'Pacific/Auckland',
+    hour: '2-digit',
+    minute: '2-digit',
+    hourCycle: 'h23',
+  }).format(new Date(iso));
+  expect(await time.textContent()).toContain(local);
+  expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 19).replace('T', ' ')} UTC`);
+  await close();
+});

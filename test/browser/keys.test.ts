@@ -1,0 +1,166 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import type { Fixture } from './support/fixture/server.ts';
+import { hostileName } from './support/fixture/state.ts';
+import { startPortal, users } from './support/portal.ts';
+
+let portal: Fixture;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+const row = (page: Page, name: string) => page.getByRole('row').filter({ hasText: name });
+const dialog = (page: Page) => page.getByRole('dialog');
+
+test('the list shows preview, type, status, restrictions, expiry warning, last use, uses and the quota', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  const checkout = await row(page, 'Checkout production').textContent();
+  expect(checkout).toMatch(
+    /sk-proj-[0-9a-f]{4}\.\.\.[0-9a-f]{4}inference10 scopes\$25\.00 a dayActive3 hours ago18,231/,
+  );
+  const nightly = await row(page, 'Nightly evaluation').textContent();
+  expect(nightly).toContain('Expires in 5 days');
+  expect(nightly).toContain('1 model2 IP ranges');
+  expect(await row(page, 'Old laptop').textContent()).toContain('Expired');
+  await page.getByText('5 of 10 keys.').waitFor();
+  await close();
+});
+
+test('a name that is markup is shown as text', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByRole('link', { name: hostileName }).click();
+  await page.getByRole('heading', { level: 1, name: hostileName }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page)
+    .getByRole('heading', { name: `Edit ${hostileName}` })
+    .waitFor();
+  expect(await page.evaluate('window.hacked')).toBeUndefined();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a created key shows its secret once, and a double click makes one key', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  const before = portal.state.keys.length;
+  await page.getByRole('button', { name: 'Create key' }).first().click();
+  await dialog(page).getByLabel('Name').fill('Made by a test');
+  await dialog(page).getByRole('button', { name: 'Create key' }).dblclick();
+  const secret = await dialog(page).locator('[data-secret]').textContent();
+  expect(secret).toMatch(/^sk-proj-[0-9a-f]{48}$/);
+  await dialog(page).getByText('Copy the secret now.').waitFor();
+  await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
+  await row(page, 'Made by a test').waitFor();
+  expect(portal.state.keys.length).toBe(before + 1);
+  expect(await page.content()).not.toContain(secret);
+  await close();
+});
+
+test('each complaint of the API stands at its field', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  await dialog(page).getByLabel('Name').fill('x');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await dialog(page).getByText('A name has 2 to 255 characters.').waitFor();
+  expect(await dialog(page).getByLabel('Name').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByLabel('Name').fill('A good name');
+  await dialog(page).locator('summary', { hasText: 'Restrictions' }).click();
+  await dialog(page).getByLabel('Only from these addresses').fill('10.0.0.0/8, nonsense');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await dialog(page).getByText('nonsense is neither an IP address nor a CIDR range.').waitFor();
+  expect(await dialog(page).getByLabel('Only from these addresses').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByLabel('Only from these addresses').fill('');
+  await dialog(page).getByLabel('Daily spend cap in USD').fill('ten');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await dialog(page).getByText('Expected an amount in USD from 0.').waitFor();
+  await close();
+});
+
+test('expiry has the presets, and a custom date says when the key stops', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  const expires = dialog(page).getByLabel('Expires');
+  await expires.waitFor();
+  expect(await expires.locator('option').allTextContents()).toEqual([
+    'In 30 days',
+    'In 90 days',
+    'In 1 year',
+    'On a date…',
+    'Never',
+  ]);
+  await expires.selectOption('custom');
+  await dialog(page).getByText('The key stops at 00:00 UTC of this day.').waitFor();
+  await dialog(page).getByLabel('Date').fill('2031-05-06');
+  await dialog(page).getByLabel('Name').fill('Until a date');
+  const request = page.waitForRequest((one) => one.method() === 'POST' && one.url().endsWith('/api-keys'));
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  expect((await request).postDataJSON()).toMatchObject({ name: 'Until a date', expires_at: '2031-05-06' });
+  await close();
+});
+
+test.each([
+  ['member', false],
+  ['admin', true],
+] as const)('usage:read_breakdown is offered to a %s: %s', async (role, offered) => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users[role], '/keys?create=1');
+  await dialog(page).getByRole('button', { name: 'Management' }).click();
+  await dialog(page)
+    .getByText(/Scopes · \d+ chosen/)
+    .click();
+  await dialog(page).getByText('usage:read_report').waitFor();
+  expect(await dialog(page).getByText('usage:read_breakdown').count()).toBe(offered ? 1 : 0);
+  await close();
+});
+
+test('an edit sends what changed; rotating gives a new secret; deleting takes the name typed', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin, '/keys');
+  await page.getByRole('link', { name: 'Checkout production' }).click();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel('Daily spend cap in USD').fill('40');
+  const patch = page.waitForRequest((one) => one.method() === 'PATCH');
+  await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+  expect((await patch).postDataJSON()).toEqual({ spend_cap_usd: 40 });
+  await page.getByText('$40.00 a day').waitFor();
+
+  await page.getByRole('button', { name: 'Rotate' }).click();
+  await dialog(page).getByLabel('The old secret keeps working for').selectOption('0');
+  await dialog(page).getByRole('button', { name: 'Make a new secret' }).click();
+  expect(await dialog(page).locator('[data-secret]').textContent()).toMatch(/^sk-proj-/);
+  await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
+
+  await page.getByRole('button', { name: 'More actions' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  const remove = dialog(page).getByRole('button', { name: 'Delete key' });
+  await dialog(page).getByLabel("Type the key's name to delete it").fill('checkout production');
+  expect(await remove.isDisabled()).toBe(true);
+  await dialog(page).getByLabel("Type the key's name to delete it").fill('Checkout production');
+  await remove.click();
+  await page.getByText('Checkout production is deleted.').first().waitFor();
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  await row(page, 'Checkout production').waitFor({ state: 'detached' });
+  await close();
+});
+
+test('an edit that the gateway refuses goes back to what was', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByRole('link', { name: 'Checkout production' }).click();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel('Name').fill('y');
+  await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+  await dialog(page).getByText('A name has 2 to 255 characters.').waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
+  await close();
+});
