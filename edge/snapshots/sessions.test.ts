@@ -48,7 +48,7 @@ afterAll(async () => {
 });
 
 let people = 0;
-async function signIn(role = Role.MEMBER) {
+async function signIn(role: Role = Role.MEMBER) {
   people += 1;
   const user = await join(fixture, `person-${people}@example.com`, role);
   return { user, ...(await signInAs(user.email)) };

@@ -3,7 +3,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import type { Caller, Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { actorOf, recordAudit } from './audit.ts';
-import { InvitationEntity, type InvitationRow } from './db/invitation.entity.ts';
+import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
 import { withdrawEarlier } from './db/invitation.repository.ts';
 import type { AuthDeps } from './deps.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
@@ -30,7 +30,7 @@ export async function invite(
     email,
     role,
     tokenHash: hash,
-    invitedByUserId: caller.userId,
+    invitedByUserId: caller.userId || nobody,
     createdAt: now,
     expiresAt: new Date(clock.now() + invitationLifetimeMs),
   });

@@ -87,5 +87,5 @@ export const invitationJson = (invitation: Invitation) => ({
   created_at: isoTime(invitation.createdAt),
   expires_at: isoTime(invitation.expiresAt),
   accepted_at: isoTime(invitation.acceptedAt),
-  invited_by_user_id: invitation.invitedByUserId,
+  invited_by_user_id: invitation.invitedByUserId || null,
 });

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type Invitation, InvitationSchema } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
-import type { InvitationRow } from './invitation.entity.ts';
+import { type InvitationRow, nobody } from './invitation.entity.ts';
 
 /** An invitation as it is at a moment; its token is in the mail alone. */
 export const invitationMessage = (row: InvitationRow, nowMs: number): Invitation =>
@@ -14,6 +14,6 @@ export const invitationMessage = (row: InvitationRow, nowMs: number): Invitation
     status: invitationStatus(row, nowMs),
     createdAt: timestampFromDate(row.createdAt),
     expiresAt: timestampFromDate(row.expiresAt),
-    invitedByUserId: row.invitedByUserId,
+    invitedByUserId: row.invitedByUserId === nobody ? '' : row.invitedByUserId,
     acceptedAt: row.acceptedAt == null ? undefined : timestampFromDate(row.acceptedAt),
   });

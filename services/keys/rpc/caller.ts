@@ -11,9 +11,9 @@ export function sessionCaller(context: Pick<HandlerContext, 'values'>): Caller {
   return caller;
 }
 
-/** The platform operator whose session makes the call. */
+/** The platform operator who makes the call: in a session, or by the operators' command line. No API key is ever one. */
 export function operatorCaller(context: Pick<HandlerContext, 'values'>): Caller {
-  const caller = sessionCaller(context);
+  const caller = callerOf(context);
   requireOperator(caller);
   return caller;
 }

@@ -1,0 +1,67 @@
+import type { ParseArgsOptionsConfig } from 'node:util';
+import type { CallOptions, Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+
+/** What a command works with. */
+export type AdminContext = {
+  auth: Client<typeof AuthService>;
+  keys: Client<typeof KeysService>;
+  /** Makes each call as the platform's operator. */
+  asOperator: CallOptions;
+};
+
+/** The arguments of a command: what stands alone, and what was named. */
+export type AdminArguments = {
+  positionals: readonly string[];
+  values: Readonly<Record<string, string | boolean | (string | boolean)[] | undefined>>;
+};
+
+/** What a command says: an object or a list of them; `isFailure` ends the program with 1. */
+export type AdminAnswer = { output: object | readonly object[]; isFailure?: boolean };
+
+/** One command of the operators' command line. */
+export type AdminCommand = {
+  /** The words by which it is called, e.g. `organizations suspend`. */
+  name: string;
+  /** Its arguments, as the help shows them. */
+  usage: string;
+  summary: string;
+  options?: ParseArgsOptionsConfig;
+  run(context: AdminContext, args: AdminArguments): Promise<AdminAnswer>;
+};
+
+/** A mistake in the arguments; the program says so and shows the command's usage. */
+export class UsageError extends Error {
+  override name = 'UsageError';
+}
+
+/** The argument at a place. */
+export function argument(args: AdminArguments, index: number, what: string): string {
+  const value = args.positionals[index];
+  if (value === undefined || value === '') throw new UsageError(`${what} is missing`);
+  return value;
+}
+
+/** A named text, or an empty one. */
+export const textOption = (args: AdminArguments, name: string): string => {
+  const value = args.values[name];
+  return typeof value === 'string' ? value : '';
+};
+
+export const pageOptions: ParseArgsOptionsConfig = { page: { type: 'string' }, limit: { type: 'string' } };
+
+/** The page that `--page` and `--limit` name. */
+export function pageOf(args: AdminArguments): { page: number; limit: number } {
+  return { page: wholeNumber(args, 'page', 1, 1_000_000), limit: wholeNumber(args, 'limit', 100, 100) };
+}
+
+function wholeNumber(args: AdminArguments, name: string, fallback: number, max: number): number {
+  const text = textOption(args, name);
+  if (text === '') return fallback;
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > max) {
+    throw new UsageError(`--${name} must be a whole number from 1 to ${max}`);
+  }
+  return value;
+}

@@ -1,0 +1,15 @@
+import { auditCommands } from './audit.ts';
+import type { AdminCommand } from './command.ts';
+import { keyCommands } from './keys.ts';
+import { organizationCommands } from './organizations.ts';
+import { signingKeyCommands } from './signing-keys.ts';
+import { userCommands } from './users.ts';
+
+/** Every command of the operators' command line. */
+export const commands: readonly AdminCommand[] = [
+  ...organizationCommands,
+  ...userCommands,
+  ...keyCommands,
+  ...auditCommands,
+  ...signingKeyCommands,
+];

@@ -1,0 +1,53 @@
+import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
+import { timeText } from './time.ts';
+
+export const keyCommands: readonly AdminCommand[] = [
+  {
+    name: 'keys list',
+    usage: '[--organization id] [--user id] [--search text] [--page n] [--limit n]',
+    summary: 'Lists API keys: what identifies them, never their secrets.',
+    options: {
+      ...pageOptions,
+      organization: { type: 'string' },
+      user: { type: 'string' },
+      search: { type: 'string' },
+    },
+    async run({ keys, asOperator }, args) {
+      const request = {
+        page: pageOf(args),
+        tenantId: textOption(args, 'organization'),
+        userId: textOption(args, 'user'),
+        search: textOption(args, 'search'),
+      };
+      const answer = await keys.adminListKeys(request, asOperator);
+      return { output: answer.keys.map(shown) };
+    },
+  },
+  {
+    name: 'keys revoke',
+    usage: '<id> [--reason text]',
+    summary: 'Ends a key for good, on every edge at once.',
+    options: { reason: { type: 'string' } },
+    async run({ keys, asOperator }, args) {
+      const request = { keyId: argument(args, 0, "the key's id"), reason: textOption(args, 'reason') };
+      const { key } = await keys.revokeKey(request, asOperator);
+      return { output: shown(key!) };
+    },
+  },
+];
+
+const statusNames: ReadonlyMap<KeyStatus, string> = new Map([
+  [KeyStatus.ACTIVE, 'active'],
+  [KeyStatus.EXPIRED, 'expired'],
+  [KeyStatus.REVOKED, 'revoked'],
+]);
+
+const shown = (key: Key) => ({
+  id: key.id,
+  preview: key.keyPreview,
+  name: key.name,
+  type: key.keyType === KeyType.MANAGEMENT ? 'management' : 'inference',
+  status: statusNames.get(key.status) ?? '',
+  last_used_at: timeText(key.lastUsedAt),
+});

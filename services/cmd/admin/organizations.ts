@@ -1,0 +1,71 @@
+import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
+import { timeText } from './time.ts';
+
+const statuses: Readonly<Record<string, OrganizationStatus>> = {
+  '': OrganizationStatus.UNSPECIFIED,
+  active: OrganizationStatus.ACTIVE,
+  suspended: OrganizationStatus.SUSPENDED,
+};
+
+export const organizationCommands: readonly AdminCommand[] = [
+  {
+    name: 'organizations list',
+    usage: '[--status active|suspended] [--search text] [--page n] [--limit n]',
+    summary: 'Lists organizations, newest first.',
+    options: { ...pageOptions, status: { type: 'string' }, search: { type: 'string' } },
+    async run({ auth, asOperator }, args) {
+      const status = statuses[textOption(args, 'status')];
+      if (status === undefined) throw new UsageError('--status must be active or suspended');
+      const request = { page: pageOf(args), status, search: textOption(args, 'search') };
+      const { organizations } = await auth.adminListOrganizations(request, asOperator);
+      return { output: organizations.map(shown) };
+    },
+  },
+  {
+    name: 'organizations create',
+    usage: '<owner e-mail> [--name text]',
+    summary: 'Makes an organization and mails its owner an invitation.',
+    options: { name: { type: 'string' } },
+    async run({ auth, asOperator }, args) {
+      const request = { ownerEmail: argument(args, 0, "the owner's e-mail address"), name: textOption(args, 'name') };
+      const { organization, invitation } = await auth.adminCreateOrganization(request, asOperator);
+      return {
+        output: {
+          organization: organization?.id ?? 'made when the invitation is accepted',
+          invitation: invitation!.id,
+          expires_at: timeText(invitation!.expiresAt),
+        },
+      };
+    },
+  },
+  {
+    name: 'organizations suspend',
+    usage: '<id> [--reason text]',
+    summary: 'Has inference, jobs and realtime of an organization refused.',
+    options: { reason: { type: 'string' } },
+    async run({ auth, asOperator }, args) {
+      const request = { tenantId: argument(args, 0, "the organization's id"), reason: textOption(args, 'reason') };
+      const { organization } = await auth.suspendOrganization(request, asOperator);
+      return { output: shown(organization!) };
+    },
+  },
+  {
+    name: 'organizations restore',
+    usage: '<id>',
+    summary: 'Ends a suspension.',
+    async run({ auth, asOperator }, args) {
+      const request = { tenantId: argument(args, 0, "the organization's id") };
+      const { organization } = await auth.restoreOrganization(request, asOperator);
+      return { output: shown(organization!) };
+    },
+  },
+];
+
+const shown = (organization: Organization) => ({
+  id: organization.id,
+  name: organization.name,
+  status: organization.status === OrganizationStatus.SUSPENDED ? 'suspended' : 'active',
+  created_at: timeText(organization.createdAt),
+  reason: organization.suspensionReason,
+});

@@ -1,0 +1,89 @@
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
+import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
+import { asTableOwner } from '../../auth/fixtures/people.ts';
+import { startTestAuth, type TestAuth } from '../../auth/fixtures/test-auth.ts';
+import { commands } from './commands.ts';
+import { runCommand } from './run-command.ts';
+
+let auth: TestAuth;
+let keys: TestKeys;
+beforeAll(async () => {
+  auth = await startTestAuth();
+  keys = await startTestKeys(auth.database.url);
+});
+afterAll(async () => {
+  await keys[Symbol.asyncDispose]();
+  await auth.close();
+});
+
+const operator: Caller = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
+const admin = (...argv: string[]) =>
+  runCommand(commands, argv, {
+    auth: auth.auth,
+    keys: keys.keys,
+    asOperator: { contextValues: callerContext(operator) },
+  });
+const json = async (...argv: string[]) => {
+  const { exitCode, stdout, stderr } = await admin(...argv, '--json');
+  expect([exitCode, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout);
+};
+
+test('an organization is made, suspended and restored from a shell', async () => {
+  const made = await json('organizations', 'create', 'founder@example.com', '--name', 'Shell made');
+  expect(await json('organizations', 'list', '--search', 'shell')).toMatchObject([
+    { name: 'Shell made', status: 'active' },
+  ]);
+  expect(await json('organizations', 'suspend', made.organization, '--reason', 'unpaid')).toMatchObject({
+    status: 'suspended',
+    reason: 'unpaid',
+  });
+  expect(await json('organizations', 'restore', made.organization)).toMatchObject({ status: 'active' });
+});
+
+test('a key is found and revoked from a shell', async () => {
+  const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
+  const { key } = await keys.keys.createKey({ name: 'leaked' }, as(owner));
+  const [listed] = await json('keys', 'list', '--search', 'leaked');
+  expect(listed).toMatchObject({ id: key!.id, status: 'active', preview: key!.keyPreview });
+  expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
+});
+
+test('a broken audit chain fails the command, a whole one does not', async () => {
+  const { tenantId } = auth.owner;
+  expect(await json('audit', 'verify', '--organization', tenantId)).toMatchObject({ chain: 'whole' });
+  await asTableOwner(auth, `update audit_events set type = 'nothing_happened' where tenant_id = $1 and sequence = 1`, [
+    tenantId,
+  ]);
+  const broken = await admin('audit', 'verify', '--organization', tenantId);
+  expect(broken.exitCode).toBe(1);
+  expect(broken.stdout).toContain('broken');
+});
+
+test('an operator is made from a shell', async () => {
+  const [owner] = await json('users', 'list');
+  expect(owner).toMatchObject({ id: auth.owner.userId, operator: true, role: 'owner' });
+  const refused = await admin('users', 'demote', auth.owner.userId);
+  expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
+  expect(refused.stderr).toContain('last operator');
+});
+
+test.each([
+  [['organizations', 'explode'], 'There is no such command'],
+  [['organizations', 'suspend'], "organization's id is missing"],
+  [['organizations', 'list', '--unknown'], 'Unknown option'],
+  [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],
+])('%j is told what is wrong with it', async (argv, text) => {
+  const outcome = await admin(...argv);
+  expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
+  expect(outcome.stderr).toContain(text);
+  expect(outcome.stderr).toContain('Usage: npm run admin --');
+});
+
+test('without a command the help lists every one', async () => {
+  const { stdout, exitCode } = await admin();
+  expect(exitCode).toBe(0);
+  for (const { name } of commands) expect(stdout).toContain(name);
+});

@@ -1,0 +1,39 @@
+import { parseArgs } from 'node:util';
+import { GatewayError } from '#shared/errors.ts';
+import { type AdminCommand, type AdminContext, UsageError } from './command.ts';
+import { helpText, textOf } from './text.ts';
+
+export type Outcome = { exitCode: number; stdout: string; stderr: string };
+
+/** Finds the command in the arguments and runs it. Whatever goes wrong becomes a line for the operator and an exit code. */
+export async function runCommand(
+  commands: readonly AdminCommand[],
+  argv: readonly string[],
+  context: AdminContext,
+): Promise<Outcome> {
+  const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
+  if (command === undefined) {
+    const isHelp = argv.length === 0 || argv.includes('--help');
+    const help = helpText(commands);
+    return isHelp
+      ? { exitCode: 0, stdout: help, stderr: '' }
+      : { exitCode: 2, stdout: '', stderr: `There is no such command.\n\n${help}` };
+  }
+  try {
+    const { positionals, values } = parseArgs({
+      args: argv.slice(command.name.split(' ').length),
+      options: { ...command.options, json: { type: 'boolean' } },
+      allowPositionals: true,
+    });
+    const { output, isFailure } = await command.run(context, { positionals, values });
+    const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
+    return { exitCode: isFailure ? 1 : 0, stdout, stderr: '' };
+  } catch (error) {
+    const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
+    if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
+      return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };
+    }
+    if (error instanceof GatewayError) return { exitCode: 1, stdout: '', stderr: `${error.message}\n` };
+    throw error;
+  }
+}
