@@ -17,6 +17,10 @@ export function rawJsonBodies(app: EdgeApp): void {
 /** Takes JSON bodies alone, and an empty one as none, since clients send Content-Type with every DELETE. */
 export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
+  app.addHook('onRequest', (request, _reply, done) => {
+    if (request.url.includes('%00')) done(nul());
+    else done();
+  });
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') {
@@ -24,8 +28,25 @@ export function managementBodies(app: EdgeApp): void {
       return;
     }
     parse(request, body as string, (error, value) => {
-      if (error === null) done(null, value);
+      if (error === null && (body as string).includes('\\u0000') && holdsNul(value)) done(nul(), undefined);
+      else if (error === null) done(null, value);
       else done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);
     });
   });
+}
+
+/** Postgres keeps no NUL in a text, and nobody means one. */
+const nul = () => invalidRequest(undefined, 'Texts must not contain the character NUL.');
+
+/** With a list of its own, since a body may be nested deeper than the stack. */
+function holdsNul(body: unknown): boolean {
+  const pending: unknown[] = [body];
+  while (pending.length > 0) {
+    const value = pending.pop();
+    if (typeof value === 'string' && value.includes('\0')) return true;
+    if (typeof value !== 'object' || value === null) continue;
+    // One by one: a spread of a million arguments would not fit either.
+    for (const [key, inner] of Object.entries(value)) pending.push(key, inner);
+  }
+  return false;
 }

@@ -19,14 +19,14 @@ export type Audited = {
 
 export type AuditActor = { type: AuditActorType; id: string; ip: string; requestId: string };
 
-/** The actor behind a caller. */
-export function actorOf(caller: Caller): AuditActor {
+/** The actor behind a caller; `asOperator` when they act on the platform's behalf, rather than on what is their own. */
+export function actorOf(caller: Caller, asOperator = false): AuditActor {
   const { ip, requestId } = caller;
   if (caller.kind === CallerKind.SERVICE || caller.userId === '') {
     return { type: AuditActorType.SYSTEM, id: caller.service || 'auth', ip, requestId };
   }
   if (caller.kind === CallerKind.API_KEY) return { type: AuditActorType.API_KEY, id: caller.apiKeyId, ip, requestId };
-  return { type: caller.operator ? AuditActorType.OPERATOR : AuditActorType.USER, id: caller.userId, ip, requestId };
+  return { type: asOperator ? AuditActorType.OPERATOR : AuditActorType.USER, id: caller.userId, ip, requestId };
 }
 
 /** A user who acts without a session: a login, an accepted invitation, a reset password. */

@@ -1,8 +1,8 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Caller, Role } from '#shared/rpc/caller.ts';
+import type { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
-import { actorOf, recordAudit } from './audit.ts';
+import { type AuditActor, recordAudit } from './audit.ts';
 import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
 import { withdrawEarlier } from './db/invitation.repository.ts';
 import type { AuthDeps } from './deps.ts';
@@ -16,7 +16,7 @@ type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
 export async function invite(
   em: SqlEntityManager,
   invited: { organization: { id: string; name: string } | null; email: string; role: Role },
-  caller: Caller,
+  by: { userId: string; actor: AuditActor },
   { clock, outbox, publicUrl }: Deps,
 ): Promise<InvitationRow> {
   const { organization, email, role } = invited;
@@ -30,7 +30,7 @@ export async function invite(
     email,
     role,
     tokenHash: hash,
-    invitedByUserId: caller.userId || nobody,
+    invitedByUserId: by.userId || nobody,
     createdAt: now,
     expiresAt: new Date(clock.now() + invitationLifetimeMs),
   });
@@ -54,7 +54,7 @@ export async function invite(
   await recordAudit(em, clock, {
     tenantId,
     type: 'invitation_created',
-    actor: actorOf(caller),
+    actor: by.actor,
     target: { type: 'invitation', id: invitation.id },
     after: { email, role: roleName(role) },
   });

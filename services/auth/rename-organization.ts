@@ -1,7 +1,6 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import type { Caller } from '#shared/rpc/caller.ts';
-import { actorOf, recordAudit } from './audit.ts';
+import { type AuditActor, recordAudit } from './audit.ts';
 import type { OrganizationRow } from './db/organization.entity.ts';
 import { lockOrganization } from './db/organization.repository.ts';
 import type { AuthDeps } from './deps.ts';
@@ -9,7 +8,7 @@ import type { AuthDeps } from './deps.ts';
 /** Gives an organization another name, unless none is given. */
 export function renameOrganization(
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
-  caller: Caller,
+  actor: AuditActor,
   tenantId: string,
   name: string | undefined,
 ): Promise<OrganizationRow> {
@@ -24,7 +23,7 @@ export function renameOrganization(
     await recordAudit(em, clock, {
       tenantId,
       type: 'organization_updated',
-      actor: actorOf(caller),
+      actor,
       target: { type: 'organization', id: tenantId },
       before,
       after: { name: next },

@@ -33,7 +33,7 @@ export async function setSuspended(
     await recordAudit(em, clock, {
       tenantId,
       type: suspend ? 'organization_suspended' : 'organization_restored',
-      actor: actorOf(caller),
+      actor: actorOf(caller, true),
       target: { type: 'organization', id: tenantId },
       before,
       after,

@@ -45,13 +45,18 @@ export const adminCreateOrganization =
           await recordAudit(em, clock, {
             tenantId: organization.id,
             type: 'organization_created',
-            actor: actorOf(caller),
+            actor: actorOf(caller, true),
             target: { type: 'organization', id: organization.id },
             after: { name },
           });
         }
         const email = normalEmail(request.ownerEmail);
-        const invitation = await invite(em, { organization, email, role: Role.OWNER }, caller, deps);
+        const invitation = await invite(
+          em,
+          { organization, email, role: Role.OWNER },
+          { userId: caller.userId, actor: actorOf(caller, true) },
+          deps,
+        );
         return {
           organization: organization === null ? undefined : organizationMessage(organization),
           invitation: invitationMessage(invitation, clock.now()),

@@ -1,4 +1,5 @@
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { renameOrganization } from '../rename-organization.ts';
@@ -10,6 +11,8 @@ export const adminUpdateOrganization =
     const caller = callerOf(context);
     requireOperator(caller);
     return {
-      organization: organizationMessage(await renameOrganization(deps, caller, request.tenantId, request.name)),
+      organization: organizationMessage(
+        await renameOrganization(deps, actorOf(caller, true), request.tenantId, request.name),
+      ),
     };
   };

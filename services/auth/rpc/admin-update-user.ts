@@ -41,7 +41,7 @@ export const adminUpdateUser =
       await recordAudit(em, clock, {
         tenantId: found.tenantId,
         type: 'user_updated',
-        actor: actorOf(caller),
+        actor: actorOf(caller, true),
         target: { type: 'user', id: found.id },
         ...changes,
       });

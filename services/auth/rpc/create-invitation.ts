@@ -5,6 +5,7 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
+import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
@@ -43,7 +44,12 @@ export const createInvitation =
           throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
         }
         const organization = await getOrganizationRow(em, caller.tenantId);
-        const invitation = await invite(em, { organization, email, role }, caller, deps);
+        const invitation = await invite(
+          em,
+          { organization, email, role },
+          { userId: caller.userId, actor: actorOf(caller) },
+          deps,
+        );
         return { invitation: invitationMessage(invitation, clock.now()) };
       }),
     );

@@ -52,7 +52,7 @@ export const rotateSigningKey =
       await recordAudit(em, clock, {
         tenantId: null,
         type: 'signing_key_rotated',
-        actor: actorOf(caller),
+        actor: actorOf(caller, true),
         target: { type: 'signing_key', id: next.kid },
         before: { kid: former.kid },
         after: { kid: next.kid, compromised: request.compromised },

@@ -1,4 +1,5 @@
 import { Role } from '#shared/rpc/caller.ts';
+import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { renameOrganization } from '../rename-organization.ts';
@@ -9,5 +10,7 @@ export const updateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateOrganization'> =>
   async (request, context) => {
     const caller = sessionCaller(context, Role.ADMIN);
-    return { organization: organizationMessage(await renameOrganization(deps, caller, caller.tenantId, request.name)) };
+    return {
+      organization: organizationMessage(await renameOrganization(deps, actorOf(caller), caller.tenantId, request.name)),
+    };
   };

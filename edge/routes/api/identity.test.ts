@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { Role } from '#shared/rpc/caller.ts';
+import { join, strongPassword, tokenMailedTo } from '../../../services/auth/fixtures/people.ts';
+import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../services/auth/fixtures/test-auth.ts';
+import { type IdentityEdge, startIdentityEdge } from '../../fixtures/identity-edge.ts';
+
+type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+
+let fixture: TestAuth;
+let edge: IdentityEdge;
+let owner: string;
+let member: string;
+beforeAll(async () => {
+  fixture = await startTestAuth();
+  edge = await startIdentityEdge(fixture);
+  owner = await tokenOf(ownerEmail, ownerPassword);
+  await join(fixture, 'member@example.com', Role.MEMBER);
+  member = await tokenOf('member@example.com', strongPassword);
+});
+afterAll(async () => {
+  await edge[Symbol.asyncDispose]();
+  await fixture.close();
+});
+
+async function call(method: Method, path: string, token?: string, payload?: unknown, headers: object = {}) {
+  const answer = await edge.app.inject({
+    method,
+    url: `/api/v1${path}`,
+    ...(payload !== undefined && { payload: payload as object }),
+    headers: { ...(token !== undefined && { authorization: `Bearer ${token}` }), ...headers },
+  });
+  return { status: answer.statusCode, body: answer.body === '' ? null : answer.json(), headers: answer.headers };
+}
+async function tokenOf(email: string, password: string): Promise<string> {
+  return (await call('POST', '/auth/login', undefined, { email, password })).body.access_token;
+}
+
+test('an invitation is made, listed, accepted and shows in the members', async () => {
+  const made = await call('POST', '/invitations', owner, { email: 'Guest@Example.com', role: 'admin' });
+  expect([made.status, made.body]).toMatchObject([
+    201,
+    { email: 'guest@example.com', role: 'admin', status: 'pending', accepted_at: null },
+  ]);
+  expect(JSON.stringify(made.body)).not.toContain('token');
+  const listed = await call('GET', '/invitations?status=pending', owner);
+  expect(listed.body.data.map(({ id }: { id: string }) => id)).toContain(made.body.id);
+
+  const accepted = await call('POST', '/auth/accept-invite', undefined, {
+    token: await tokenMailedTo(fixture, 'guest@example.com'),
+    password: strongPassword,
+    first_name: 'Guest',
+    last_name: 'Person',
+    // Accepted and ignored (service.md, Versioning), whoever's it is.
+    email: ownerEmail,
+  });
+  expect([accepted.status, accepted.body]).toMatchObject([
+    201,
+    {
+      user: { email: 'guest@example.com', first_name: 'Guest', tenant_id: fixture.owner.tenantId },
+      organization: { id: fixture.owner.tenantId, name: 'First', role: 'admin' },
+    },
+  ]);
+  expect(Object.keys(accepted.body)).toEqual(['user', 'organization']);
+  const members = await call('GET', '/members?search=guest', owner);
+  expect(members.body.data).toMatchObject([{ email: 'guest@example.com', role: 'admin', is_active: true }]);
+  expect(members.body.pagination).toMatchObject({ page: 1, total: 1 });
+
+  const changed = await call('PATCH', `/members/${members.body.data[0].id}`, owner, { role: 'member' });
+  expect(changed.body).toMatchObject({ role: 'member' });
+});
+
+test('a member is refused what admins do, an owner what operators do', async () => {
+  const adminOnly: [Method, string, object?][] = [
+    ['GET', '/members'],
+    ['PATCH', `/members/${fixture.owner.userId}`, { is_active: false }],
+    ['GET', '/invitations'],
+    ['POST', '/invitations', { email: 'x@example.com' }],
+    ['DELETE', '/invitations/01890000-0000-7000-8000-000000000000'],
+    ['PATCH', '/organization', { name: 'Mine' }],
+    ['GET', '/audit-events'],
+  ];
+  for (const [method, path, body] of adminOnly) {
+    const refused = await call(method, path, member, body);
+    expect([path, refused.status, refused.body?.error?.code]).toEqual([path, 403, 'insufficient_role']);
+  }
+  const operatorOnly: [Method, string, object?][] = [
+    ['GET', '/admin/organizations'],
+    ['POST', '/admin/organizations', { owner_email: 'x@example.com' }],
+    ['GET', `/admin/organizations/${fixture.owner.tenantId}`],
+    ['PATCH', `/admin/organizations/${fixture.owner.tenantId}`, { name: 'Mine' }],
+    ['POST', `/admin/organizations/${fixture.owner.tenantId}/suspend`],
+    ['POST', `/admin/organizations/${fixture.owner.tenantId}/restore`],
+    ['GET', '/admin/users'],
+    ['PATCH', `/admin/users/${fixture.owner.userId}`, { operator: true }],
+    ['GET', '/admin/mail'],
+    ['GET', '/admin/audit-events'],
+    ['GET', '/admin/audit-events/verification'],
+    ['POST', '/admin/signing-keys/rotate'],
+  ];
+  for (const [method, path, body] of operatorOnly) {
+    const refused = await call(method, path, member, body);
+    expect([path, refused.status, refused.body?.error?.code]).toEqual([path, 403, 'insufficient_role']);
+  }
+});
+
+test('every route but the public ones asks for a session', async () => {
+  const paths: [Method, string][] = [
+    ['GET', '/profile'],
+    ['GET', '/auth/profile'],
+    ['PATCH', '/profile'],
+    ['PUT', '/auth/password'],
+    ['GET', '/organization'],
+    ['GET', '/members'],
+    ['GET', '/audit-events'],
+    ['GET', '/admin/users'],
+  ];
+  for (const [method, path] of paths) {
+    const refused = await call(method, path, undefined, method === 'GET' ? undefined : {});
+    expect([path, refused.status]).toEqual([path, 401]);
+    expect(refused.headers['www-authenticate']).toBe('Bearer');
+  }
+});
+
+test('an operator makes, suspends and restores an organization, and sees who did what', async () => {
+  const made = await call('POST', '/admin/organizations', owner, { name: 'Second', owner_email: 'second@example.com' });
+  expect([made.status, made.body]).toMatchObject([
+    201,
+    { organization: { name: 'Second', status: 'active' }, invitation: { role: 'owner', status: 'pending' } },
+  ]);
+  const { id } = made.body.organization;
+  const suspended = await call('POST', `/admin/organizations/${id}/suspend`, owner, { reason: 'unpaid' });
+  expect(suspended.body).toMatchObject({ status: 'suspended', suspension_reason: 'unpaid' });
+  const listed = await call('GET', '/admin/organizations?status=suspended', owner);
+  expect(listed.body.data.map((organization: { id: string }) => organization.id)).toEqual([id]);
+  expect((await call('POST', `/admin/organizations/${id}/restore`, owner)).body).toMatchObject({ status: 'active' });
+  const events = await call('GET', `/admin/audit-events?tenant_id=${id}`, owner);
+  expect(events.body.data.map(({ type }: { type: string }) => type)).toEqual([
+    'organization_restored',
+    'organization_suspended',
+    'invitation_created',
+    'organization_created',
+  ]);
+  expect(events.body.data[1]).toMatchObject({
+    actor: { type: 'operator', id: fixture.owner.userId, ip: '127.0.0.1' },
+    target: { type: 'organization', id },
+    changes: { before: { status: 'active' }, after: { status: 'suspended', reason: 'unpaid' } },
+  });
+  const verified = await call('GET', `/admin/audit-events/verification?tenant_id=${id}`, owner);
+  expect(verified.body).toEqual({ is_whole: true, events_checked: 4, first_broken_sequence: null });
+});
+
+test('registration is unavailable, whatever is sent', async () => {
+  for (const payload of [undefined, {}, { email: 'me@example.com', password: strongPassword }]) {
+    const refused = await call('POST', '/auth/register', undefined, payload);
+    expect([refused.status, refused.body.error.code]).toEqual([503, 'registration_unavailable']);
+  }
+});
+
+test('a forgotten password is reset by the mailed token, and asking tells nothing', async () => {
+  await join(fixture, 'forgetful@example.com');
+  const known = await call('POST', '/auth/password/forgot', undefined, { email: 'forgetful@example.com' });
+  const unknown = await call('POST', '/auth/password/forgot', undefined, { email: 'nobody@example.com' });
+  expect([known.status, known.body]).toEqual([unknown.status, unknown.body]);
+  expect(known.status).toBe(202);
+  const token = await tokenMailedTo(fixture, 'forgetful@example.com');
+  const weak = await call('POST', '/auth/password/reset', undefined, { token, password: 'weak' });
+  expect([weak.status, weak.body.error.param, weak.body.error.code]).toEqual([400, 'password', 'weak_password']);
+  const reset = { token, password: 'An0ther-password' };
+  expect((await call('POST', '/auth/password/reset', undefined, reset)).status).toBe(204);
+  const again = await call('POST', '/auth/password/reset', undefined, reset);
+  expect([again.status, again.body.error.code]).toEqual([400, 'invalid_code']);
+});
+
+test.each([
+  ['an unknown field', 'PATCH', '/profile', { role: 'owner' }, 'role'],
+  ['a tenant of choice', 'PATCH', '/profile', { tenant_id: 'x' }, 'tenant_id'],
+  ['the operator flag', 'PATCH', '/members/01890000-0000-7000-8000-000000000000', { operator: true }, 'operator'],
+  ['a wrong type', 'PATCH', '/profile', { first_name: 5 }, 'first_name'],
+  ['an object for a text', 'PATCH', '/organization', { name: { $ne: null } }, 'name'],
+  ['a name of one character', 'PATCH', '/organization', { name: 'x' }, 'name'],
+  ['a name of 256 characters', 'PATCH', '/organization', { name: 'x'.repeat(256) }, 'name'],
+  ['an invented role', 'POST', '/invitations', { email: 'a@example.com', role: 'operator' }, 'role'],
+  ['no address', 'POST', '/invitations', { email: 'nowhere' }, 'email'],
+  ['a header in an address', 'POST', '/invitations', { email: 'a@example.com\r\nBcc: b@example.com' }, 'email'],
+  ['an id that is none', 'DELETE', "/invitations/1' or '1'='1", undefined, 'invitation_id'],
+  ['a page below one', 'GET', '/members?page=0', undefined, 'page'],
+  ['a time that is none', 'GET', '/audit-events?occurred_from=yesterday', undefined, 'occurred_from'],
+] as const)('%s is refused by name, and nothing is written', async (_name, method, path, body, param) => {
+  const before = await call('GET', '/profile', owner);
+  const refused = await call(method, encodeURI(path), owner, body);
+  expect([refused.status, refused.body.error.param]).toEqual([400, param]);
+  expect((await call('GET', '/profile', owner)).body).toEqual(before.body);
+});
+
+test('NUL in a text, prototypes and deep nesting are refused and change nothing', async () => {
+  const json = { 'content-type': 'application/json' };
+  const bodies = [
+    '{"first_name":"a\\u0000b"}',
+    '{"__proto__":{"operator":true}}',
+    '{"constructor":{"prototype":{"operator":true}}}',
+    `{"first_name":${'['.repeat(100_000)}"\\u0000"${']'.repeat(100_000)}}`,
+  ];
+  for (const payload of bodies) {
+    const answer = await edge.app.inject({
+      method: 'PATCH',
+      url: '/api/v1/profile',
+      payload,
+      headers: { ...json, authorization: `Bearer ${owner}` },
+    });
+    expect([payload.slice(0, 40), answer.statusCode]).toEqual([payload.slice(0, 40), 400]);
+  }
+  expect((await call('GET', '/members?search=%00', owner)).status).toBe(400);
+  expect(({} as { operator?: boolean }).operator).toBeUndefined();
+});
+
+test("another organization's ids are not found, and nothing of theirs changes", async () => {
+  const made = await call('POST', '/admin/organizations', owner, { name: 'Other', owner_email: 'other@example.com' });
+  const other = await call('POST', '/auth/accept-invite', undefined, {
+    token: await tokenMailedTo(fixture, 'other@example.com'),
+    password: strongPassword,
+    first_name: 'O',
+    last_name: 'T',
+  });
+  const stranger = await tokenOf('other@example.com', strongPassword);
+  const mine = await call('POST', '/invitations', owner, { email: 'mine@example.com' });
+  expect((await call('DELETE', `/invitations/${mine.body.id}`, stranger)).status).toBe(404);
+  expect((await call('PATCH', `/members/${fixture.owner.userId}`, stranger, { is_active: false })).status).toBe(404);
+  expect((await call('GET', '/organization', stranger)).body.id).toBe(made.body.organization.id);
+  const members = await call('GET', '/members', stranger);
+  expect(members.body.data.map(({ id }: { id: string }) => id)).toEqual([other.body.user.id]);
+  expect((await call('GET', '/profile', owner)).status).toBe(200);
+});
