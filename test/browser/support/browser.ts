@@ -43,6 +43,11 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
       window.noteTrouble('CSP ' + event.violatedDirective + ' ' + event.blockedURI + ' ' + (event.sourceFile ?? '')));
   `);
   const page = await context.newPage();
+  // React reports what a page threw while it was drawn to the console; refused requests stand there too, and are no trouble.
+  page.on('console', (message) => {
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      troubles.push(message.text());
+  });
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
   page.setDefaultTimeout(10_000);
   return { page, troubles, close: () => context.close() };

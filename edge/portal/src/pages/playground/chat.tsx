@@ -22,10 +22,12 @@ export function Chat({ model }: { model: string }) {
   const [error, setError] = useState<ApiError | null>(null);
   const running = useRef<AbortController | null>(null);
   const [busy, setBusy] = useState(false);
-  const end = useRef<HTMLDivElement>(null);
+  const log = useRef<HTMLDivElement>(null);
   useEffect(() => () => running.current?.abort(), []);
   // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight.
-  useEffect(() => end.current?.scrollIntoView({ block: 'nearest' }), [turns]);
+  useEffect(() => {
+    log.current?.scrollTo({ top: log.current.scrollHeight });
+  }, [turns]);
 
   const send = async () => {
     const prompt = text.trim();
@@ -77,6 +79,7 @@ export function Chat({ model }: { model: string }) {
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_17rem]">
       <div className="grid min-w-0 gap-3 rounded-xl border border-line bg-surface">
         <div
+          ref={log}
           role="log"
           aria-label="Conversation"
           aria-live="polite"
@@ -93,7 +96,6 @@ export function Chat({ model }: { model: string }) {
             // biome-ignore lint/suspicious/noArrayIndexKey: turns are only added at the end.
             <TurnView key={index} turn={turn} busy={busy && index === turns.length - 1} />
           ))}
-          <div ref={end} />
         </div>
         <div className="grid gap-3 border-t border-line p-3">
           <FormError error={error} />

@@ -1,0 +1,131 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import type { Fixture } from './support/fixture/server.ts';
+import { startPortal, users } from './support/portal.ts';
+
+let portal: Fixture;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+test('a chat streams, keeps its history and shows times and tokens', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  await page.getByLabel('Message', { exact: true }).fill('first <b>words</b>');
+  await page.getByLabel('Message', { exact: true }).press('Enter');
+  await log.getByText('You said: first <b>words</b>').waitFor();
+  await log.getByText(/first token after .* in all · 9 \+ \d+ tokens/).waitFor();
+  await page.getByLabel('Message', { exact: true }).fill('second words');
+  const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
+  await page.getByRole('button', { name: 'Send' }).click();
+  expect((await request).postDataJSON().messages.map(({ role }: { role: string }) => role)).toEqual([
+    'user',
+    'assistant',
+    'user',
+  ]);
+  await log.getByText('You said: second words').waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test.each([
+  [
+    'an error frame',
+    'data: {"error":{"message":"The upstream broke.","type":"server_error","param":null,"code":"upstream_error"}}\n\n',
+    'The upstream broke.',
+  ],
+  ['an early end', '', 'The answer broke off before its end.'],
+])('a stream with %s keeps its text and says what happened', async (_, tail, message) => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground');
+  await page.route('**/api/v1/chat/completions', (route) =>
+    route.fulfill({
+      contentType: 'text/event-stream',
+      body: `data: {"choices":[{"index":0,"delta":{"content":"Half an ans"}}]}\n\n${tail}`,
+    }),
+  );
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('alert').getByText(message).waitFor();
+  await page.getByText('Half an ans').waitFor();
+  await page.getByText('Broken off').waitFor();
+  await close();
+});
+
+test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its transcript shown', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const sent: { type: string; audio?: string }[] = [];
+  let protocols: string | undefined;
+  await page.routeWebSocket('**/api/v1/realtime**', (socket) => {
+    protocols = socket.url();
+    socket.onMessage((text) => {
+      const event = JSON.parse(String(text));
+      sent.push(event);
+      if (event.type !== 'input_audio_buffer.commit') return;
+      for (const delta of ['Good ', 'morning']) {
+        socket.send(
+          JSON.stringify({ type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_1', delta }),
+        );
+      }
+      socket.send(
+        JSON.stringify({
+          type: 'conversation.item.input_audio_transcription.completed',
+          item_id: 'item_1',
+          transcript: 'Good morning.',
+          usage: { type: 'duration', seconds: 1 },
+        }),
+      );
+    });
+  });
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
+  await page.getByRole('log', { name: 'Transcript' }).getByText('Good morning.').waitFor();
+  expect(protocols).toContain('intent=transcription');
+  expect(sent[0]).toMatchObject({
+    type: 'session.update',
+    session: {
+      type: 'transcription',
+      audio: { input: { format: { type: 'audio/pcm', rate: 24_000 }, transcription: { model: 'voice/scribe' } } },
+    },
+  });
+  const bytes = sent
+    .filter(({ type }) => type === 'input_audio_buffer.append')
+    .reduce((sum, { audio }) => sum + Buffer.from(audio ?? '', 'base64').length, 0);
+  // One second of 16-bit samples at 24 kHz, whatever the file's own rate was.
+  expect(bytes).toBeGreaterThan(47_000);
+  expect(bytes).toBeLessThan(49_000);
+  expect(sent.at(-1)?.type).toBe('input_audio_buffer.commit');
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+/** A tone as 16-bit mono WAV. */
+function wavOf(seconds: number, rateHz: number): Buffer {
+  const samples = seconds * rateHz;
+  const wav = Buffer.alloc(44 + samples * 2);
+  wav.write('RIFF', 0);
+  wav.writeUInt32LE(36 + samples * 2, 4);
+  wav.write('WAVEfmt ', 8);
+  wav.writeUInt32LE(16, 16);
+  wav.writeUInt16LE(1, 20);
+  wav.writeUInt16LE(1, 22);
+  wav.writeUInt32LE(rateHz, 24);
+  wav.writeUInt32LE(rateHz * 2, 28);
+  wav.writeUInt16LE(2, 32);
+  wav.writeUInt16LE(16, 34);
+  wav.write('data', 36);
+  wav.writeUInt32LE(samples * 2, 40);
+  for (let index = 0; index < samples; index++)
+    wav.writeInt16LE(Math.round(8000 * Math.sin(index / 5)), 44 + index * 2);
+  return wav;
+}
