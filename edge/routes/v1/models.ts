@@ -56,7 +56,7 @@ function openaiModelJson(model: Model) {
   };
 }
 
-const platformModelJson = (model: Model) => ({
+export const platformModelJson = (model: Model) => ({
   ...openaiModelJson(model),
   display_name: model.displayName,
   operations: model.operations.map(operationName),

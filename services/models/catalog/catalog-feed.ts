@@ -17,6 +17,11 @@ const channel = 'models_catalog';
 /** How often a watch that has nothing to tell says so. */
 const heartbeatMs = 500;
 
+/** Lets changes of the catalog come one after the other; held until the transaction ends. */
+export async function lockCatalog(em: SqlEntityManager): Promise<void> {
+  await em.execute('select version from catalog_version for update');
+}
+
 /** Raises the catalog's version and tells every Models process, when the transaction of the change commits. */
 export async function touchCatalog(em: SqlEntityManager): Promise<void> {
   await em.execute('update catalog_version set version = version + 1');

@@ -3,17 +3,16 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
   DeploymentSettingsSchema,
-  DeploymentStatus,
   type ModelSettings,
   type PriceRates,
   PriceRatesSchema,
-  Visibility,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { DeploymentEntity, ModelEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
+import { DeploymentEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
+import { findModel } from '../db/model.repository.ts';
+import { addDeployment, addressOf } from './write-deployment.ts';
+import { addModel, modelChanges } from './write-model.ts';
 
 /** What an import did, or would do. */
 export type ImportCounts = {
@@ -53,34 +52,14 @@ async function importModel(
   now: Date,
   counts: ImportCounts,
 ): Promise<ModelRow> {
-  const existing = await em.findOne(ModelEntity, { name });
-  const changes = {
-    ...(settings.displayName === undefined ? undefined : { displayName: settings.displayName }),
-    ...(settings.ownedBy === undefined ? undefined : { ownedBy: settings.ownedBy }),
-    ...(settings.operations.length === 0 ? undefined : { operations: [...settings.operations] }),
-    ...(settings.contextWindow === undefined ? undefined : { contextWindow: settings.contextWindow }),
-    ...(settings.maxOutputTokens === undefined ? undefined : { maxOutputTokens: settings.maxOutputTokens }),
-    ...(settings.visibility === Visibility.UNSPECIFIED ? undefined : { visibility: settings.visibility }),
-  };
-  if (existing !== null) {
-    em.assign(existing, changes);
-    counts.modelsUpdated++;
-    return existing;
+  const existing = await findModel(em, name);
+  if (existing === null) {
+    counts.modelsCreated++;
+    return addModel(em, name, settings, now);
   }
-  counts.modelsCreated++;
-  const created = em.create(ModelEntity, {
-    id: uuidv7(),
-    name,
-    displayName: name,
-    ownedBy: 'model-gateway',
-    operations: [Operation.CHAT_COMPLETIONS],
-    visibility: Visibility.PUBLIC,
-    createdAt: now,
-    ...changes,
-  });
-  // The tables know of each other, the entities do not: what refers to the model must come behind it.
-  await em.persist(created).flush();
-  return created;
+  em.assign(existing, modelChanges(settings));
+  counts.modelsUpdated++;
+  return existing;
 }
 
 async function importDeployment(
@@ -90,32 +69,14 @@ async function importDeployment(
   now: Date,
   counts: ImportCounts,
 ): Promise<void> {
-  const baseUrl = settings.baseUrl ?? '';
-  if (baseUrl === '') throw invalidRequest('base_url', 'A deployment needs a base_url.', 'missing_required_field');
-  const upstreamModel = settings.upstreamModel || model.name;
-  const stored = toJson(DeploymentSettingsSchema, settings) as JsonObject;
-  const existing = await em.findOne(DeploymentEntity, { modelId: model.id, baseUrl, upstreamModel });
-  if (existing !== null) {
-    if (!equals(DeploymentSettingsSchema, fromJson(DeploymentSettingsSchema, existing.settings), settings)) {
-      existing.settings = stored;
-      counts.deploymentsUpdated++;
-    }
-    return;
+  const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
+  if (existing === null) {
+    counts.deploymentsCreated++;
+    addDeployment(em, model, settings, now);
+  } else if (!equals(DeploymentSettingsSchema, fromJson(DeploymentSettingsSchema, existing.settings), settings)) {
+    existing.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
+    counts.deploymentsUpdated++;
   }
-  counts.deploymentsCreated++;
-  em.persist(
-    em.create(DeploymentEntity, {
-      id: uuidv7(),
-      modelId: model.id,
-      baseUrl,
-      upstreamModel,
-      settings: stored,
-      // Taken to run until a probe or live traffic says otherwise.
-      status: DeploymentStatus.RUNNING,
-      statusChangedAt: now,
-      createdAt: now,
-    }),
-  );
 }
 
 async function importPrice(

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { CatalogModel, CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { sunsetMessage } from '../domain/retirement.ts';
@@ -66,3 +66,7 @@ function publicModel(entry: CatalogModel, nowMs: number): Model {
     isServiceable: !isRetired(model, nowMs) && entry.deployments.some(({ status }) => isServing(status)),
   });
 }
+
+/** An entry as operators see it: with all prices and deployments, and whether it serves now. */
+export const withState = (entry: CatalogModel, nowMs: number): CatalogModel =>
+  create(CatalogModelSchema, { ...entry, model: { ...publicModel(entry, nowMs), price: undefined } });

@@ -22,13 +22,16 @@ import {
   PriceEntity,
   type PriceRow,
 } from '../db/catalog.entities.ts';
+import type { RetirementRow } from '../db/retirement.entities.ts';
+import { retirementMessage, standingRetirements } from '../db/retirement.repository.ts';
 
 /** Reads the whole catalog at one version. Call it in a transaction that sees one state (REPEATABLE READ). */
 export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapshot> {
   const [{ version, now }] = (await em.execute('select version, now() as now from catalog_version')) as [
     { version: string; now: Date | string },
   ];
-  const models = await em.find(ModelEntity, {}, { orderBy: { name: 'asc' } });
+  const models = await em.find(ModelEntity, { deletedAt: null }, { orderBy: { name: 'asc' } });
+  const retirements = new Map((await standingRetirements(em)).map((row) => [row.modelId, row]));
   const deployments = Map.groupBy(
     await em.find(DeploymentEntity, {}, { orderBy: { id: 'asc' } }),
     (row) => row.modelId,
@@ -42,7 +45,7 @@ export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapsho
     version: BigInt(version),
     createdAt: timestampFromDate(new Date(now)),
     models: models.map((row) => ({
-      model: modelMessage(row),
+      model: modelMessage(row, retirements.get(row.id)),
       grantedTenantIds: (grants.get(row.id) ?? []).map((grant) => grant.tenantId),
       deployments: (deployments.get(row.id) ?? []).map((deployment) => deploymentMessage(row.name, deployment)),
       prices: (prices.get(row.id) ?? []).map((price) => priceMessage(row.name, price)),
@@ -50,7 +53,7 @@ export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapsho
   });
 }
 
-const modelMessage = (row: ModelRow): Model =>
+export const modelMessage = (row: ModelRow, retirement: RetirementRow | undefined): Model =>
   create(ModelSchema, {
     id: row.id,
     name: row.name,
@@ -61,15 +64,7 @@ const modelMessage = (row: ModelRow): Model =>
     contextWindow: row.contextWindow,
     maxOutputTokens: row.maxOutputTokens,
     visibility: row.visibility,
-    retirement:
-      row.deprecatedAt == null
-        ? undefined
-        : {
-            deprecatedAt: timestampFromDate(row.deprecatedAt),
-            sunsetAt: row.sunsetAt == null ? undefined : timestampFromDate(row.sunsetAt),
-            replacementModelName: row.replacementModelName ?? '',
-            retirementNote: row.retirementNote ?? '',
-          },
+    retirement: retirement === undefined ? undefined : retirementMessage(retirement),
   });
 
 export const deploymentMessage = (model: string, row: DeploymentRow): Deployment =>

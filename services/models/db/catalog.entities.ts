@@ -2,6 +2,7 @@ import type { JsonObject } from '@bufbuild/protobuf';
 import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
 import type { DeploymentStatus, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ReminderEntity, RetirementEntity } from './retirement.entities.ts';
 
 export const ModelEntity = defineEntity({
   name: 'Model',
@@ -16,10 +17,8 @@ export const ModelEntity = defineEntity({
     maxOutputTokens: p.integer().default(0),
     visibility: p.smallint().$type<Visibility>(),
     createdAt: p.datetime(),
-    deprecatedAt: p.datetime().nullable(),
-    sunsetAt: p.datetime().nullable(),
-    replacementModelName: p.text().nullable(),
-    retirementNote: p.text().nullable(),
+    /** A deleted model is kept for what refers to it, prices and retirements; its name may be used again. */
+    deletedAt: p.datetime().nullable(),
   },
 });
 
@@ -61,7 +60,14 @@ export const GrantEntity = defineEntity({
   },
 });
 
-export const modelEntities = [ModelEntity, DeploymentEntity, PriceEntity, GrantEntity];
+export const modelEntities = [
+  ModelEntity,
+  DeploymentEntity,
+  PriceEntity,
+  GrantEntity,
+  RetirementEntity,
+  ReminderEntity,
+];
 
 export type ModelRow = InferEntity<typeof ModelEntity>;
 export type DeploymentRow = InferEntity<typeof DeploymentEntity>;

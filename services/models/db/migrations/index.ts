@@ -1,4 +1,8 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateCatalog } from './001-create-catalog.ts';
+import { CreateRetirements } from './002-create-retirements.ts';
 
-export const migrations: readonly NamedMigration[] = [{ name: '001-create-catalog', class: CreateCatalog }];
+export const migrations: readonly NamedMigration[] = [
+  { name: '001-create-catalog', class: CreateCatalog },
+  { name: '002-create-retirements', class: CreateRetirements },
+];

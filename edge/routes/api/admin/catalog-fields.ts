@@ -1,0 +1,98 @@
+import type { Client } from '@connectrpc/connect';
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+
+/** Every route of the catalog is for operators, in a session. */
+export const operatorOnly = { access: { surface: 'operator' } } as const;
+
+export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
+
+/** The name in a path that ends in one: names contain slashes, raw or as %2F. */
+export const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
+
+export const onBehalfOfOperator = (request: FastifyRequest) => ({
+  contextValues: callerContext(callerOfRequest(request)),
+});
+
+/** Operations and dialects are spelled as their enum values in lower case. */
+const spelled = <Value extends number>(values: Readonly<Record<string, Value>>): ReadonlyMap<string, Value> =>
+  new Map(
+    Object.entries(values)
+      .filter(([, value]) => value !== 0)
+      .map(([name, value]) => [name.toLowerCase(), value]),
+  );
+
+const operations = spelled<Operation>(Operation);
+const dialects = spelled<UpstreamDialect>(UpstreamDialect);
+
+export const operationsSchema = Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 8 });
+export const dialectSchema = Type.String({ maxLength: 64 });
+
+export const operationsNamed = (names: readonly string[] | undefined): Operation[] => [
+  ...new Set((names ?? []).map((name) => named(operations, name, 'operations'))),
+];
+
+export const dialectNamed = (name: string | undefined): UpstreamDialect =>
+  name === undefined ? UpstreamDialect.UNSPECIFIED : named(dialects, name, 'dialect');
+
+/** A dialect's public spelling; what nobody chose is OpenAI's. */
+export const dialectName = (dialect: UpstreamDialect | undefined): string =>
+  [...dialects].find(([, value]) => value === dialect)?.[0] ?? 'openai';
+
+function named<Value>(values: ReadonlyMap<string, Value>, name: string, param: string): Value {
+  const value = values.get(name);
+  if (value === undefined) {
+    throw invalidRequest(
+      param,
+      `Invalid value for \`${param}\`: expected ${[...values.keys()].join(', ')}.`,
+      'invalid_value',
+    );
+  }
+  return value;
+}
+
+type Models = Client<typeof ModelsService>;
+
+/** One model as operators see it. @throws MODEL_NOT_FOUND */
+export async function catalogModel(models: Models, name: string, request: FastifyRequest): Promise<CatalogModel> {
+  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, onBehalfOfOperator(request));
+  const [entry] = answer.models;
+  if (entry === undefined || entry.model!.name !== name) {
+    throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'There is no such model.', { param: 'model' });
+  }
+  return entry;
+}
+
+/** The whole catalog, by name; or one model of it. */
+export async function catalogModels(models: Models, name: string, request: FastifyRequest): Promise<CatalogModel[]> {
+  if (name !== '') return [await catalogModel(models, name, request)];
+  const all: CatalogModel[] = [];
+  for (let page = 1; ; page++) {
+    const answer = await models.adminListModels({ page: { page, limit: 100 } }, onBehalfOfOperator(request));
+    all.push(...answer.models);
+    if (!answer.pageInfo!.hasNext) return all;
+  }
+}
+
+/** A page of a list that is here whole. */
+export function pageOf<Item>(items: readonly Item[], { page = 1, limit = 20 }: { page?: number; limit?: number }) {
+  const totalPages = Math.ceil(items.length / limit);
+  return {
+    data: items.slice((page - 1) * limit, page * limit),
+    pagination: {
+      page,
+      limit,
+      total: items.length,
+      total_pages: totalPages,
+      has_next: page < totalPages,
+      has_prev: page > 1 && items.length > 0,
+    },
+  };
+}

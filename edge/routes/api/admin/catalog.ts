@@ -1,0 +1,23 @@
+import type { Routes } from '../../routes.ts';
+import { adminDeploymentRoutes } from './deployments.ts';
+import { adminGrantRoutes } from './grants.ts';
+import { adminModelRoutes } from './models.ts';
+import { adminPriceRoutes } from './prices.ts';
+import { adminReminderRoutes } from './reminders.ts';
+import { adminRetirementRoutes } from './retirements.ts';
+import { adminUpstreamRoutes } from './upstreams.ts';
+
+/** The catalog under /api/v1/admin, for platform operators (decisions.md, Auth: Operators). */
+export const catalogAdminRoutes: Routes = (app, deps) => {
+  for (const routes of families) routes(app, deps);
+};
+
+const families: readonly Routes[] = [
+  adminModelRoutes,
+  adminDeploymentRoutes,
+  adminPriceRoutes,
+  adminGrantRoutes,
+  adminRetirementRoutes,
+  adminReminderRoutes,
+  adminUpstreamRoutes,
+];

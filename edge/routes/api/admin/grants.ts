@@ -1,0 +1,69 @@
+import { Type } from 'typebox';
+import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
+import { isoTime } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
+
+const grantSchema = Type.Object(
+  { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },
+  { additionalProperties: false },
+);
+
+/** /api/v1/admin/grants: for which organizations private models exist. */
+export const adminGrantRoutes: Routes = (app, { models, auth }) => {
+  app.get(
+    '/api/v1/admin/grants',
+    {
+      config: operatorOnly,
+      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+    },
+    async (request) => {
+      const entries = await catalogModels(models, request.query.model ?? '', request);
+      return pageOf(
+        entries.flatMap(({ model, grantedTenantIds }) =>
+          grantedTenantIds.map((tenantId) => ({ model: model!.name, tenant_id: tenantId })),
+        ),
+        request.query,
+      );
+    },
+  );
+
+  app.post('/api/v1/admin/grants', { config: operatorOnly, schema: { body: grantSchema } }, async (request, reply) => {
+    const { model, tenant_id: tenantId } = request.body;
+    checkTenantId(tenantId);
+    const options = onBehalfOfOperator(request);
+    await auth.adminGetOrganization({ tenantId }, options).catch((error) => {
+      if (gatewayReason(error) !== ErrorReason.NOT_FOUND) throw error;
+      throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
+    });
+    const { grant } = await models.grantModel({ model, tenantId }, options);
+    return reply.code(201).send(grantJson(grant!));
+  });
+
+  app.delete(
+    '/api/v1/admin/grants',
+    { config: operatorOnly, schema: { querystring: grantSchema } },
+    async (request, reply) => {
+      const { model, tenant_id: tenantId } = request.query;
+      checkTenantId(tenantId);
+      await models.revokeGrant({ model, tenantId }, onBehalfOfOperator(request));
+      return reply.code(204).send();
+    },
+  );
+};
+
+function checkTenantId(tenantId: string): void {
+  if (!isUuid(tenantId)) {
+    throw invalidRequest('tenant_id', 'Invalid value for `tenant_id`: expected a UUID.', 'invalid_value');
+  }
+}
+
+const gatewayReason = (error: unknown): unknown => (error as { reason?: unknown }).reason;
+
+const grantJson = ({ model, tenantId, grantedAt }: Grant) => ({
+  model,
+  tenant_id: tenantId,
+  granted_at: isoTime(grantedAt),
+});

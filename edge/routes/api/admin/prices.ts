@@ -1,0 +1,95 @@
+import { Type } from 'typebox';
+import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { isoTime, parseTime, parseUsdField } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { ratesJson } from '../../v1/models.ts';
+import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
+
+const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
+const rates = {
+  input_per_million_tokens_usd: rateSchema,
+  /** Null, as absent: the same as tokens that were not cached. */
+  cached_input_per_million_tokens_usd: Type.Optional(
+    Type.Union([Type.Number({ minimum: 0, maximum: 1_000_000 }), Type.Null()]),
+  ),
+  output_per_million_tokens_usd: rateSchema,
+  per_image_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
+  per_audio_second_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
+  per_million_characters_usd: rateSchema,
+  per_request_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
+};
+
+/** /api/v1/admin/prices: versions of prices, which never change. */
+export const adminPriceRoutes: Routes = (app, { models }) => {
+  app.get(
+    '/api/v1/admin/prices',
+    {
+      config: operatorOnly,
+      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+    },
+    async (request) => {
+      const entries = await catalogModels(models, request.query.model ?? '', request);
+      return pageOf(
+        entries.flatMap(({ prices }) => prices.map(adminPriceJson)),
+        request.query,
+      );
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/prices',
+    {
+      config: operatorOnly,
+      schema: {
+        body: Type.Object(
+          {
+            model: modelNameSchema,
+            effective_from: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            ...rates,
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { model, effective_from: effectiveFrom, ...given } = request.body;
+      const rate = (field: keyof typeof given): bigint => parseUsdField(given[field] ?? 0, field);
+      if (Object.keys(given).length === 0) {
+        throw invalidRequest(
+          'input_per_million_tokens_usd',
+          'A price needs at least one rate; 0 means free of charge.',
+          'missing_required_field',
+        );
+      }
+      const { price } = await models.setPrice(
+        {
+          model,
+          effectiveFrom: effectiveFrom == null ? undefined : parseTime(effectiveFrom, 'effective_from'),
+          rates: {
+            inputPerMillionNanoUsd: rate('input_per_million_tokens_usd'),
+            cachedInputPerMillionNanoUsd:
+              given.cached_input_per_million_tokens_usd == null
+                ? undefined
+                : rate('cached_input_per_million_tokens_usd'),
+            outputPerMillionNanoUsd: rate('output_per_million_tokens_usd'),
+            perImageNanoUsd: rate('per_image_usd'),
+            perAudioSecondNanoUsd: rate('per_audio_second_usd'),
+            perMillionCharactersNanoUsd: rate('per_million_characters_usd'),
+            perRequestNanoUsd: rate('per_request_usd'),
+          },
+        },
+        onBehalfOfOperator(request),
+      );
+      return reply.code(201).send(adminPriceJson(price!));
+    },
+  );
+};
+
+export const adminPriceJson = (price: Price) => ({
+  id: price.id,
+  model: price.model,
+  effective_from: isoTime(price.effectiveFrom),
+  created_at: isoTime(price.createdAt),
+  ...ratesJson(price.rates!),
+});

@@ -1,0 +1,113 @@
+import { Type } from 'typebox';
+import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { modelNameSchema, nameInPath, onBehalfOfOperator, operatorOnly } from './catalog-fields.ts';
+
+const timeSchema = Type.String({ maxLength: 64 });
+const optionalText = Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()]));
+
+/** /api/v1/admin/retirements: announce, fix or move the date, withdraw (decisions.md, Auth: Operators). */
+export const adminRetirementRoutes: Routes = (app, { models }) => {
+  app.get(
+    '/api/v1/admin/retirements',
+    {
+      config: operatorOnly,
+      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+    },
+    async (request) => {
+      const { page, limit, model } = request.query;
+      const answer = await models.listRetirements(
+        { page: { page, limit }, model: model ?? '' },
+        onBehalfOfOperator(request),
+      );
+      return { data: answer.retirements.map(adminRetirementJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/retirements',
+    {
+      config: operatorOnly,
+      schema: {
+        body: Type.Object(
+          {
+            model: modelNameSchema,
+            sunset_at: Type.Optional(Type.Union([timeSchema, Type.Null()])),
+            replacement_model_name: optionalText,
+            retirement_note: optionalText,
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { model, sunset_at: sunsetAt, replacement_model_name: successor, retirement_note: note } = request.body;
+      const { retirement } = await models.announceRetirement(
+        {
+          model,
+          sunsetAt: sunsetAt == null ? undefined : parseTime(sunsetAt, 'sunset_at'),
+          successor: successorOrNote(successor ?? null, note ?? null),
+        },
+        onBehalfOfOperator(request),
+      );
+      return reply.code(201).send(adminRetirementJson(retirement!));
+    },
+  );
+
+  app.patch(
+    '/api/v1/admin/retirements/*',
+    {
+      config: operatorOnly,
+      schema: { body: Type.Object({ sunset_at: timeSchema }, { additionalProperties: false }) },
+    },
+    async (request) => {
+      const { retirement } = await models.setSunsetDate(
+        { model: nameInPath(request), sunsetAt: parseTime(request.body.sunset_at, 'sunset_at') },
+        onBehalfOfOperator(request),
+      );
+      return adminRetirementJson(retirement!);
+    },
+  );
+
+  app.delete('/api/v1/admin/retirements/*', { config: operatorOnly }, async (request, reply) => {
+    await models.withdrawRetirement({ model: nameInPath(request) }, onBehalfOfOperator(request));
+    return reply.code(204).send();
+  });
+};
+
+/** Exactly one of the two (service.md, Model retirement fields). */
+function successorOrNote(successor: string | null, note: string | null) {
+  if (successor !== null && note !== null) {
+    throw invalidRequest('retirement_note', 'Give `replacement_model_name` or `retirement_note`, not both.');
+  }
+  if (successor !== null) return { case: 'replacementModelName', value: successor } as const;
+  if (note !== null) {
+    if (/[\p{Cc}\p{Zl}\p{Zp}]/u.test(note)) {
+      throw invalidRequest(
+        'retirement_note',
+        'Invalid value for `retirement_note`: it must be one line without control characters.',
+        'invalid_value',
+      );
+    }
+    return { case: 'retirementNote', value: note } as const;
+  }
+  throw invalidRequest(
+    'replacement_model_name',
+    'Give `replacement_model_name`, or `retirement_note` that explains why there is none.',
+    'missing_required_field',
+  );
+}
+
+const adminRetirementJson = ({ id, model, retirement, withdrawnAt, ...counts }: AdminRetirement) => ({
+  id,
+  model,
+  deprecated_at: isoTime(retirement!.deprecatedAt),
+  sunset_at: isoTime(retirement!.sunsetAt),
+  replacement_model_name: retirement!.replacementModelName || null,
+  retirement_note: retirement!.retirementNote || null,
+  withdrawn_at: isoTime(withdrawnAt),
+  reminders_sent: Number(counts.remindersSent),
+  reminders_pending: Number(counts.remindersPending),
+});

@@ -1,0 +1,47 @@
+import type { HandlerContext } from '@connectrpc/connect';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import type { ModelsDeps } from '../index.ts';
+import { lockCatalog, touchCatalog } from './catalog-feed.ts';
+
+/** What a change did. Without an audit event it found everything as it should be, and leaves it so. */
+export type CatalogChange<Answer> = {
+  answer: Answer;
+  audit: { type: string; target: { type: string; id: string }; before?: object; after?: object } | null;
+};
+
+/**
+ * Makes an operator's change of the catalog: one at a time, so that it decides on what is still true when it commits, together
+ * with its audit event and a higher version. Resolves when this process answers by it; edges follow within a second.
+ */
+export async function changeCatalog<Answer>(
+  { database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>,
+  context: HandlerContext,
+  change: (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>,
+): Promise<Answer> {
+  const caller = callerOf(context);
+  requireOperator(caller);
+  const { answer, audit } = await transaction(database, async (em) => {
+    await lockCatalog(em);
+    const nowMs = clock.now();
+    const done = await change(em, new Date(nowMs));
+    if (done.audit !== null) {
+      await em.flush();
+      await touchCatalog(em);
+      await recordAuditEvent(em, {
+        id: uuidv7(),
+        tenantId: '',
+        occurredAtMs: nowMs,
+        caller,
+        asOperator: true,
+        ...done.audit,
+      });
+    }
+    return done;
+  });
+  if (audit !== null) await feed.refresh();
+  return answer;
+}

@@ -1,0 +1,53 @@
+import { type JsonObject, toJson } from '@bufbuild/protobuf';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import {
+  type DeploymentSettings,
+  DeploymentSettingsSchema,
+  DeploymentStatus,
+  UpstreamDialect,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
+import { sandboxBaseUrl } from '../upstream/connect.ts';
+
+/** Adds a deployment. */
+export function addDeployment(
+  em: SqlEntityManager,
+  model: ModelRow,
+  settings: DeploymentSettings,
+  now: Date,
+): DeploymentRow {
+  const row = em.create(DeploymentEntity, {
+    id: uuidv7(),
+    modelId: model.id,
+    ...addressOf(settings, model.name),
+    settings: toJson(DeploymentSettingsSchema, settings) as JsonObject,
+    // Taken to run until a probe or live traffic says otherwise.
+    status: settings.enabled === false ? DeploymentStatus.STOPPED : DeploymentStatus.RUNNING,
+    statusChangedAt: now,
+    createdAt: now,
+  });
+  em.persist(row);
+  return row;
+}
+
+/** Where a deployment is. @throws INVALID_REQUEST naming the field when no server can be there. */
+export function addressOf(settings: DeploymentSettings, model: string): { baseUrl: string; upstreamModel: string } {
+  const upstreamModel = settings.upstreamModel || model;
+  if (settings.dialect === UpstreamDialect.SANDBOX) return { baseUrl: sandboxBaseUrl, upstreamModel };
+  const baseUrl = settings.baseUrl ?? '';
+  if (baseUrl === '') throw invalidRequest('base_url', 'A deployment needs a `base_url`.', 'missing_required_field');
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
+  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.password !== '') {
+    throw invalidRequest(
+      'base_url',
+      '`base_url` must be an http or https URL without a user name or password; the secret has its own field.',
+      'invalid_value',
+    );
+  }
+  return { baseUrl, upstreamModel };
+}
+
+/** A deployment's fields in audit events; secrets are references only. */
+export const deploymentFields = (model: string, row: DeploymentRow): object => ({ model, ...row.settings });

@@ -1,0 +1,49 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
+
+/** What settings change of a model; an unset field stays as it is. */
+export const modelChanges = (settings: ModelSettings) => ({
+  ...(settings.displayName === undefined ? undefined : { displayName: settings.displayName }),
+  ...(settings.ownedBy === undefined ? undefined : { ownedBy: settings.ownedBy }),
+  ...(settings.operations.length === 0 ? undefined : { operations: [...settings.operations] }),
+  ...(settings.contextWindow === undefined ? undefined : { contextWindow: settings.contextWindow }),
+  ...(settings.maxOutputTokens === undefined ? undefined : { maxOutputTokens: settings.maxOutputTokens }),
+  ...(settings.visibility === Visibility.UNSPECIFIED ? undefined : { visibility: settings.visibility }),
+});
+
+/** Adds a model under a name that is free. */
+export async function addModel(
+  em: SqlEntityManager,
+  name: string,
+  settings: ModelSettings,
+  now: Date,
+): Promise<ModelRow> {
+  const created = em.create(ModelEntity, {
+    id: uuidv7(),
+    name,
+    displayName: name,
+    ownedBy: 'system',
+    operations: [Operation.CHAT_COMPLETIONS],
+    visibility: Visibility.PUBLIC,
+    createdAt: now,
+    ...modelChanges(settings),
+  });
+  // The tables know of each other, the entities do not: what refers to the model must come behind it.
+  await em.persist(created).flush();
+  return created;
+}
+
+const operationNames = new Map<Operation, string>(Object.entries(Operation).map(([name, value]) => [value, name.toLowerCase()]));
+
+/** A model's fields in audit events, in the public API's spelling. */
+export const modelFields = (row: ModelRow): object => ({
+  display_name: row.displayName,
+  owned_by: row.ownedBy,
+  operations: row.operations.map((operation) => operationNames.get(operation)),
+  context_window: row.contextWindow ?? 0,
+  max_output_tokens: row.maxOutputTokens ?? 0,
+  visibility: row.visibility === Visibility.PRIVATE ? 'private' : 'public',
+});

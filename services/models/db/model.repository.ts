@@ -1,0 +1,13 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ModelEntity, type ModelRow } from './catalog.entities.ts';
+
+export const findModel = (em: SqlEntityManager, name: string): Promise<ModelRow | null> =>
+  em.findOne(ModelEntity, { name, deletedAt: null });
+
+/** The model of a name. @throws MODEL_NOT_FOUND naming the field. */
+export async function requireModel(em: SqlEntityManager, name: string, param = 'model'): Promise<ModelRow> {
+  const model = await findModel(em, name);
+  if (model === null) throw gatewayError(ErrorReason.MODEL_NOT_FOUND, `There is no model \`${name}\`.`, { param });
+  return model;
+}

@@ -1,0 +1,40 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type Retirement, RetirementSchema } from '#gen/modelgateway/models/v1/retirement_pb.ts';
+import type { RetirementSchedule } from '../domain/retirement.ts';
+import { RetirementEntity, type RetirementRow } from './retirement.entities.ts';
+
+/** The retirements that stand: one of a model at most. */
+export const standingRetirements = (em: SqlEntityManager): Promise<RetirementRow[]> =>
+  em.find(RetirementEntity, { withdrawnAt: null });
+
+export const standingRetirement = (em: SqlEntityManager, modelId: string): Promise<RetirementRow | null> =>
+  em.findOne(RetirementEntity, { modelId, withdrawnAt: null });
+
+/** A row as the domain sees it. */
+export const scheduleOf = (row: RetirementRow): RetirementSchedule => ({
+  deprecatedAtMs: row.deprecatedAt.getTime(),
+  sunsetAtMs: row.sunsetAt?.getTime() ?? null,
+  successor:
+    row.replacementModelName == null
+      ? { kind: 'note', text: row.retirementNote ?? '' }
+      : { kind: 'model', name: row.replacementModelName },
+});
+
+/** A row as clients are told it. */
+export const retirementMessage = (row: RetirementRow): Retirement =>
+  create(RetirementSchema, {
+    deprecatedAt: timestampFromDate(row.deprecatedAt),
+    sunsetAt: row.sunsetAt == null ? undefined : timestampFromDate(row.sunsetAt),
+    replacementModelName: row.replacementModelName ?? '',
+    retirementNote: row.retirementNote ?? '',
+  });
+
+/** A retirement's fields in audit events, in the public API's spelling. */
+export const retirementFields = (row: RetirementRow): object => ({
+  deprecated_at: row.deprecatedAt.toISOString(),
+  sunset_at: row.sunsetAt?.toISOString() ?? null,
+  replacement_model_name: row.replacementModelName ?? null,
+  retirement_note: row.retirementNote ?? null,
+});

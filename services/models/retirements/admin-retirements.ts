@@ -1,0 +1,39 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type AdminRetirement, AdminRetirementSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { ModelEntity } from '../db/catalog.entities.ts';
+import type { RetirementRow } from '../db/retirement.entities.ts';
+import { retirementMessage } from '../db/retirement.repository.ts';
+
+type Counts = { retirement_id: string; status: ReminderStatus; count: string };
+
+/** Retirements as operators see them, with what became of their mails. */
+export async function adminRetirements(
+  em: SqlEntityManager,
+  rows: readonly RetirementRow[],
+): Promise<AdminRetirement[]> {
+  if (rows.length === 0) return [];
+  const models = await em.find(ModelEntity, { id: { $in: rows.map(({ modelId }) => modelId) } });
+  const names = new Map(models.map(({ id, name }) => [id, name]));
+  const counts = await em.execute<Counts[]>(
+    'select retirement_id, status, count(*) as count from reminders where retirement_id = any(?::uuid[]) group by 1, 2',
+    [`{${rows.map(({ id }) => id).join(',')}}`],
+  );
+  const count = (id: string, status: ReminderStatus): bigint =>
+    BigInt(counts.find((row) => row.retirement_id === id && row.status === status)?.count ?? 0);
+  return rows.map((row) =>
+    create(AdminRetirementSchema, {
+      id: row.id,
+      model: names.get(row.modelId) ?? '',
+      retirement: retirementMessage(row),
+      withdrawnAt: row.withdrawnAt == null ? undefined : timestampFromDate(row.withdrawnAt),
+      remindersSent: count(row.id, ReminderStatus.SENT),
+      remindersPending: count(row.id, ReminderStatus.PENDING),
+    }),
+  );
+}
+
+export const adminRetirement = async (em: SqlEntityManager, row: RetirementRow): Promise<AdminRetirement> =>
+  (await adminRetirements(em, [row]))[0]!;

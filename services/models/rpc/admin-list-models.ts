@@ -1,0 +1,27 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type AdminListModelsRequest,
+  AdminListModelsResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { withState } from '../catalog/listing.ts';
+import type { ModelsDeps } from '../index.ts';
+
+/** Answered from the snapshot, as all reads of the catalog are. A model whose name is the search itself comes first. */
+export const adminListModels =
+  ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>) =>
+  ({ page, search }: AdminListModelsRequest, context: HandlerContext) => {
+    requireOperator(callerOf(context));
+    const rows = pageRows(page);
+    const wanted = search.toLowerCase();
+    const isExact = (name: string): number => Number(name === search);
+    const found = feed.snapshot.models
+      .filter(({ model }) => model!.name.toLowerCase().includes(wanted))
+      .sort((a, b) => isExact(b.model!.name) - isExact(a.model!.name));
+    return create(AdminListModelsResponseSchema, {
+      models: found.slice(rows.offset, rows.offset + rows.limit).map((entry) => withState(entry, clock.now())),
+      pageInfo: pageInfo(rows, found.length),
+    });
+  };

@@ -1,0 +1,92 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { HandlerContext } from '@connectrpc/connect';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type AnnounceRetirementRequest,
+  type AnnounceRetirementResponse,
+  AnnounceRetirementResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import { GrantEntity, type ModelRow } from '../db/catalog.entities.ts';
+import { findModel, requireModel } from '../db/model.repository.ts';
+import { RetirementEntity } from '../db/retirement.entities.ts';
+import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
+import { retirementState } from '../domain/retirement.ts';
+import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts';
+import type { ModelsDeps } from '../index.ts';
+import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { planReminders } from '../retirements/plan-reminders.ts';
+
+export const announceRetirement =
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (request: AnnounceRetirementRequest, context: HandlerContext): Promise<AnnounceRetirementResponse> =>
+    changeCatalog(deps, context, async (em, now) => {
+      const model = await requireModel(em, request.model);
+      const standing = await standingRetirement(em, model.id);
+      const successor = successorOf(request);
+      const schedule = announced(
+        model.name,
+        standing === null ? null : scheduleOf(standing),
+        { successor, sunsetAtMs: request.sunsetAt === undefined ? null : timestampMs(request.sunsetAt) },
+        successor.kind === 'model' ? await successorFacts(em, model, successor.name, now.getTime()) : null,
+        now.getTime(),
+      );
+      const row = em.create(RetirementEntity, {
+        id: uuidv7(),
+        modelId: model.id,
+        deprecatedAt: now,
+        sunsetAt: schedule.sunsetAtMs === null ? null : new Date(schedule.sunsetAtMs),
+        replacementModelName: successor.kind === 'model' ? successor.name : null,
+        retirementNote: successor.kind === 'note' ? successor.text : null,
+        withdrawnAt: null,
+      });
+      await em.persist(row).flush();
+      if (row.sunsetAt != null) await planReminders(em, row, now, true);
+      return {
+        answer: create(AnnounceRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
+        audit: {
+          type: 'model_retirement_announced',
+          target: { type: 'model', id: model.name },
+          after: retirementFields(row),
+        },
+      };
+    });
+
+function successorOf({ successor }: AnnounceRetirementRequest) {
+  switch (successor.case) {
+    case 'replacementModelName':
+      return { kind: 'model', name: successor.value } as const;
+    case 'retirementNote':
+      return { kind: 'note', text: successor.value.trim() } as const;
+    default:
+      throw invalidRequest('replacement_model_name', 'Give either a successor or a note that there is none.');
+  }
+}
+
+async function successorFacts(
+  em: SqlEntityManager,
+  model: ModelRow,
+  name: string,
+  nowMs: number,
+): Promise<SuccessorFacts> {
+  const successor = await findModel(em, name);
+  if (successor === null) return null;
+  const standing = await standingRetirement(em, successor.id);
+  return {
+    state: retirementState(standing === null ? null : scheduleOf(standing), nowMs),
+    knownToAllUsers: await isKnownToUsersOf(em, successor, model),
+  };
+}
+
+/** Whether everybody who may use `model` may know of `successor` as well. */
+async function isKnownToUsersOf(em: SqlEntityManager, successor: ModelRow, model: ModelRow): Promise<boolean> {
+  if (successor.visibility === Visibility.PUBLIC) return true;
+  if (model.visibility === Visibility.PUBLIC) return false;
+  const tenantsOf = async ({ id }: ModelRow) =>
+    new Set((await em.find(GrantEntity, { modelId: id })).map(({ tenantId }) => tenantId));
+  return (await tenantsOf(model)).isSubsetOf(await tenantsOf(successor));
+}

@@ -1,0 +1,20 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import { type GetPricesRequest, GetPricesResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import { priceMessage } from '../catalog/snapshot.ts';
+import { ModelEntity, PriceEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../index.ts';
+
+export const getPrices =
+  ({ database }: Pick<ModelsDeps, 'database'>) =>
+  async ({ priceVersionIds }: GetPricesRequest, context: HandlerContext) => {
+    requireService(callerOf(context));
+    const em = database.em();
+    const prices = await em.find(PriceEntity, { id: { $in: priceVersionIds } });
+    const models = await em.find(ModelEntity, { id: { $in: prices.map(({ modelId }) => modelId) } });
+    const names = new Map(models.map(({ id, name }) => [id, name]));
+    return create(GetPricesResponseSchema, {
+      prices: prices.map((price) => priceMessage(names.get(price.modelId) ?? '', price)),
+    });
+  };

@@ -1,0 +1,55 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type ListRemindersRequest,
+  type ListRemindersResponse,
+  ListRemindersResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { type Reminder, ReminderSchema, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { ModelEntity } from '../db/catalog.entities.ts';
+import { ReminderEntity, type ReminderRow, RetirementEntity } from '../db/retirement.entities.ts';
+import type { ModelsDeps } from '../index.ts';
+
+export const listReminders =
+  ({ database }: Pick<ModelsDeps, 'database'>) =>
+  async ({ page, model, status }: ListRemindersRequest, context: HandlerContext): Promise<ListRemindersResponse> => {
+    requireOperator(callerOf(context));
+    const em = database.em();
+    const rows = pageRows(page);
+    const models = await em.find(ModelEntity, model === '' ? {} : { name: model });
+    const names = new Map(models.map(({ id, name }) => [id, name]));
+    const retirements = await em.find(RetirementEntity, { modelId: { $in: [...names.keys()] } });
+    const modelOf = new Map(retirements.map(({ id, modelId }) => [id, names.get(modelId)!]));
+    const [reminders, total] = await em.findAndCount(
+      ReminderEntity,
+      {
+        retirementId: { $in: [...modelOf.keys()] },
+        ...(status !== ReminderStatus.UNSPECIFIED && { status }),
+      },
+      { orderBy: { dueAt: 'desc', id: 'desc' }, limit: rows.limit, offset: rows.offset },
+    );
+    return create(ListRemindersResponseSchema, {
+      reminders: reminders.map((row) => reminderMessage(row, modelOf.get(row.retirementId)!)),
+      pageInfo: pageInfo(rows, total),
+    });
+  };
+
+const reminderMessage = (row: ReminderRow, model: string): Reminder =>
+  create(ReminderSchema, {
+    id: row.id,
+    retirementId: row.retirementId,
+    model,
+    userId: row.userId,
+    email: row.email,
+    point: row.point,
+    status: row.status,
+    dueAt: timestampFromDate(row.dueAt),
+    sentAt: row.sentAt == null ? undefined : timestampFromDate(row.sentAt),
+    attempts: row.attempts,
+    lastError: row.lastError,
+    subject: row.subject,
+    text: row.text,
+  });

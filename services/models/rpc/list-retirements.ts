@@ -1,0 +1,33 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type ListRetirementsRequest,
+  type ListRetirementsResponse,
+  ListRetirementsResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { ModelEntity } from '../db/catalog.entities.ts';
+import { RetirementEntity } from '../db/retirement.entities.ts';
+import type { ModelsDeps } from '../index.ts';
+import { adminRetirements } from '../retirements/admin-retirements.ts';
+
+export const listRetirements =
+  ({ database }: Pick<ModelsDeps, 'database'>) =>
+  async ({ page, model }: ListRetirementsRequest, context: HandlerContext): Promise<ListRetirementsResponse> => {
+    requireOperator(callerOf(context));
+    const em = database.em();
+    const rows = pageRows(page);
+    // A name may have been used again: the retirements of all who bore it.
+    const where =
+      model === '' ? {} : { modelId: { $in: (await em.find(ModelEntity, { name: model })).map(({ id }) => id) } };
+    const [retirements, total] = await em.findAndCount(RetirementEntity, where, {
+      orderBy: { deprecatedAt: 'desc', id: 'desc' },
+      limit: rows.limit,
+      offset: rows.offset,
+    });
+    return create(ListRetirementsResponseSchema, {
+      retirements: await adminRetirements(em, retirements),
+      pageInfo: pageInfo(rows, total),
+    });
+  };

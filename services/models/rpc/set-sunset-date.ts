@@ -1,0 +1,44 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type SetSunsetDateRequest,
+  type SetSunsetDateResponse,
+  SetSunsetDateResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { notFound } from '#shared/errors.ts';
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import { requireModel } from '../db/model.repository.ts';
+import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
+import { dated } from '../domain/retirement-changes.ts';
+import type { ModelsDeps } from '../index.ts';
+import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { planReminders } from '../retirements/plan-reminders.ts';
+
+/** Setting the date which stands already changes nothing. */
+export const setSunsetDate =
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (request: SetSunsetDateRequest, context: HandlerContext): Promise<SetSunsetDateResponse> =>
+    changeCatalog(deps, context, async (em, now) => {
+      const model = await requireModel(em, request.model);
+      const row = await standingRetirement(em, model.id);
+      if (row === null) throw notFound('retirement');
+      const { sunsetAtMs } = dated(model.name, scheduleOf(row), timestampMs(request.sunsetAt!), now.getTime());
+      const answer = async () => create(SetSunsetDateResponseSchema, { retirement: await adminRetirement(em, row) });
+      const previous = row.sunsetAt;
+      if (previous?.getTime() === sunsetAtMs) return { answer: await answer(), audit: null };
+
+      const before = retirementFields(row);
+      row.sunsetAt = new Date(sunsetAtMs!);
+      await em.flush();
+      await planReminders(em, row, now, previous == null);
+      return {
+        answer: await answer(),
+        audit: {
+          type: 'model_sunset_date_set',
+          target: { type: 'model', id: model.name },
+          before,
+          after: retirementFields(row),
+        },
+      };
+    });

@@ -1,0 +1,50 @@
+import { create, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import { DeploymentSettingsSchema, DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type UpdateDeploymentRequest,
+  type UpdateDeploymentResponse,
+  UpdateDeploymentResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import { deploymentMessage } from '../catalog/snapshot.ts';
+import { addressOf, deploymentFields } from '../catalog/write-deployment.ts';
+import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../index.ts';
+
+export const updateDeployment =
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  ({ deploymentId, settings }: UpdateDeploymentRequest, context: HandlerContext): Promise<UpdateDeploymentResponse> =>
+    changeCatalog(deps, context, async (em, now) => {
+      const row = await em.findOne(DeploymentEntity, { id: deploymentId });
+      if (row === null) throw notFound('deployment');
+      const { name } = await em.findOneOrFail(ModelEntity, { id: row.modelId });
+      const before = deploymentFields(name, row);
+      // The JSON form has the fields that are set, and no others.
+      row.settings = { ...row.settings, ...(toJson(DeploymentSettingsSchema, settings!) as JsonObject) };
+      const merged = fromJson(DeploymentSettingsSchema, row.settings);
+      const address = addressOf(merged, name);
+      if ((await em.count(DeploymentEntity, { modelId: row.modelId, ...address, id: { $ne: row.id } })) > 0) {
+        throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a deployment with this address and name already.`, {
+          param: 'base_url',
+        });
+      }
+      Object.assign(row, address);
+      const status = statusAfter(row.status, merged.enabled !== false);
+      if (status !== row.status) Object.assign(row, { status, statusChangedAt: now, statusReason: '' });
+      const after = deploymentFields(name, row);
+      return {
+        answer: create(UpdateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),
+        audit:
+          JSON.stringify(before) === JSON.stringify(after)
+            ? null
+            : { type: 'deployment_updated', target: { type: 'deployment', id: row.id }, before, after },
+      };
+    });
+
+/** Switched off it is Stopped; switched on again it is taken to run until a probe or live traffic says otherwise. */
+function statusAfter(status: DeploymentStatus, enabled: boolean): DeploymentStatus {
+  if (!enabled) return DeploymentStatus.STOPPED;
+  return status === DeploymentStatus.STOPPED ? DeploymentStatus.RUNNING : status;
+}

@@ -1,0 +1,36 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type UpdateModelRequest,
+  type UpdateModelResponse,
+  UpdateModelResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import { modelMessage } from '../catalog/snapshot.ts';
+import { modelChanges, modelFields } from '../catalog/write-model.ts';
+import { requireModel } from '../db/model.repository.ts';
+import { standingRetirement } from '../db/retirement.repository.ts';
+import type { ModelsDeps } from '../index.ts';
+import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
+
+export const updateModel =
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  ({ name, settings }: UpdateModelRequest, context: HandlerContext): Promise<UpdateModelResponse> =>
+    changeCatalog(deps, context, async (em) => {
+      const row = await requireModel(em, name, 'name');
+      const before = modelFields(row);
+      if (settings!.visibility === Visibility.PRIVATE && row.visibility !== Visibility.PRIVATE) {
+        await refuseSuccessorOfOthers(em, name, 'made private');
+      }
+      em.assign(row, modelChanges(settings!));
+      const after = modelFields(row);
+      const model = modelMessage(row, (await standingRetirement(em, row.id)) ?? undefined);
+      return {
+        answer: create(UpdateModelResponseSchema, { model }),
+        audit:
+          JSON.stringify(before) === JSON.stringify(after)
+            ? null
+            : { type: 'model_updated', target: { type: 'model', id: name }, before, after },
+      };
+    });

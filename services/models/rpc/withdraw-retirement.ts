@@ -1,0 +1,43 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type WithdrawRetirementRequest,
+  type WithdrawRetirementResponse,
+  WithdrawRetirementResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { notFound } from '#shared/errors.ts';
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import { requireModel } from '../db/model.repository.ts';
+import { RetirementEntity } from '../db/retirement.entities.ts';
+import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
+import { checkWithdrawable } from '../domain/retirement-changes.ts';
+import type { ModelsDeps } from '../index.ts';
+import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { cancelReminders } from '../retirements/plan-reminders.ts';
+
+/** Withdrawing what is withdrawn already changes nothing. */
+export const withdrawRetirement =
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (request: WithdrawRetirementRequest, context: HandlerContext): Promise<WithdrawRetirementResponse> =>
+    changeCatalog(deps, context, async (em, now) => {
+      const model = await requireModel(em, request.model);
+      const row = await standingRetirement(em, model.id);
+      if (row === null) {
+        const last = await em.findOne(RetirementEntity, { modelId: model.id }, { orderBy: { id: 'desc' } });
+        if (last === null) throw notFound('retirement');
+        const retirement = await adminRetirement(em, last);
+        return { answer: create(WithdrawRetirementResponseSchema, { retirement }), audit: null };
+      }
+      checkWithdrawable(model.name, scheduleOf(row), now.getTime());
+      row.withdrawnAt = now;
+      await em.flush();
+      await cancelReminders(em, row.id);
+      return {
+        answer: create(WithdrawRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
+        audit: {
+          type: 'model_retirement_withdrawn',
+          target: { type: 'model', id: model.name },
+          before: retirementFields(row),
+        },
+      };
+    });
