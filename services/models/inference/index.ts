@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { getRateLimitState } from './get-rate-limit-state.ts';
 import { getRetirement } from './get-retirement.ts';
 import { type InvokeDeps, invoke } from './invoke.ts';
 
@@ -7,4 +8,5 @@ import { type InvokeDeps, invoke } from './invoke.ts';
 export const inferenceService = (deps: InvokeDeps): Partial<ServiceImpl<typeof InferenceService>> => ({
   invoke: invoke(deps),
   getRetirement: getRetirement(deps),
+  getRateLimitState: getRateLimitState(deps),
 });

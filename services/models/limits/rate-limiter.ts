@@ -1,14 +1,13 @@
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { defaultRateLimits, type RateLimits } from '#shared/rate-limits.ts';
 
-/** Limits of one subject: an API key, or the user of a session (service.md, Authentication). */
-export type RateLimits = { requestsPerMinute: number; tokensPerMinute: number; concurrentRequests: number };
-
-/** What holds where neither plan, organization nor key says otherwise (decisions.md, Inference). */
-export const defaultRateLimits: RateLimits = {
-  requestsPerMinute: 600,
-  tokensPerMinute: 200_000,
-  concurrentRequests: 100,
-};
+/** A caller's own limits; what they leave open is the platform's default. */
+export const rateLimitsOf = (own: CallerConstraints | undefined): RateLimits => ({
+  requestsPerMinute: own?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
+  tokensPerMinute: own?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
+  concurrentRequests: own?.concurrentRequests || defaultRateLimits.concurrentRequests,
+});
 
 /** Where a subject's limits stand; shown to clients as x-ratelimit-*. */
 export type RateLimitReading = {
@@ -96,6 +95,11 @@ export class RateLimiter {
     const requestMs = minuteMs / Math.max(1, limits.requestsPerMinute * this.share);
     const tokenMs = minuteMs / Math.max(1, limits.tokensPerMinute * this.share);
     return reading(limits, (subject?.requestsTat ?? now) - now, requestMs, (subject?.tokensTat ?? now) - now, tokenMs);
+  }
+
+  /** The requests of a subject that run now. */
+  running(subjectId: string): number {
+    return this.#subjects.get(subjectId)?.inFlight ?? 0;
   }
 
   #subject(id: string, now: number): Subject {
