@@ -40,6 +40,7 @@ import { updateOrganization } from './rpc/update-organization.ts';
 import { updateProfile } from './rpc/update-profile.ts';
 import { verifyAuditChain } from './rpc/verify-audit-chain.ts';
 import { watchAuth } from './rpc/watch-auth.ts';
+import { withdrawMail } from './rpc/withdraw-mail.ts';
 
 /** Auth: sessions, people, organizations, invitations, the audit chain, the mail outbox and the edges' feed. */
 export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
@@ -85,6 +86,7 @@ export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
     getTenants: getTenants(deps),
     recordAuditEvents: recordAuditEvents(deps),
     sendMail: sendMail(deps),
+    withdrawMail: withdrawMail(deps),
     bootstrap: bootstrap(deps),
   };
 }

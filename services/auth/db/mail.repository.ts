@@ -29,7 +29,7 @@ export async function claimDueMails(
   { now, leaseMs, limit }: { now: Date; leaseMs: number; limit: number },
 ): Promise<MailRow[]> {
   const claimed = await em.execute<{ id: string }[]>(
-    `update mails set attempts = attempts + 1, next_attempt_at = ?
+    `update mails set attempts = attempts + 1, next_attempt_at = ?, last_error = ''
      where id in (
        select id from mails where status = ? and next_attempt_at <= ?
        order by next_attempt_at limit ${limit} for update skip locked)
@@ -37,4 +37,29 @@ export async function claimDueMails(
     [new Date(now.getTime() + leaseMs), MailStatus.QUEUED, now],
   );
   return em.find(MailEntity, { id: { $in: claimed.map(({ id }) => id) } }, { orderBy: { id: 'asc' } });
+}
+
+/**
+ * Takes queued mails back, so that nobody gets them; answers their dedupe keys, at most `limit`. A mail in the hands of a sender
+ * (claimed, and no failure reported yet) may be on its way: it stays, but is not tried again.
+ */
+export async function withdrawMails(
+  em: SqlEntityManager,
+  { prefix, now, limit }: { prefix: string; now: Date; limit: number },
+): Promise<string[]> {
+  const inHands = `attempts > 0 and last_error = '' and next_attempt_at > ?`;
+  const matching = `starts_with(dedupe_key, ?) and status = ?`;
+  await em.execute(`update mails set expires_at = ? where ${matching} and ${inHands}`, [
+    now,
+    prefix,
+    MailStatus.QUEUED,
+    now,
+  ]);
+  const rows = await em.execute<{ dedupe_key: string }[]>(
+    `delete from mails where id in (
+       select id from mails where ${matching} and not (${inHands}) limit ${limit} for update skip locked)
+     returning dedupe_key`,
+    [prefix, MailStatus.QUEUED, now],
+  );
+  return rows.map((row) => row.dedupe_key);
 }

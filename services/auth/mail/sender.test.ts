@@ -4,9 +4,9 @@ import { SMTPServer } from 'smtp-server';
 import { expect, test } from 'vitest';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
+import { anonymous, ownerEmail, service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { asTableOwner, operatorOf, ownerOf } from '../fixtures/people.ts';
-import { anonymous, ownerEmail, service, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
 
 type Received = { to: string[]; raw: string };
 

@@ -39,15 +39,16 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
 
   const count = async (counted: Buffer, policy: BackoffPolicy): Promise<void> => {
     const now = new Date(clock.now());
+    // Who is not blocked is blocked until 1970, and not until now: a try at the same moment may have read its clock before.
     const { rowCount } = await database.query({
       name: 'auth-throttle-count',
       text: `insert into login_throttles as stored (subject, failures, last_failure_at, blocked_until)
-        values ($1, 1, $2, $2)
+        values ($1, 1, $2, to_timestamp(0))
         on conflict (subject) do update set
           failures = case when stored.last_failure_at < $2 - $6 * interval '1 ms' then 1 else stored.failures + 1 end,
           last_failure_at = $2,
           blocked_until = case
-            when stored.last_failure_at < $2 - $6 * interval '1 ms' or stored.failures < $3 then $2
+            when stored.last_failure_at < $2 - $6 * interval '1 ms' or stored.failures < $3 then to_timestamp(0)
             else $2 + least($5, $4 * power(2, least(stored.failures - $3, 30))) * interval '1 ms' end
         where stored.blocked_until <= $2
         returning 1`,
@@ -81,8 +82,9 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
       await forget(accountSubject(attempt));
       // Only this try is taken back: a guesser's own account does not clear the address.
       await database.query({
-        text: 'update login_throttles set failures = failures - 1, blocked_until = $2 where subject = $1 and failures > 0',
-        values: [addressSubject(attempt.ip), new Date(clock.now())],
+        text: `update login_throttles set failures = failures - 1, blocked_until = to_timestamp(0)
+          where subject = $1 and failures > 0`,
+        values: [addressSubject(attempt.ip)],
       });
     },
     forgive: (email) => forget(subject('account', email)),

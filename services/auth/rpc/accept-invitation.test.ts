@@ -3,8 +3,8 @@ import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
-import { anonymous, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));

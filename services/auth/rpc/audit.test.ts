@@ -3,8 +3,8 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../fixtures/people.ts';
-import { service, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+import { service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {

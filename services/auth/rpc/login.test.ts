@@ -8,7 +8,7 @@ import {
   publicUrl,
   startTestAuth,
   type TestAuth,
-} from '../fixtures/test-auth.ts';
+} from '../../../test/support/auth.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {
@@ -56,7 +56,7 @@ test('an unknown address and a wrong password read the same', async () => {
 
 test('a second bootstrap changes nothing', async () => {
   const { auth, owner } = fixture;
-  const { contextValues } = (await import('../fixtures/test-auth.ts')).service('test');
+  const { contextValues } = (await import('../../../test/support/auth.ts')).service('test');
   const again = await auth.bootstrap(
     { email: 'other@example.com', password: 'Another-password-1', organizationName: 'Second' },
     { contextValues },

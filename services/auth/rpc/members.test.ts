@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
-import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {

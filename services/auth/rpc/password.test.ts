@@ -2,8 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { asTableOwner, join, strongPassword, tokenMailedTo } from '../fixtures/people.ts';
-import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asTableOwner, join, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.500Z'));
@@ -90,6 +90,12 @@ test('an unknown account is slowed down like a known one', async () => {
     return answers;
   };
   expect(await answersFor('unknown@example.com', '192.0.2')).toEqual(await answersFor(email, '198.18.0'));
+});
+
+test('people who sign in rightly at the same moment do not slow each other down', async () => {
+  const { email } = await join(fixture, 'busy@example.com');
+  const logins = Array.from({ length: 5 }, () => login(email, strongPassword, '198.51.100.9'));
+  expect(await Promise.all(logins)).toHaveLength(5);
 });
 
 test('many accounts tried from one address are slowed down, IPv6 by its network', async () => {

@@ -2,8 +2,8 @@ import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
-import { asTableOwner, join, strongPassword } from '../fixtures/people.ts';
-import { anonymous, startTestAuth, type TestAuth } from '../fixtures/test-auth.ts';
+import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asTableOwner, join, strongPassword } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.250Z'));

@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
+import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
-import { asTableOwner } from '../../auth/fixtures/people.ts';
-import { startTestAuth, type TestAuth } from '../../auth/fixtures/test-auth.ts';
+import { asTableOwner } from '../../../test/support/people.ts';
 import { commands } from './commands.ts';
 import { runCommand } from './run-command.ts';
 

@@ -10,12 +10,12 @@ import { createLogger } from '#shared/logger.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
-import { join, operatorOf, ownerOf, strongPassword } from '../../services/auth/fixtures/people.ts';
-import { anonymous, publicUrl, session, startTestAuth, type TestAuth } from '../../services/auth/fixtures/test-auth.ts';
-import { startFaultProxy } from '../../test/support/fault-proxy.ts';
-import { serveRpc, testTokens } from '../../test/support/rpc-carriers.ts';
-import { waitFor } from '../../test/support/wait-for.ts';
-import { createSessionCredentials, type Ended, type SessionCredentials } from './sessions.ts';
+import { createSessionCredentials, type Ended, type SessionCredentials } from '../../edge/snapshots/sessions.ts';
+import { anonymous, publicUrl, session, startTestAuth, type TestAuth } from '../support/auth.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
+import { join, operatorOf, ownerOf, strongPassword } from '../support/people.ts';
+import { serveRpc, testTokens } from '../support/rpc-carriers.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const logger = createLogger({ level: process.env.TEST_LOG_LEVEL ?? 'silent', name: 'edge' });
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Role } from '#shared/rpc/caller.ts';
-import { join, strongPassword, tokenMailedTo } from '../../../services/auth/fixtures/people.ts';
-import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../services/auth/fixtures/test-auth.ts';
-import { type IdentityEdge, startIdentityEdge } from '../../fixtures/identity-edge.ts';
+import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../support/auth.ts';
+import { type IdentityEdge, startIdentityEdge } from '../support/identity-edge.ts';
+import { join, strongPassword, tokenMailedTo } from '../support/people.ts';
 
 type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 

@@ -1,11 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import {
-  ownerEmail,
-  ownerPassword,
-  startTestAuth,
-  type TestAuth,
-} from '../../../../services/auth/fixtures/test-auth.ts';
-import { type IdentityEdge, startIdentityEdge } from '../../../fixtures/identity-edge.ts';
+import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../support/auth.ts';
+import { type IdentityEdge, startIdentityEdge } from '../support/identity-edge.ts';
 
 let fixture: TestAuth;
 let edge: IdentityEdge;

@@ -1,0 +1,17 @@
+import { transaction } from '#shared/db/transaction.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import { withdrawMails } from '../db/mail.repository.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+
+const keysMax = 1_000;
+
+/** Takes mails back which no mail server has taken yet. */
+export const withdrawMail =
+  ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'withdrawMail'> =>
+  async ({ dedupeKeyPrefix }, context) => {
+    requireService(callerOf(context));
+    const dedupeKeys = await transaction(database, (em) =>
+      withdrawMails(em, { prefix: dedupeKeyPrefix, now: new Date(clock.now()), limit: keysMax }),
+    );
+    return { dedupeKeys };
+  };

@@ -1,0 +1,131 @@
+import { generateKeyPairSync } from 'node:crypto';
+import { decodeProtectedHeader } from 'jose';
+import { expect, test } from 'vitest';
+import { ManualClock, systemClock } from '#shared/clock.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createLogger } from '#shared/logger.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { createSessionCredentials } from '../../edge/snapshots/sessions.ts';
+import { tidyUp } from '../../services/auth/housekeeping.ts';
+import {
+  anonymous,
+  ownerEmail,
+  ownerPassword,
+  publicUrl,
+  session,
+  startTestAuth,
+  type TestAuth,
+} from '../support/auth.ts';
+import { asTableOwner } from '../support/people.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+const login = async ({ auth }: TestAuth) =>
+  (await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous())).tokens!;
+const kidOf = (token: string) => decodeProtectedHeader(token).kid;
+
+test('replicas that start at the same moment agree on one operator and one signing key', async () => {
+  await using database = await createTestDatabase();
+  const replicas = await Promise.all([
+    startTestAuth({ database }),
+    startTestAuth({ database }),
+    startTestAuth({ database }),
+  ]);
+  const owners = new Set(replicas.map(({ owner }) => owner.userId));
+  const kids = new Set((await Promise.all(replicas.map(login))).map(({ accessToken }) => kidOf(accessToken)));
+  expect([owners.size, kids.size]).toEqual([1, 1]);
+  for (const replica of replicas) await replica.close();
+});
+
+test('what one replica ends is refused at an edge of another, from the answer on', async () => {
+  await using database = await createTestDatabase();
+  await using here = await startTestAuth({ database });
+  await using there = await startTestAuth({ database });
+  const edge = createSessionCredentials({ auth: here.auth, edgeId: uuidv7(), clock: systemClock, logger, publicUrl });
+  await waitFor(() => edge.isLive, { description: 'a live feed' });
+  for (let round = 0; round < 10; round += 1) {
+    const { accessToken, user } = await login(here);
+    const { sessionId } = await edge.authenticate(accessToken);
+    await there.auth.logout({}, session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, sessionId }));
+    expect(() => edge.authenticate(accessToken)).toThrow('not valid');
+  }
+  await edge.close();
+});
+
+test('a refresh token of one replica is taken by another, after a rotation too', async () => {
+  await using database = await createTestDatabase();
+  await using here = await startTestAuth({ database });
+  await using there = await startTestAuth({ database });
+  const { refreshToken, user } = await login(here);
+  const operator = session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, operator: true });
+  await here.auth.rotateSigningKey({}, operator);
+  const { tokens } = await there.auth.refresh({ refreshToken }, anonymous());
+  const { tokens: next } = await here.auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous());
+  expect(next!.user!.id).toBe(user!.id);
+});
+
+test('a signing key is kept over restarts, sealed; one of the configuration is never kept, and replaces it without ending sessions', async () => {
+  await using database = await createTestDatabase();
+  const first = await startTestAuth({ database });
+  const before = await login(first);
+  const { rows } = await asTableOwner(first, 'select sealed_private_key from signing_keys');
+  // An Ed25519 key in PKCS #8 begins with these bytes (RFC 8410 section 7).
+  expect(Buffer.from(rows[0].sealed_private_key).includes(Buffer.from('302e020100300506032b6570', 'hex'))).toBe(false);
+  await first.close();
+
+  const second = await startTestAuth({ database });
+  const kept = await login(second);
+  expect(kidOf(kept.accessToken)).toBe(kidOf(before.accessToken));
+  await second.close();
+
+  const { privateKey } = generateKeyPairSync('ed25519');
+  const jwtPrivateKey = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
+  await using third = await startTestAuth({ database, jwtPrivateKey });
+  const configured = await login(third);
+  expect(kidOf(configured.accessToken)).not.toBe(kidOf(before.accessToken));
+  const stored = await asTableOwner(third, 'select sealed_private_key from signing_keys where kid = $1', [
+    kidOf(configured.accessToken),
+  ]);
+  expect(stored.rows[0].sealed_private_key).toBeNull();
+  const { tokens } = await third.auth.refresh({ refreshToken: before.refreshToken }, anonymous());
+  expect(kidOf(tokens!.accessToken)).toBe(kidOf(configured.accessToken));
+});
+
+test.each([
+  ['no key at all', 'nonsense'],
+  [
+    'an RSA key',
+    generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export({ format: 'pem', type: 'pkcs8' }),
+  ],
+])('%s in JWT_PRIVATE_KEY stops the start by its name', async (_name, jwtPrivateKey) => {
+  await using database = await createTestDatabase();
+  await expect(startTestAuth({ database, jwtPrivateKey: String(jwtPrivateKey) })).rejects.toThrow('JWT_PRIVATE_KEY');
+});
+
+test('what is out of date is removed, and what counts stays', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using fixture = await startTestAuth({ clock });
+  const database = await openServiceDatabase({
+    service: 'auth',
+    connection: fixture.database.url,
+    entities: [],
+    logger,
+  });
+  const old = await login(fixture);
+  await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
+  clock.advance(40 * 86_400_000);
+  const current = await login(fixture);
+  await tidyUp({ database, clock });
+  const counts = await asTableOwner(
+    fixture,
+    `select (select count(*) from sessions)::int as sessions, (select count(*) from password_resets)::int as resets,
+       (select count(*) from signing_keys)::int as keys, (select count(*) from audit_events)::int as events`,
+  );
+  expect(counts.rows[0]).toMatchObject({ sessions: 1, resets: 0, keys: 1 });
+  expect(counts.rows[0].events).toBeGreaterThanOrEqual(4);
+  await fixture.auth.refresh({ refreshToken: current.refreshToken }, anonymous());
+  await expect(fixture.auth.refresh({ refreshToken: old.refreshToken }, anonymous())).rejects.toThrow();
+  await database.close();
+});
