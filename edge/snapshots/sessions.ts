@@ -10,6 +10,7 @@ import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { SessionPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
 import { type Ended, SessionState } from './sessions/session-state.ts';
+import { SingleFlight } from './sessions/single-flight.ts';
 import { type AccessClaims, expiredToken, invalidToken, TokenVerifier } from './sessions/token-verifier.ts';
 
 export type { Ended };
@@ -80,18 +81,25 @@ export function createSessionCredentials(deps: {
     return principal;
   };
 
+  const verifying = new SingleFlight<Verified>();
   const verify = async (token: string): Promise<SessionPrincipal> => {
     // Without the keys nobody can tell a good token from a bad one.
     if (!state.isComplete) throw nobodyCanTell();
-    const claims = await verifier.verify(token);
-    const verified = { claims, principal: principalOf(claims) };
-    if (remembered.size >= rememberedMax) remembered.delete(remembered.keys().next().value!);
-    remembered.set(token, verified);
+    const verified = await verifying.run(token, async () => {
+      const claims = await verifier.verify(token);
+      const fresh = { claims, principal: principalOf(claims) };
+      if (remembered.size >= rememberedMax) remembered.delete(remembered.keys().next().value!);
+      remembered.set(token, fresh);
+      return fresh;
+    });
     return feed.isLive ? decide(token, verified) : ask(token, verified);
   };
 
+  const asking = new SingleFlight<SessionPrincipal>();
   /** Asks Auth about one session while the feed is silent: a lapsed lease must not let an ended session in, nor shut a sound one out. */
-  const ask = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
+  const ask = (token: string, verified: Verified): Promise<SessionPrincipal> =>
+    asking.run(token, () => askAuth(token, verified));
+  const askAuth = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
     const { claims } = verified;
     const principal = decide(token, verified);
     const answer = await auth

@@ -79,6 +79,13 @@ test('a token that was verified once is decided on at once, without a call', asy
   expect(stateCalls).toBe(0);
 });
 
+test('a thousand first requests with one token at once cost one check of its signature', async () => {
+  const { tokens } = await signIn();
+  const herd = Array.from({ length: 1_000 }, () => edges[0]!.authenticate(tokens.accessToken));
+  const principals = new Set(await Promise.all(herd));
+  expect(principals.size).toBe(1);
+});
+
 test('from the answer to a logout on, no edge accepts the session', async () => {
   const { user, tokens, sessionId } = await signIn();
   expect(await reasons(tokens.accessToken)).toEqual(everywhere(null));
