@@ -1,8 +1,18 @@
 import { fieldSet, ObjectScan } from './json-scan.ts';
-import { closeBracket, comma, openBrace, skipSpace, skipValue } from './json-walk.ts';
+import { closeBracket, comma, openBrace, skipSpace } from './json-walk.ts';
 import { inOrder, type MemberEdit, memberSplices, type Splice } from './splice.ts';
 
-export const chunkFields = fieldSet('id', 'object', 'created', 'model', 'choices', 'usage', 'service_tier', 'error');
+export const chunkFields = fieldSet(
+  'id',
+  'object',
+  'created',
+  'model',
+  'choices',
+  'usage',
+  'service_tier',
+  'error',
+  'obfuscation',
+);
 const choiceFields = fieldSet('index', 'delta', 'text', 'finish_reason');
 const deltaFields = fieldSet(
   'role',
@@ -34,6 +44,8 @@ export class ChoicesReader {
   readonly #takeText: TakeText;
   readonly #choice = new ObjectScan(choiceFields);
   readonly #delta = new ObjectScan(deltaFields);
+  /** Whether the last reading met a choice for the first time: what it said of the role is not what it would say again. */
+  metNewChoice = false;
   /** By index. */
   readonly choices = new Map<number, ChoiceState>();
 
@@ -47,14 +59,14 @@ export class ChoicesReader {
    * choices in it, or -1 when it is no array of choices.
    */
   read(bytes: Buffer, start: number, end: number, splices: Splice[]): number {
+    this.metNewChoice = false;
     let position = skipSpace(bytes, start + 1, end);
     let ordinal = 0;
     while (bytes[position] !== closeBracket) {
       if (bytes[position] !== openBrace) return -1;
-      const valueEnd = skipValue(bytes, position, end);
-      if (!this.#readChoice(bytes, position, valueEnd, ordinal, splices)) return -1;
+      if (!this.#readChoice(bytes, position, end, ordinal, splices)) return -1;
       ordinal += 1;
-      position = skipSpace(bytes, valueEnd, end);
+      position = skipSpace(bytes, this.#choice.close + 1, end);
       if (bytes[position] === comma) position = skipSpace(bytes, position + 1, end);
     }
     return ordinal;
@@ -62,7 +74,7 @@ export class ChoicesReader {
 
   #readChoice(bytes: Buffer, start: number, end: number, ordinal: number, splices: Splice[]): boolean {
     const scan = this.#choice;
-    if (scan.read(bytes, start, end) !== null || scan.hasDuplicate) return false;
+    if (scan.readPart(bytes, start, end) !== null || scan.hasDuplicate) return false;
     const numbered = scan.number('index');
     const index = numbered ?? ordinal;
     let state = this.choices.get(index);
@@ -70,10 +82,11 @@ export class ChoicesReader {
       if (this.choices.size >= choicesMax) return false;
       state = { hasRole: false, finishReason: null };
       this.choices.set(index, state);
+      this.metNewChoice = true;
     }
     const edits: MemberEdit<ChoiceField>[] = [];
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
-    const finishReason = scan.string('finish_reason');
+    const finishReason = scan.kind('finish_reason') === 'string' ? scan.string('finish_reason') : undefined;
     // Some upstreams write an empty one until there is one.
     if (finishReason !== undefined && finishReason !== '') state.finishReason = finishReason;
     if (this.#operation === 'completions') this.#readText(scan, 'text');
@@ -88,7 +101,7 @@ export class ChoicesReader {
   #readDelta(choice: ObjectScan<ChoiceField>, state: ChoiceState, splices: Splice[]): boolean {
     const { valueStart, valueEnd } = choice.member('delta')!;
     const scan = this.#delta;
-    if (scan.read(choice.bytes, valueStart, valueEnd) !== null || scan.hasDuplicate) return false;
+    if (scan.readPart(choice.bytes, valueStart, valueEnd) !== null || scan.hasDuplicate) return false;
     const role = scan.string('role');
     // One role, in the first delta: clients that join deltas would read "assistantassistant".
     if (state.hasRole) {

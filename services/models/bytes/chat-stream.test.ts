@@ -14,6 +14,7 @@ import {
   usage,
 } from './fixtures/chat-streams.ts';
 import { cutAt } from './fixtures/cut.ts';
+import { trials, trialTimeoutMs } from './fixtures/json-text.ts';
 
 type Passed = ChatStreamEnd & { text: string; output: string; deltas: number; stream: ChatStream };
 
@@ -267,6 +268,10 @@ describe('an answer that is not whole is no success', () => {
     'data: {"choices":[1]}\n\n',
     'data: {"choices":[{"delta":{"role":"a","role":"b"}}]}\n\n',
     'data: {"choices":[],"choices":[]}\n\n',
+    // Like the chunk before it, but broken at its end, in its text, or cut off.
+    openAiChunks[2]!.replace(/\n\n$/, ' x\n\n'),
+    openAiChunks[2]!.replace('Hello', 'Hel\tlo').replace('w\u00f6rld', 'w\t'),
+    `${openAiChunks[2]!.slice(0, -3)}\n\n`,
     `data: {"choices":[${Array.from({ length: 2000 }, (_, index) => `{"index":${index},"delta":{}}`).join(',')}]}\n\n`,
     `data: {"a":${'['.repeat(5000)}${']'.repeat(5000)}}\n\n`,
   ])('garbage among the frames: %.60s', (frame) => {
@@ -289,3 +294,70 @@ test('the text that is kept for counting is bounded, and its size is known beyon
   expect(stream.textBytes).toBe(3_000_000);
   expect(stream.outputText().length).toBeLessThanOrEqual(1 << 20);
 });
+
+/** Chunks of few kinds, so that most have the shape of an earlier one; some are odd. */
+const anyChunk = fc
+  .record(
+    {
+      id: fc.constantFrom('chatcmpl-0123456789abcdef', 'chatcmpl-1', 'chatcmpl-fedcba9876543210'),
+      created: fc.constantFrom(1, 1, 1, 2),
+      usage: fc.constantFrom(null, null, null, { prompt_tokens: 1, completion_tokens: 2 }),
+      choices: fc.array(
+        fc.record(
+          {
+            index: fc.constantFrom(0, 0, 0, 1),
+            delta: fc.record(
+              {
+                role: fc.constantFrom('assistant', 'assistant', ''),
+                content: fc.oneof(
+                  fc.constantFrom(' a', ' b', '', 'x"\\\n', 'é', 'long '.repeat(20), '"}}]}'),
+                  fc.string(),
+                ),
+                reasoning_content: fc.constantFrom('think', null),
+                tool_calls: fc.constantFrom([{ index: 0, function: { arguments: '{"a":' } }]),
+              },
+              { requiredKeys: ['content'] },
+            ),
+            finish_reason: fc.constantFrom(null, null, null, 'stop'),
+          },
+          { requiredKeys: ['index', 'delta'] },
+        ),
+        { minLength: 1, maxLength: 2, depthIdentifier: 'choices' },
+      ),
+      obfuscation: fc.constantFrom('', 'abc', 'defgh'),
+    },
+    { requiredKeys: ['choices'] },
+  )
+  .map((chunk) => JSON.stringify({ object: 'chat.completion.chunk', ...chunk }));
+
+test(
+  'a chunk that is recognised by its shape is treated as one that is read',
+  () => {
+    const pool = fc.array(anyChunk, { minLength: 1, maxLength: 4 });
+    const order = fc.array(fc.nat(3), { minLength: 1, maxLength: 12 });
+    fc.assert(
+      fc.property(
+        pool,
+        order,
+        fc.array(fc.string(), { minLength: 1 }),
+        fc.boolean(),
+        (pool, order, words, includeUsage) => {
+          const chunks = order.map((kind, index) => {
+            const chunk = JSON.parse(pool[kind % pool.length]!) as { choices: { delta: { content: string } }[] };
+            // The same kind of chunk with another word in it.
+            chunk.choices[0]!.delta.content = words[index % words.length]!;
+            return JSON.stringify(chunk);
+          });
+          // Frames with a name are always read.
+          const read = pass(chunks.map((chunk) => `event: message\ndata: ${chunk}\n\n`).join(''), { includeUsage });
+          const recognised = pass(chunks.map((chunk) => `data: ${chunk}\n\n`).join(''), { includeUsage });
+          expect(seen(recognised.text)).toEqual(seen(read.text));
+          const { outcome, usage, finishReasons, output, deltas } = read;
+          expect(recognised).toMatchObject({ outcome, usage, finishReasons, output, deltas });
+        },
+      ),
+      trials,
+    );
+  },
+  trialTimeoutMs,
+);

@@ -6,6 +6,7 @@ import {
   chunkSplices,
   objectNames,
 } from './chat-chunk.ts';
+import { ChunkShape, framePrefix, frameSuffix, type Hole } from './chunk-shape.ts';
 import { GrowingBuffer } from './growing-buffer.ts';
 import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
@@ -47,8 +48,9 @@ const textBytesMax = 1024 * 1024;
 /** An id in JSON shorter than this, quotes included, is taken for a counter. */
 const uniqueIdBytes = 22;
 const done = Buffer.from('data: [DONE]\n\n');
-const dataPrefix = Buffer.from('data: ');
-const frameEnd = Buffer.from('\n\n');
+/** Shapes that are compared with each chunk: one for each choice, of a few. */
+const shapesMax = 4;
+const shapesMadeInVainMax = 16;
 const nothing: readonly Uint8Array[] = [];
 
 /**
@@ -63,6 +65,12 @@ export class ChatStream {
   readonly #scan = new ObjectScan(chunkFields);
   readonly #text = new GrowingBuffer();
   readonly #splices: Splice[] = [];
+  readonly #shapes: ChunkShape[] = [];
+  #shapesMade = 0;
+  #shapesUsed = 0;
+  /** Of the chunk that is being read. */
+  #textsTaken = 0;
+  #lastText: Hole | null = null;
   #id: Buffer | null = null;
   #created: Buffer = Buffer.alloc(0);
   #model: Buffer | null = null;
@@ -85,7 +93,12 @@ export class ChatStream {
   constructor(options: ChatStreamOptions) {
     this.#options = options;
     this.#splitter = new SseSplitter((frame) => this.#take(frame));
-    this.#choices = new ChoicesReader(options.operation, (bytes, start, end) => this.#takeText(bytes, start, end));
+    this.#choices = new ChoicesReader(options.operation, (bytes, start, end) => {
+      this.#textsTaken += 1;
+      // Only of text that stands in the chunk as it is can a shape be made.
+      this.#lastText = bytes === this.#scan.bytes ? { start, end } : null;
+      this.#takeText(bytes, start, end);
+    });
   }
 
   /** Takes the upstream's next bytes; answers what goes to the client now. Look at `state` afterwards. */
@@ -138,10 +151,46 @@ export class ChatStream {
       if (frame.event === '') this.#pass(frame);
     } else if (isDone(frame)) {
       this.state = 'done';
-    } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping') {
+    } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping' && !this.#takeKnown(frame)) {
       const failure = this.#takeChunk(frame);
       if (failure !== null) this.#fail(failure);
     }
+  }
+
+  /** Takes a chunk that has the shape of an earlier one. */
+  #takeKnown(frame: SseFrame): boolean {
+    const { data, dataStart, dataEnd } = frame;
+    if (data !== frame.bytes || frame.event !== '') return false;
+    for (const shape of this.#shapes) {
+      if (!shape.matches(data, dataStart, dataEnd)) continue;
+      const { textStart, textEnd } = shape;
+      if (textStart < textEnd) this.#takeText(data, textStart, textEnd);
+      if (shape.isRight) this.#pass(frame);
+      else this.#send(shape.frameFor(data));
+      this.#shapesUsed += 1;
+      return true;
+    }
+    return false;
+  }
+
+  /** Keeps the shape of the chunk that was read last, if others of the kind can be expected. */
+  #keepShape(frame: SseFrame): void {
+    const { data, dataStart, dataEnd } = frame;
+    const text = this.#lastText;
+    // A stream whose chunks differ in more than the text makes shapes in vain, but not for long.
+    if (text === null || this.#choices.metNewChoice || this.#shapesMade > this.#shapesUsed + shapesMadeInVainMax)
+      return;
+    if (data !== frame.bytes || frame.event !== '') return;
+    const others: Hole[] = [];
+    // OpenAI pads each chunk with random letters.
+    const obfuscation = this.#scan.member('obfuscation');
+    if (obfuscation !== undefined && this.#scan.kind('obfuscation') === 'string') {
+      others.push({ start: obfuscation.valueStart + 1, end: obfuscation.valueEnd - 1 });
+    }
+    const shape = ChunkShape.of(data, [dataStart, dataEnd], text, others, this.#splices);
+    if (shape === null) return;
+    this.#shapes[this.#shapesMade % shapesMax] = shape;
+    this.#shapesMade += 1;
   }
 
   #takeChunk(frame: SseFrame): UpstreamStreamError | null {
@@ -158,6 +207,7 @@ export class ChatStream {
     if (this.#id === null) this.#begin(scan);
     const splices = this.#splices;
     splices.length = 0;
+    this.#textsTaken = 0;
     let choices = 0;
     if (scan.kind('choices') === 'array') {
       const { valueStart, valueEnd } = scan.member('choices')!;
@@ -172,8 +222,9 @@ export class ChatStream {
     }
     const usageNull = includeUsage && !hasUsage;
     chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
+    if (this.#textsTaken === 1 && !hasUsage) this.#keepShape(frame);
     if (splices.length === 0) this.#pass(frame);
-    else this.#send(Buffer.concat([dataPrefix, ...applySplices(data, dataStart, dataEnd, splices), frameEnd]));
+    else this.#send(Buffer.concat([framePrefix, ...applySplices(data, dataStart, dataEnd, splices), frameSuffix]));
     return null;
   }
 

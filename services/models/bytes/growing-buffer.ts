@@ -1,4 +1,6 @@
 const firstCapacityBytes = 512;
+/** Up to so many bytes a loop is quicker than the call that copies. */
+const shortBytes = 24;
 
 /** Bytes that grow at the end, at a cost that is linear in their number however small the steps. */
 export class GrowingBuffer {
@@ -12,7 +14,10 @@ export class GrowingBuffer {
       this.#bytes.copy(larger, 0, 0, this.length);
       this.#bytes = larger;
     }
-    source.copy(this.#bytes, this.length, start, end);
+    if (end - start > shortBytes) source.copy(this.#bytes, this.length, start, end);
+    else
+      for (let offset = 0; offset < end - start; offset += 1)
+        this.#bytes[this.length + offset] = source[start + offset]!;
     this.length = length;
   }
 

@@ -108,11 +108,10 @@ test('any byte at any place of a string is judged as by JSON.parse, however long
 });
 
 test('the same buffer with other bytes is read anew', () => {
-  const pooled = Buffer.alloc(200);
-  pooled.write(`{"model":"${'a'.repeat(100)}"}`);
-  expect(typeof scanObject(pooled.subarray(0, 112), fields)).toBe('object');
+  const pooled = Buffer.from(`{"model":"${'a'.repeat(100)}"}`);
+  expect(typeof scanObject(pooled, fields)).toBe('object');
   pooled[60] = 0x0a;
-  expect(scanObject(pooled.subarray(0, 112), fields)).toBe('syntax');
+  expect(scanObject(pooled, fields)).toBe('syntax');
 });
 
 describe('a document is refused', () => {

@@ -64,6 +64,16 @@ export class ObjectScan<Name extends string = string> {
   /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
   read(bytes: Buffer, start = 0, end: number = bytes.length): ScanProblem | null {
     beginWalk();
+    const position = skipSpace(bytes, start, end);
+    if (position >= end) return 'syntax';
+    if (bytes[position] !== openBrace) return problemOfOther(bytes, position, end);
+    const problem = this.readPart(bytes, position, end);
+    if (problem !== null) return problem;
+    return skipSpace(bytes, this.close + 1, end) === end ? null : 'syntax';
+  }
+
+  /** Reads the object whose brace is at `position` in bytes that are being walked; `close` is where it ends. */
+  readPart(bytes: Buffer, position: number, end: number): ScanProblem | null {
     this.bytes = bytes;
     this.memberCount = 0;
     this.ambiguous = null;
@@ -73,12 +83,9 @@ export class ObjectScan<Name extends string = string> {
       members[index] = undefined;
       this.#duplicate[index] = false;
     }
-    let position = skipSpace(bytes, start, end);
-    if (position >= end) return 'syntax';
-    if (bytes[position] !== openBrace) return problemOfOther(bytes, position, end);
     this.open = position;
     position = skipSpace(bytes, position + 1, end);
-    if (position < end && bytes[position] === closeBrace) return this.#closeAt(position, end);
+    if (position < end && bytes[position] === closeBrace) return this.#closeAt(position);
     let commaBefore = -1;
     for (;;) {
       if (position >= end || bytes[position] !== quote) return 'syntax';
@@ -112,7 +119,7 @@ export class ObjectScan<Name extends string = string> {
         });
       }
       this.memberCount += 1;
-      if (last) return bytes[position] === closeBrace ? this.#closeAt(position, end) : 'syntax';
+      if (last) return bytes[position] === closeBrace ? this.#closeAt(position) : 'syntax';
       commaBefore = position;
       position = skipSpace(bytes, position + 1, end);
     }
@@ -131,9 +138,9 @@ export class ObjectScan<Name extends string = string> {
     this.#members[index] = member;
   }
 
-  #closeAt(position: number, end: number): ScanProblem | null {
+  #closeAt(position: number): null {
     this.close = position;
-    return skipSpace(this.bytes, position + 1, end) === end ? null : 'syntax';
+    return null;
   }
 
   member(name: Name): Member | undefined {
@@ -141,6 +148,10 @@ export class ObjectScan<Name extends string = string> {
     // Whoever asks for what was not looked for would take it for absent.
     if (index === -1) throw new TypeError(`${name} is not a member that was looked for`);
     return this.#members[index];
+  }
+
+  has(name: Name): boolean {
+    return this.member(name) !== undefined;
   }
 
   /** Whether the name stands there more than once, spelled the same. */
@@ -164,6 +175,9 @@ export class ObjectScan<Name extends string = string> {
   number(name: Name): number | undefined {
     const member = this.member(name);
     if (member === undefined || kindOf(this.bytes[member.valueStart]!) !== 'number') return undefined;
+    const digit = this.bytes[member.valueStart]! - 0x30;
+    // Making a string costs more than all else here, and an index is most often one digit.
+    if (digit >= 0 && member.valueEnd - member.valueStart === 1) return digit;
     return Number(this.bytes.toString('latin1', member.valueStart, member.valueEnd));
   }
 

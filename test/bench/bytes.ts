@@ -1,0 +1,134 @@
+/**
+ * CPU time of the byte code in the hot path, in µs per operation: `node test/bench/bytes.ts`. The best of several batches, since
+ * whatever else runs on the machine only adds.
+ */
+import { stdout } from 'node:process';
+import { ChatStream } from '../../services/models/bytes/chat-stream.ts';
+import { fieldSet, scanObject } from '../../services/models/bytes/json-scan.ts';
+import { includeUsageEdit, spliceMembers } from '../../services/models/bytes/splice.ts';
+import { readResponseUsage } from '../../services/models/bytes/usage-scan.ts';
+
+/** A batch takes as long as this, since the kernel counts CPU time in ticks of some milliseconds. */
+const batchUs = 100_000;
+
+/** `parts`: how many of what is measured one operation does. */
+function measure(name: string, operation: () => unknown, parts = 1): void {
+  let rounds = 1;
+  while (timeOf(rounds, operation) < batchUs) rounds *= 2;
+  const timesUs = Array.from({ length: 7 }, () => timeOf(rounds, operation));
+  stdout.write(`${name.padEnd(58)} ${(Math.min(...timesUs) / rounds / parts).toFixed(2).padStart(8)} µs\n`);
+}
+
+function timeOf(rounds: number, operation: () => unknown): number {
+  const start = process.threadCpuUsage().user;
+  for (let round = 0; round < rounds; round += 1) operation();
+  return process.threadCpuUsage().user - start;
+}
+
+/** Prose with a line break each 80 characters and some quotes, as JSON escapes them; or without either. */
+function prose(length: number, plain: boolean): string {
+  const words = 'the quick brown fox jumps over a lazy dog and then some more of "it", said he'.split(' ');
+  let text = '';
+  for (let word = 0; text.length < length; word += 1) {
+    text += words[(word * 7 + (word % 3)) % words.length] + (word % 16 === 15 ? '\n' : ' ');
+  }
+  return plain ? text.replaceAll('"', '').replaceAll('\n', ' ') : text;
+}
+
+const request = (promptLength: number, plain = false): Buffer =>
+  Buffer.from(
+    JSON.stringify({
+      model: 'meta/llama-3.3-70b',
+      messages: [
+        { role: 'system', content: 'You are a helpful assistant.' },
+        { role: 'user', content: prose(promptLength, plain) },
+      ],
+      temperature: 0.7,
+      max_tokens: 256,
+      stream: true,
+      stream_options: { include_usage: false },
+    }),
+  );
+const conversation = Buffer.from(
+  JSON.stringify({
+    model: 'meta/llama-3.3-70b',
+    messages: Array.from({ length: 400 }, () => ({ role: 'user', content: prose(200, false) })),
+  }),
+);
+const fields = fieldSet(
+  'model',
+  'stream',
+  'stream_options',
+  'n',
+  'max_tokens',
+  'max_completion_tokens',
+  'best_of',
+  'background',
+  'encoding_format',
+  'response_format',
+);
+
+for (const [name, body] of [
+  ['request of 1 KB', request(800)],
+  ['request of 100 KB, prose with escapes', request(98_000)],
+  ['request of 100 KB, prose without', request(98_000, true)],
+  ['request of 100 KB, 400 messages', conversation],
+] as const) {
+  measure(`${name}: scanObject`, () => scanObject(body, fields));
+  measure(`${name}: JSON.parse`, () => JSON.parse(body.toString()));
+}
+
+const spliceBody = scanObject(request(800), fields);
+if (typeof spliceBody === 'string') throw new Error(spliceBody);
+measure('request of 1 KB: model and include_usage set', () =>
+  spliceMembers(spliceBody, [['model', '"llama-3.3-70b-instruct"'], includeUsageEdit(spliceBody)!]),
+);
+
+const usageJson =
+  '{"prompt_tokens":19,"completion_tokens":3,"total_tokens":22,"prompt_tokens_details":{"cached_tokens":16}}';
+const response = (contentLength: number): Buffer =>
+  Buffer.from(
+    `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":${JSON.stringify(prose(contentLength, false))}},"finish_reason":"stop"}],"usage":${usageJson},"service_tier":"default"}`,
+  );
+for (const length of [200, 100_000]) {
+  const body = response(length);
+  measure(`response of ${body.length} bytes: readResponseUsage`, () => readResponseUsage(body));
+}
+
+/** A stream of 200 deltas, as OpenAI and vLLM write them, or with what Ollama leaves to be put right. */
+const deltas = (id: string, more: object): Buffer[] =>
+  Array.from({ length: 200 }, (_, index) => {
+    const delta = index === 0 ? { role: 'assistant', content: '' } : { ...more, content: ' word' };
+    const choices = [{ index: 0, delta, logprobs: null, finish_reason: index === 199 ? 'stop' : null }];
+    const head = { id, object: 'chat.completion.chunk', created: 1741570283, model: 'meta/llama-3.3-70b' };
+    return Buffer.from(`data: ${JSON.stringify({ ...head, choices })}\n\n`);
+  });
+const right = deltas('chatcmpl-B9MHDbslfkBeAs8l4bebGdFOJ6PeG', {});
+const sloppy = deltas('chatcmpl-12', { role: 'assistant' });
+
+function stream(chunks: readonly Buffer[], includeUsage: boolean): void {
+  const filter = new ChatStream({
+    operation: 'chat',
+    includeUsage,
+    mintId: () => 'chatcmpl-minted',
+    createdSeconds: 1,
+  });
+  for (const chunk of chunks) filter.push(chunk);
+  filter.end(false);
+}
+stdout.write(`\nServer-sent events of ${right[1]!.length} bytes, per event:\n`);
+for (const [name, chunks, includeUsage] of [
+  ['right already, one a chunk', right, false],
+  ['right already, all in one chunk', [Buffer.concat(right)], false],
+  ['usage:null put in', right, true],
+  ['id replaced and role taken out', sloppy, false],
+] as const) {
+  measure(name, () => stream(chunks, includeUsage), 200);
+}
+measure(
+  'JSON.parse and JSON.stringify of each, for comparison',
+  () => {
+    for (const chunk of right) Buffer.from(`data: ${JSON.stringify(JSON.parse(chunk.toString('utf8', 6)))}\n\n`);
+  },
+  200,
+);
