@@ -76,7 +76,15 @@ export async function startService(name: ServiceName, context: ServiceContext): 
         connection,
         clock,
         logger,
-        connectUpstream: connectUpstream({ clock, secret: environmentSecrets(process.env) }),
+        keys: switchboard.client('models', KeysService),
+        usage: switchboard.client('models', UsageService),
+        auth: switchboard.client('models', AuthService),
+        registry: context.registry,
+        publicUrl: env.publicUrl,
+        connectUpstream: connectUpstream({
+          clock,
+          secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),
+        }),
       });
       return { rpc: rpcService(ModelsService, implementation, options), close };
     }

@@ -34,6 +34,8 @@ export type ModelsDeps = {
   clock: Clock;
   /** Connects to what a deployment's settings name; the caller closes it. */
   connectUpstream(settings: DeploymentSettings): Upstream;
+  /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */
+  onRetirementChange(): void;
 };
 
 /** The catalog: models, deployments, prices, grants and retirements. */

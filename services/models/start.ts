@@ -1,5 +1,10 @@
-import type { ServiceImpl } from '@connectrpc/connect';
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
@@ -7,6 +12,8 @@ import type { Logger } from '#shared/logger.ts';
 import { CatalogFeed } from './catalog/catalog-feed.ts';
 import { modelEntities } from './db/catalog.entities.ts';
 import { type ModelsDeps, modelsService } from './index.ts';
+import { retirementMetrics } from './retirements/metrics.ts';
+import { startReminders } from './workers/reminders.ts';
 
 export type StartedModels = {
   implementation: Partial<ServiceImpl<typeof ModelsService>>;
@@ -16,17 +23,36 @@ export type StartedModels = {
 /** Opens Models on a migrated database. */
 export async function startModels(options: {
   connection: DatabaseUrl;
+  /** Knows who has a model on an allowlist. */
+  keys: Pick<Client<typeof KeysService>, 'listModelAllowlistUsers'>;
+  /** Knows who used a model. */
+  usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
+  /** Takes audit events and mails over. */
+  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'listActiveUsers' | 'sendMail' | 'withdrawMail'>;
   clock: Clock;
   logger: Logger;
+  registry: Registry;
+  publicUrl: string;
   connectUpstream: ModelsDeps['connectUpstream'];
 }): Promise<StartedModels> {
-  const { connection, clock, logger, connectUpstream } = options;
+  const { connection, keys, usage, auth, clock, logger, registry, publicUrl, connectUpstream } = options;
   const database = await openServiceDatabase({ service: 'models', connection, entities: modelEntities, logger });
   const feed = new CatalogFeed(database, logger);
   await feed.open(connection);
+  const auditRelay = startAuditRelay({ database, auth, logger });
+  const reminders = startReminders({ database, keys, usage, auth, clock, logger, publicUrl });
+  retirementMetrics({ registry, feed, clock });
   return {
-    implementation: modelsService({ database, feed, clock, connectUpstream }),
+    implementation: modelsService({
+      database,
+      feed,
+      clock,
+      connectUpstream,
+      onRetirementChange: reminders.wake,
+    }),
     close: async () => {
+      await reminders.close();
+      await auditRelay.close();
       await feed.close();
       await database.close();
     },

@@ -13,6 +13,7 @@ export async function planReminders(
   now: Date,
   isFirstDate: boolean,
 ): Promise<void> {
+  if (!isFirstDate) await em.execute('update retirements set recalls_mails = true where id = ?', [retirement.id]);
   await em.execute('delete from reminders where retirement_id = ? and status = ?', [
     retirement.id,
     ReminderStatus.PENDING,
@@ -28,6 +29,7 @@ export async function planReminders(
 
 /** Takes back what was not handed over, in the transaction of a withdrawal; the worker leaves withdrawn retirements alone. */
 export async function cancelReminders(em: SqlEntityManager, retirementId: string): Promise<void> {
+  await em.execute('update retirements set recalls_mails = true where id = ?', [retirementId]);
   await em.execute('update reminders set status = ? where retirement_id = ? and status = ?', [
     ReminderStatus.CANCELLED,
     retirementId,

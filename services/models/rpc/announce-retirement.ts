@@ -10,7 +10,6 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
 import { GrantEntity, type ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
@@ -19,12 +18,13 @@ import { retirementState } from '../domain/retirement.ts';
 import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts';
 import type { ModelsDeps } from '../index.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 
 export const announceRetirement =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
   (request: AnnounceRetirementRequest, context: HandlerContext): Promise<AnnounceRetirementResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
+    changeRetirement(deps, context, async (em, now) => {
       const model = await requireModel(em, request.model);
       const standing = await standingRetirement(em, model.id);
       const successor = successorOf(request);

@@ -5,21 +5,21 @@ import {
   type DeleteModelResponse,
   DeleteModelResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
 import { modelFields } from '../catalog/write-model.ts';
 import { DeploymentEntity, GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import { retirementState } from '../domain/retirement.ts';
 import type { ModelsDeps } from '../index.ts';
+import { changeRetirement } from '../retirements/change-retirement.ts';
 import { cancelReminders } from '../retirements/plan-reminders.ts';
 import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 /** The model's row stays, for the prices and retirements that name it. */
 export const deleteModel =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
   ({ name }: DeleteModelRequest, context: HandlerContext): Promise<DeleteModelResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
+    changeRetirement(deps, context, async (em, now) => {
       const row = await requireModel(em, name, 'name');
       await refuseSuccessorOfOthers(em, name, 'deleted');
       const retirement = await standingRetirement(em, row.id);

@@ -7,19 +7,19 @@ import {
   SetSunsetDateResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { notFound } from '#shared/errors.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import { dated } from '../domain/retirement-changes.ts';
 import type { ModelsDeps } from '../index.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 
 /** Setting the date which stands already changes nothing. */
 export const setSunsetDate =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
   (request: SetSunsetDateRequest, context: HandlerContext): Promise<SetSunsetDateResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
+    changeRetirement(deps, context, async (em, now) => {
       const model = await requireModel(em, request.model);
       const row = await standingRetirement(em, model.id);
       if (row === null) throw notFound('retirement');

@@ -6,20 +6,20 @@ import {
   WithdrawRetirementResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { notFound } from '#shared/errors.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import { checkWithdrawable } from '../domain/retirement-changes.ts';
 import type { ModelsDeps } from '../index.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
+import { changeRetirement } from '../retirements/change-retirement.ts';
 import { cancelReminders } from '../retirements/plan-reminders.ts';
 
 /** Withdrawing what is withdrawn already changes nothing. */
 export const withdrawRetirement =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
   (request: WithdrawRetirementRequest, context: HandlerContext): Promise<WithdrawRetirementResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
+    changeRetirement(deps, context, async (em, now) => {
       const model = await requireModel(em, request.model);
       const row = await standingRetirement(em, model.id);
       if (row === null) {

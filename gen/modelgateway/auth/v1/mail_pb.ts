@@ -15,7 +15,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/auth/v1/mail.proto.
  */
 export const file_modelgateway_auth_v1_mail: GenFile = /*@__PURE__*/
-  fileDesc("Ch9tb2RlbGdhdGV3YXkvYXV0aC92MS9tYWlsLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSL/AgoMT3V0Z29pbmdNYWlsEh4KCmRlZHVwZV9rZXkYASABKAlCCrpIB3IFEAEY/wESHAoKbWVzc2FnZV9pZBgCIAEoCUIIukgFcgMY/wESKwoEa2luZBgDIAEoCUIdukgachgyFl5bYS16XVthLXowLTlfXXsxLDk5fSQSHAoIdG9fZW1haWwYBCABKAlCCrpIB3IFGP4BYAESHwoKdG9fdXNlcl9pZBgFIAEoCUILukgI2AEBcgOwAQESMQoHc3ViamVjdBgGIAEoCUIgukgdchsyGV5bXlx4MDAtXHgxZlx4N2ZdezEsMjU1fSQSGQoEdGV4dBgHIAEoCUILukgIcgYQASiAgBASFwoEaHRtbBgIIAEoCUIJukgGcgQogIAQEi4KCnNlbmRfYWZ0ZXIYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq4CCgRNYWlsEgoKAmlkGAEgASgJEjAKBG1haWwYAiABKAsyIi5tb2RlbGdhdGV3YXkuYXV0aC52MS5PdXRnb2luZ01haWwSMAoGc3RhdHVzGAMgASgOMiAubW9kZWxnYXRld2F5LmF1dGgudjEuTWFpbFN0YXR1cxIQCghhdHRlbXB0cxgEIAEoDRISCgpsYXN0X2Vycm9yGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3NlbnRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD25leHRfYXR0ZW1wdF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUQoPU2VuZE1haWxSZXF1ZXN0Ej4KBW1haWxzGAEgAygLMiIubW9kZWxnYXRld2F5LmF1dGgudjEuT3V0Z29pbmdNYWlsQgu6SAiSAQUIARDoByI4ChBTZW5kTWFpbFJlc3BvbnNlEhAKCGFjY2VwdGVkGAEgASgNEhIKCmR1cGxpY2F0ZXMYAiABKA0isQEKD0xpc3RNYWlsUmVxdWVzdBIxCgRwYWdlGAEgASgLMiMubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlUmVxdWVzdBI6CgZzdGF0dXMYAiABKA4yIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5NYWlsU3RhdHVzQgi6SAWCAQIQARIVCgRraW5kGAMgASgJQge6SARyAhhkEhgKBnNlYXJjaBgEIAEoCUIIukgFcgMY/wEibQoQTGlzdE1haWxSZXNwb25zZRIpCgVtYWlscxgBIAMoCzIaLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk1haWwSLgoEcGFnZRgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8qiAEKCk1haWxTdGF0dXMSGwoXTUFJTF9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJNQUlMX1NUQVRVU19RVUVVRUQQARIUChBNQUlMX1NUQVRVU19TRU5UEAISFgoSTUFJTF9TVEFUVVNfRkFJTEVEEAMSFwoTTUFJTF9TVEFUVVNfRFJPUFBFRBAEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_pagination]);
+  fileDesc("Ch9tb2RlbGdhdGV3YXkvYXV0aC92MS9tYWlsLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSL/AgoMT3V0Z29pbmdNYWlsEh4KCmRlZHVwZV9rZXkYASABKAlCCrpIB3IFEAEY/wESHAoKbWVzc2FnZV9pZBgCIAEoCUIIukgFcgMY/wESKwoEa2luZBgDIAEoCUIdukgachgyFl5bYS16XVthLXowLTlfXXsxLDk5fSQSHAoIdG9fZW1haWwYBCABKAlCCrpIB3IFGP4BYAESHwoKdG9fdXNlcl9pZBgFIAEoCUILukgI2AEBcgOwAQESMQoHc3ViamVjdBgGIAEoCUIgukgdchsyGV5bXlx4MDAtXHgxZlx4N2ZdezEsMjU1fSQSGQoEdGV4dBgHIAEoCUILukgIcgYQASiAgBASFwoEaHRtbBgIIAEoCUIJukgGcgQogIAQEi4KCnNlbmRfYWZ0ZXIYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIq4CCgRNYWlsEgoKAmlkGAEgASgJEjAKBG1haWwYAiABKAsyIi5tb2RlbGdhdGV3YXkuYXV0aC52MS5PdXRnb2luZ01haWwSMAoGc3RhdHVzGAMgASgOMiAubW9kZWxnYXRld2F5LmF1dGgudjEuTWFpbFN0YXR1cxIQCghhdHRlbXB0cxgEIAEoDRISCgpsYXN0X2Vycm9yGAUgASgJEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEisKB3NlbnRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjMKD25leHRfYXR0ZW1wdF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiUQoPU2VuZE1haWxSZXF1ZXN0Ej4KBW1haWxzGAEgAygLMiIubW9kZWxnYXRld2F5LmF1dGgudjEuT3V0Z29pbmdNYWlsQgu6SAiSAQUIARDoByI4ChBTZW5kTWFpbFJlc3BvbnNlEhAKCGFjY2VwdGVkGAEgASgNEhIKCmR1cGxpY2F0ZXMYAiABKA0iPAoTV2l0aGRyYXdNYWlsUmVxdWVzdBIlChFkZWR1cGVfa2V5X3ByZWZpeBgBIAEoCUIKukgHcgUQCBj/ASIrChRXaXRoZHJhd01haWxSZXNwb25zZRITCgtkZWR1cGVfa2V5cxgBIAMoCSKxAQoPTGlzdE1haWxSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0EjoKBnN0YXR1cxgCIAEoDjIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLk1haWxTdGF0dXNCCLpIBYIBAhABEhUKBGtpbmQYAyABKAlCB7pIBHICGGQSGAoGc2VhcmNoGAQgASgJQgi6SAVyAxj/ASJtChBMaXN0TWFpbFJlc3BvbnNlEikKBW1haWxzGAEgAygLMhoubW9kZWxnYXRld2F5LmF1dGgudjEuTWFpbBIuCgRwYWdlGAIgASgLMiAubW9kZWxnYXRld2F5LmNvbW1vbi52MS5QYWdlSW5mbyqIAQoKTWFpbFN0YXR1cxIbChdNQUlMX1NUQVRVU19VTlNQRUNJRklFRBAAEhYKEk1BSUxfU1RBVFVTX1FVRVVFRBABEhQKEE1BSUxfU1RBVFVTX1NFTlQQAhIWChJNQUlMX1NUQVRVU19GQUlMRUQQAxIXChNNQUlMX1NUQVRVU19EUk9QUEVEEARiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_pagination]);
 
 /**
  * OutgoingMail is a mail which a service hands over for sending.
@@ -224,6 +224,50 @@ export const SendMailResponseSchema: GenMessage<SendMailResponse> = /*@__PURE__*
   messageDesc(file_modelgateway_auth_v1_mail, 3);
 
 /**
+ * WithdrawMailRequest names mails.
+ *
+ * @generated from message modelgateway.auth.v1.WithdrawMailRequest
+ */
+export type WithdrawMailRequest = Message<"modelgateway.auth.v1.WithdrawMailRequest"> & {
+  /**
+   * Mails whose dedupe key starts with this.
+   *
+   * @generated from field: string dedupe_key_prefix = 1;
+   */
+  dedupeKeyPrefix: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.WithdrawMailRequest.
+ * Use `create(WithdrawMailRequestSchema)` to create a new message.
+ */
+export const WithdrawMailRequestSchema: GenMessage<WithdrawMailRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_mail, 4);
+
+/**
+ * WithdrawMailResponse says which mails were taken back: those which nobody was sent, and whose
+ * dedupe keys are free again. A mail that is being sent at this moment is not among them, and is
+ * not tried again.
+ *
+ * @generated from message modelgateway.auth.v1.WithdrawMailResponse
+ */
+export type WithdrawMailResponse = Message<"modelgateway.auth.v1.WithdrawMailResponse"> & {
+  /**
+   * Their dedupe keys, at most 1,000; with so many there may be more.
+   *
+   * @generated from field: repeated string dedupe_keys = 1;
+   */
+  dedupeKeys: string[];
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.WithdrawMailResponse.
+ * Use `create(WithdrawMailResponseSchema)` to create a new message.
+ */
+export const WithdrawMailResponseSchema: GenMessage<WithdrawMailResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_mail, 5);
+
+/**
  * ListMailRequest narrows the outbox.
  *
  * @generated from message modelgateway.auth.v1.ListMailRequest
@@ -263,7 +307,7 @@ export type ListMailRequest = Message<"modelgateway.auth.v1.ListMailRequest"> & 
  * Use `create(ListMailRequestSchema)` to create a new message.
  */
 export const ListMailRequestSchema: GenMessage<ListMailRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_mail, 4);
+  messageDesc(file_modelgateway_auth_v1_mail, 6);
 
 /**
  * ListMailResponse is one page of mails, newest first.
@@ -291,7 +335,7 @@ export type ListMailResponse = Message<"modelgateway.auth.v1.ListMailResponse"> 
  * Use `create(ListMailResponseSchema)` to create a new message.
  */
 export const ListMailResponseSchema: GenMessage<ListMailResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_auth_v1_mail, 5);
+  messageDesc(file_modelgateway_auth_v1_mail, 7);
 
 /**
  * MailStatus is where a mail stands.

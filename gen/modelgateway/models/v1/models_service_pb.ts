@@ -351,7 +351,7 @@ export type AdminListModelsRequest = Message<"modelgateway.models.v1.AdminListMo
   page?: PageRequest | undefined;
 
   /**
-   * Only models with this in their name; empty means all.
+   * Only models with this in their name, the one of just this name first; empty means all.
    *
    * @generated from field: string search = 2;
    */

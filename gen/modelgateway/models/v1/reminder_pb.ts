@@ -21,7 +21,7 @@ export const file_modelgateway_models_v1_reminder: GenFile = /*@__PURE__*/
  */
 export type Reminder = Message<"modelgateway.models.v1.Reminder"> & {
   /**
-   * The reminder's id (UUID); also the mail's Message-ID, so that a repeat is recognized.
+   * The reminder's id (UUID).
    *
    * @generated from field: string id = 1;
    */
@@ -77,21 +77,21 @@ export type Reminder = Message<"modelgateway.models.v1.Reminder"> & {
   dueAt?: Timestamp | undefined;
 
   /**
-   * When the mail server took it.
+   * When it was handed to the outbox.
    *
    * @generated from field: google.protobuf.Timestamp sent_at = 9;
    */
   sentAt?: Timestamp | undefined;
 
   /**
-   * How often it was tried.
+   * How often handing it over was tried.
    *
    * @generated from field: uint32 attempts = 10;
    */
   attempts: number;
 
   /**
-   * What the mail server said last; empty when nothing failed.
+   * What went wrong last; empty when nothing did.
    *
    * @generated from field: string last_error = 11;
    */
@@ -202,14 +202,14 @@ export const ReminderStatus = {
   PENDING: 1,
 
   /**
-   * The mail server took it.
+   * Handed to the mail outbox of Auth, which says what became of it from there.
    *
    * @generated from enum value: REMINDER_STATUS_SENT = 2;
    */
   SENT: 2,
 
   /**
-   * The mail server refused it for good.
+   * The outbox refused it for good.
    *
    * @generated from enum value: REMINDER_STATUS_FAILED = 3;
    */

@@ -28,6 +28,8 @@ const retirements = `
     replacement_model_name text,
     retirement_note text,
     withdrawn_at timestamptz,
+    -- Mails of an earlier date may still wait in Auth's outbox and are to be taken back.
+    recalls_mails boolean not null default false,
     -- Every retirement carries a successor or a note, exactly one.
     check ((replacement_model_name is null) <> (retirement_note is null))
   );
@@ -71,5 +73,6 @@ const reminders = `
     -- Each at most once per user, retirement and point (decisions.md, Models).
     unique (retirement_id, point, user_id)
   );
+  create index retirements_recalling on retirements (id) where recalls_mails;
   create index reminders_pending on reminders (retirement_id, point) where status = 1;
 `;

@@ -1,0 +1,65 @@
+import { ReminderPoint } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import type { RetirementSchedule } from './retirement.ts';
+
+/** A mail's words. */
+export type ReminderMail = { subject: string; text: string; html: string };
+
+/** The mail to a user of a model, which is the same for all users of it; `schedule` has a date. */
+export function reminderMail(options: {
+  model: string;
+  schedule: RetirementSchedule;
+  point: ReminderPoint;
+  publicUrl: string;
+}): ReminderMail {
+  const { schedule, point, publicUrl } = options;
+  const model = oneLine(options.model);
+  const moment = new Date(schedule.sunsetAtMs!).toISOString();
+  const [day, time] = [moment.slice(0, 10), moment.slice(11, 16)];
+  const { subject, lines } =
+    point === ReminderPoint.RETIREMENT_DAY
+      ? {
+          subject: `${model} is retired`,
+          lines: [
+            `The model ${model} was retired on ${day} at ${time} UTC.`,
+            'Requests that name it are answered with 410 and the code model_sunset. Trying again does not help.',
+          ],
+        }
+      : {
+          subject: `${point === ReminderPoint.ANNOUNCEMENT ? '' : 'Reminder: '}${model} retires on ${day}`,
+          lines: [
+            `The model ${model} retires on ${day} at ${time} UTC.`,
+            'Until then it serves every request unchanged. From then on requests that name it are answered with 410 and the code model_sunset.',
+          ],
+        };
+  const { successor } = schedule;
+  const next =
+    successor.kind === 'model'
+      ? `Its successor is ${oneLine(successor.name)}: use that name as model.`
+      : oneLine(successor.text);
+  const link = `${publicUrl}/retirements/${encodeURIComponent(options.model.toWellFormed())}`;
+  const why =
+    'You get this mail because your organization used the model in the last 90 days, or allows it on an API key.';
+  const paragraphs = [...lines, next].map((line) => `<p>${escapeHtml(line)}</p>`).join('\n');
+  return {
+    subject: subject.slice(0, 255),
+    text: `${[...lines, next, link, why].join('\n\n')}\n`,
+    html: [
+      '<!doctype html>',
+      `<html lang="en"><head><meta charset="utf-8"><title>${escapeHtml(subject)}</title></head><body>`,
+      paragraphs,
+      `<p><a href="${escapeHtml(link)}">${escapeHtml(link)}</a></p>`,
+      `<p>${escapeHtml(why)}</p>`,
+      '</body></html>',
+      '',
+    ].join('\n'),
+  };
+}
+
+/** Takes out what could end a header line or hide text; names come from operators and upstreams (security.md, mail injection). */
+const oneLine = (text: string): string =>
+  text
+    .toWellFormed()
+    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim();
+
+const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

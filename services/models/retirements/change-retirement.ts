@@ -1,0 +1,12 @@
+import { changeCatalog } from '../catalog/change-catalog.ts';
+import type { ModelsDeps } from '../index.ts';
+
+/** A change of the catalog that users may have to be told of, or told otherwise than they were about to be. */
+export const changeRetirement = async <Answer>(
+  deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>,
+  ...rest: Parameters<typeof changeCatalog<Answer>> extends [unknown, ...infer Rest] ? Rest : never
+): Promise<Answer> => {
+  const answer = await changeCatalog<Answer>(deps, ...rest);
+  deps.onRetirementChange();
+  return answer;
+};

@@ -1,0 +1,75 @@
+import type { CallOptions } from '@connectrpc/connect';
+import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { reminderPlan } from '../domain/reminder-points.ts';
+import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
+
+/** Shorter than whoever moves a date is willing to wait for the row. */
+const timeoutMs = 3_000;
+const keysPerCall = 1_000;
+
+type Recalling = { id: string; sunset_at: Date; withdrawn_at: Date | null };
+
+/**
+ * Takes mails back which wait in Auth's outbox with a date that is no longer true, as they do while the mail server is away. Their
+ * users get the point by the new date instead; of a withdrawn retirement they get nothing.
+ */
+export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
+  const { rows } = await deps.database.query<Recalling>({
+    text: 'select id, sunset_at, withdrawn_at from retirements where recalls_mails',
+    values: [],
+  });
+  for (const retirement of rows) {
+    let recalled: number;
+    do {
+      if (signal.aborted) return;
+      recalled = await recallSome(deps, retirement.id);
+    } while (recalled === keysPerCall);
+    await deps.database.query({
+      // A date that was moved again meanwhile wants another look.
+      text: 'update retirements set recalls_mails = false where id = $1 and sunset_at is not distinct from $2 and withdrawn_at is not distinct from $3',
+      values: [retirement.id, retirement.sunset_at, retirement.withdrawn_at],
+    });
+  }
+}
+
+async function recallSome({ database, auth, clock }: ReminderDeps, retirementId: string): Promise<number> {
+  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs };
+  return sqlTransaction(database, async (client) => {
+    const { rows } = await client.query<Recalling>(
+      'select id, sunset_at, withdrawn_at from retirements where id = $1 for update',
+      [retirementId],
+    );
+    const prefix = dedupePrefix(retirementId);
+    const { dedupeKeys } = await auth.withdrawMail({ dedupeKeyPrefix: prefix }, options);
+    const sent = dedupeKeys.map((key) => key.slice(prefix.length).split(' '));
+    const points = sent.map(([point]) => Number(point) as ReminderPoint);
+    const users = sent.map(([, userId]) => userId!);
+    const { sunset_at: sunsetAt, withdrawn_at: withdrawnAt } = rows[0]!;
+    if (withdrawnAt !== null) {
+      await client.query(
+        `update reminders set status = $4, sent_at = null
+         from unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
+         where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
+        [retirementId, points, users, ReminderStatus.CANCELLED],
+      );
+      return dedupeKeys.length;
+    }
+    await client.query(
+      `delete from reminders using unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
+       where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
+      [retirementId, points, users],
+    );
+    const nowMs = clock.now();
+    const plan = new Map(reminderPlan(sunsetAt.getTime(), nowMs, true).map(({ point, dueAtMs }) => [point, dueAtMs]));
+    for (const point of new Set(points)) {
+      const dueAtMs = plan.get(point)!;
+      await client.query(
+        'update reminder_points set done_at = null, due_at = $3 where retirement_id = $1 and point = $2',
+        [retirementId, point, dueAtMs === null ? null : new Date(dueAtMs)],
+      );
+    }
+    return dedupeKeys.length;
+  });
+}

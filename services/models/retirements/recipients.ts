@@ -1,0 +1,51 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { CallOptions, Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+
+export type RecipientDeps = {
+  usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
+  keys: Pick<Client<typeof KeysService>, 'listModelAllowlistUsers'>;
+  auth: Pick<Client<typeof AuthService>, 'listActiveUsers'>;
+};
+
+/** How far back use of a model makes its users recipients (decisions.md, Models). */
+const usedWithinMs = 90 * 86_400_000;
+const timeoutMs = 30_000;
+const tenantsPerCall = 500;
+const usersPerCall = 500;
+
+/**
+ * Who is told of a model's retirement, in batches: the active users of organizations which used it in the last 90 days or have it
+ * on an allowlist. `grantedTo` are those who may know of a private model; anybody can write its name into an allowlist.
+ */
+export async function* recipients(
+  { usage, keys, auth }: RecipientDeps,
+  model: { name: string; grantedTo: ReadonlySet<string> | null },
+  nowMs: number,
+): AsyncGenerator<readonly User[]> {
+  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs };
+  const tenants = new Set<string>();
+  const since = timestampFromMs(nowMs - usedWithinMs);
+  for await (const { tenantId } of usage.listModelUsers({ model: model.name, since }, options)) tenants.add(tenantId);
+  for (let afterUserId = ''; ; ) {
+    const { users } = await keys.listModelAllowlistUsers({ model: model.name, afterUserId }, options);
+    if (users.length === 0) break;
+    for (const { tenantId } of users) tenants.add(tenantId);
+    afterUserId = users.at(-1)!.userId;
+  }
+
+  const told = [...tenants].filter((tenantId) => model.grantedTo?.has(tenantId) ?? true).sort();
+  for (let start = 0; start < told.length; start += tenantsPerCall) {
+    const tenantIds = told.slice(start, start + tenantsPerCall);
+    for (let afterUserId = ''; ; ) {
+      const { users } = await auth.listActiveUsers({ tenantIds, afterUserId, limit: usersPerCall }, options);
+      if (users.length === 0) break;
+      yield users;
+      afterUserId = users.at(-1)!.id;
+    }
+  }
+}

@@ -1,0 +1,178 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { CallOptions, Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import {
+  addReminders,
+  type DuePoint,
+  findDuePoints,
+  holdDuePoint,
+  type PendingReminder,
+  settleReminders,
+  takePending,
+} from '../db/reminder.repository.ts';
+import { reminderMail } from '../domain/reminder-mail.ts';
+import { staleAtMs } from '../domain/reminder-points.ts';
+import { type RecipientDeps, recipients } from './recipients.ts';
+
+export type ReminderDeps = Omit<RecipientDeps, 'auth'> & {
+  auth: Pick<Client<typeof AuthService>, 'listActiveUsers' | 'sendMail' | 'withdrawMail'>;
+  database: ServiceDatabase;
+  clock: Clock;
+  logger: Logger;
+  /** Origin of the link in mails, without a trailing slash. */
+  publicUrl: string;
+};
+
+/** Mails per hand-over; each is a transaction. */
+const batch = 200;
+/** Shorter than an idle transaction may last, and than whoever moves a date is willing to wait. */
+const sendTimeoutMs = 3_000;
+
+/** The key by which Auth takes each mail once; all mails of a retirement share its beginning. */
+export const dedupePrefix = (retirementId: string): string => `retirement ${retirementId} `;
+const dedupeKey = ({ retirementId, point }: DuePoint, userId: string): string =>
+  `${dedupePrefix(retirementId)}${point} ${userId}`;
+
+/**
+ * Hands the mails of every point that is due to Auth's outbox. May be interrupted anywhere and run by several processes: a
+ * reminder is a row of its own, the outbox takes each dedupe key once, and what is left is found again.
+ */
+export async function sendDueReminders(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
+  const points = await findDuePoints(deps.database.pool, new Date(deps.clock.now()));
+  for (const due of points) {
+    if (signal.aborted) return;
+    if (staleAtMs(due.point, due.schedule.sunsetAtMs!) <= deps.clock.now()) await skip(deps, due);
+    else await sendPoint(deps, due, signal);
+  }
+}
+
+/** What the point would say is no longer true, or a later point says more. */
+async function skip({ database, logger }: ReminderDeps, { retirementId, point, model }: DuePoint): Promise<void> {
+  logger.warn({ model, point }, 'reminders of a retirement are too late and not sent');
+  await sqlTransaction(database, async (client) => {
+    await client.query(
+      'update reminder_points set due_at = null where retirement_id = $1 and point = $2 and done_at is null',
+      [retirementId, point],
+    );
+    await client.query('update reminders set status = $3 where retirement_id = $1 and point = $2 and status = $4', [
+      retirementId,
+      point,
+      ReminderStatus.CANCELLED,
+      ReminderStatus.PENDING,
+    ]);
+  });
+}
+
+async function sendPoint(deps: ReminderDeps, due: DuePoint, signal: AbortSignal): Promise<void> {
+  const { database, clock } = deps;
+  const now = new Date(clock.now());
+  const model = { name: due.model, grantedTo: await grantedTo(deps, due) };
+  for await (const users of recipients(deps, model, now.getTime())) {
+    const isDue = await sqlTransaction(database, async (client) => {
+      const held = await holdDuePoint(client, due, now);
+      if (held !== null) await addReminders(client, held, users);
+      return held !== null;
+    });
+    if (!isDue || signal.aborted) return;
+  }
+  while (!signal.aborted) {
+    const left = await handOver(deps, due);
+    if (left === 'none') return;
+  }
+}
+
+/** The organizations that may know of the model; null: all. */
+async function grantedTo({ database }: ReminderDeps, due: DuePoint): Promise<ReadonlySet<string> | null> {
+  if (due.visibility === Visibility.PUBLIC) return null;
+  const { rows } = await database.query<{ tenant_id: string }>({
+    text: 'select tenant_id from grants where model_id = $1',
+    values: [due.modelId],
+  });
+  return new Set(rows.map(({ tenant_id }) => tenant_id));
+}
+
+/** Hands one batch over; the point is done with the batch that finds nobody left. */
+async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): Promise<'none' | 'some'> {
+  const { database, clock } = deps;
+  const now = new Date(clock.now());
+  let taken: readonly PendingReminder[] = [];
+  try {
+    return await sqlTransaction(database, async (client) => {
+      const due = await holdDuePoint(client, { retirementId, point }, now);
+      if (due === null) return 'none';
+      taken = await takePending(client, due, batch);
+      if (taken.length === 0) {
+        await client.query('update reminder_points set done_at = $3 where retirement_id = $1 and point = $2', [
+          retirementId,
+          point,
+          now,
+        ]);
+        return 'none';
+      }
+      const mail = reminderMail({ model: due.model, schedule: due.schedule, point, publicUrl: deps.publicUrl });
+      const refused = await send(deps, due, mail, taken);
+      const accepted = taken.filter(({ id }) => !refused.has(id)).map(({ id }) => id);
+      await settleReminders(client, accepted, { status: ReminderStatus.SENT, at: now, ...mail });
+      for (const [id, error] of refused) {
+        await settleReminders(client, [id], { status: ReminderStatus.FAILED, at: now, ...mail, error });
+      }
+      return 'some';
+    });
+  } catch (error) {
+    await database.query({
+      text: 'update reminders set attempts = attempts + 1, last_error = $2 where id = any($1) and status = $3',
+      values: [
+        taken.map(({ id }) => id),
+        (error instanceof Error ? error.message : String(error)).slice(0, 1_000),
+        ReminderStatus.PENDING,
+      ],
+    });
+    throw error;
+  }
+}
+
+/** Puts mails into Auth's outbox; answers which of them it will never take, by reminder, and why. */
+async function send(
+  { auth }: ReminderDeps,
+  due: DuePoint,
+  mail: { subject: string; text: string; html: string },
+  reminders: readonly PendingReminder[],
+): Promise<ReadonlyMap<string, string>> {
+  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs: sendTimeoutMs };
+  const expiresAt = timestampFromMs(staleAtMs(due.point, due.schedule.sunsetAtMs!));
+  const mails = reminders.map(({ userId, email }) => ({
+    dedupeKey: dedupeKey(due, userId),
+    kind: 'model_retirement',
+    toEmail: email,
+    toUserId: userId,
+    ...mail,
+    expiresAt,
+  }));
+  const refused = new Map<string, string>();
+  try {
+    await auth.sendMail({ mails }, options);
+  } catch (error) {
+    if (!isRefusal(error)) throw error;
+    // One bad address must not keep the others waiting.
+    for (const [index, one] of mails.entries()) {
+      try {
+        await auth.sendMail({ mails: [one] }, options);
+      } catch (reason) {
+        if (!isRefusal(reason)) throw reason;
+        refused.set(reminders[index]!.id, reason.message);
+      }
+    }
+  }
+  return refused;
+}
+
+const isRefusal = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST;

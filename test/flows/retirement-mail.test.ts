@@ -1,0 +1,203 @@
+import pg from 'pg';
+import { afterEach, describe, expect, test } from 'vitest';
+import { ManualClock } from '#shared/clock.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const dayMs = 86_400_000;
+const model = 'sandbox-chat';
+
+/** Today, since uses of a model are dated by their ids; all moments are days from here. */
+const startMs = Math.floor(Date.now() / dayMs) * dayMs;
+const day = (number: number): string => new Date(startMs + number * dayMs).toISOString();
+const date = (number: number): string => day(number).slice(0, 10);
+
+type Mail = { id: string; kind: string; to: string; subject: string; text: string; status: string };
+
+let gateway: TestGateway;
+let clock: ManualClock;
+let operator: string;
+afterEach(async () => gateway?.[Symbol.asyncDispose]());
+
+/** A gateway whose owner used the model just now. */
+async function start(): Promise<void> {
+  clock = new ManualClock(startMs);
+  gateway = await startTestGateway({ clock });
+  await signIn();
+  const { key } = await gateway.createKey(operator);
+  await gateway.openai(key).chat.completions.create({ model, messages: [{ role: 'user', content: 'Hi' }] });
+  await waitFor(async () => (await gateway.call('GET', '/api/v1/usage/history', operator)).json.data?.length === 1, {
+    description: 'the use of the model',
+  });
+}
+
+/** Sessions end in between, since the clock moves by weeks. */
+const signIn = async (): Promise<void> => {
+  operator = await gateway.login();
+};
+const admin = (method: string, path: string, body?: unknown) =>
+  gateway.call(method, `/api/v1/admin${path}`, operator, body);
+const announce = async (fields: Record<string, unknown>) => {
+  const answer = await admin('POST', '/retirements', { model, replacement_model_name: 'sandbox-embed', ...fields });
+  expect(answer.status, answer.text).toBe(201);
+};
+const move = async (sunsetAt: string) => {
+  const answer = await admin('PATCH', `/retirements/${model}`, { sunset_at: sunsetAt });
+  expect(answer.status, answer.text).toBe(200);
+};
+const mails = async (): Promise<Mail[]> => {
+  const answer = await admin('GET', '/mail?kind=model_retirement&limit=100');
+  return answer.json.data.toReversed();
+};
+const subjects = async () => (await mails()).map(({ subject }) => subject);
+/** Waits until the worker has gone round once more, so that what it does not do can be told. */
+async function aRoundLater(): Promise<void> {
+  const witness = `witness-${clock.now()}-${Math.random()}`;
+  await admin('POST', '/models', { name: witness, operations: ['embeddings'] });
+  const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+  await admin('POST', '/grants', { model: witness, tenant_id });
+  const key = await gateway.createKey(operator, { name: 'allows', model_allowlist: [witness] });
+  await admin('POST', '/retirements', {
+    model: witness,
+    sunset_at: new Date(clock.now() + 400 * dayMs).toISOString(),
+    retirement_note: 'A witness.',
+  });
+  await waitFor(async () => (await subjects()).some((subject) => subject.startsWith(witness)), {
+    description: 'the mail of the witness',
+  });
+  await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, operator);
+}
+/** A mail server that takes all mails of the outbox. */
+async function take(): Promise<void> {
+  const database = new pg.Client(gateway.env.databaseUrl);
+  await database.connect();
+  await database.query('update auth.mails set status = 2, sent_at = now() where kind = $1', ['model_retirement']);
+  await database.end();
+}
+const ownAre = (expected: string[]) =>
+  waitFor(async () => JSON.stringify(await own()) === JSON.stringify(expected), {
+    description: `the mails ${expected.join(' | ')}`,
+  });
+const own = async () => (await subjects()).filter((subject) => subject.includes(model));
+const at = async (iso: string, ms = 0) => {
+  clock.set(Date.parse(iso) + ms);
+  await signIn();
+};
+
+describe('mails on a retirement', () => {
+  test('go out at five points, each once', async () => {
+    await start();
+    await announce({ sunset_at: day(59.5) });
+    const expected = [`${model} retires on ${date(59)}`];
+    await ownAre(expected);
+    for (const left of [30, 7, 1]) {
+      await at(day(59.5 - left), -1);
+      await aRoundLater();
+      expect(await own()).toEqual(expected);
+      await at(day(59.5 - left));
+      expected.push(`Reminder: ${model} retires on ${date(59)}`);
+      await ownAre(expected);
+    }
+    await at(day(59.5));
+    expected.push(`${model} is retired`);
+    await ownAre(expected);
+    await at(day(61));
+    await aRoundLater();
+    expect(await own()).toEqual(expected);
+
+    const [first] = await mails();
+    expect(first!.to).toBe('owner@example.com');
+    expect(first!.text).toContain('sandbox-embed');
+    expect(first!.text).toContain(`${date(59)} at 12:00 UTC`);
+    expect(first!.text).toContain('http://gateway.test/retirements/sandbox-chat');
+    const { json } = await admin('GET', `/retirements?model=${model}`);
+    expect(json.data[0]).toMatchObject({ reminders_sent: 5, reminders_pending: 0 });
+    const reminders = await admin('GET', `/reminders?model=${model}`);
+    expect(reminders.json.data.map(({ point }: { point: string }) => point)).toEqual([
+      'retirement_day',
+      'one_day',
+      'seven_days',
+      'thirty_days',
+      'announcement',
+    ]);
+  });
+
+  test('wait for a date: an announcement without one sends none', async () => {
+    await start();
+    await announce({});
+    await aRoundLater();
+    expect(await own()).toEqual([]);
+    await move(day(20));
+    await ownAre([`${model} retires on ${date(20)}`]);
+  });
+
+  test('skip a point that is past when the date is set', async () => {
+    await start();
+    await announce({ sunset_at: day(4) });
+    await ownAre([`${model} retires on ${date(4)}`]);
+    await at(day(3));
+    await ownAre([`${model} retires on ${date(4)}`, `Reminder: ${model} retires on ${date(4)}`]);
+  });
+
+  test('follow a date that moves: what was sent is not repeated, and nothing says the old date any more', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    await take();
+    await at(day(1));
+    await ownAre([`${model} retires on ${date(31)}`, `Reminder: ${model} retires on ${date(31)}`]);
+    await take();
+    const sent = await own();
+    await move(day(80));
+    for (const number of [24, 30, 31, 50]) {
+      await at(day(number));
+      await aRoundLater();
+      expect(await own()).toEqual(sent);
+    }
+    await at(day(73));
+    await ownAre([...sent, `Reminder: ${model} retires on ${date(80)}`]);
+  });
+
+  test('that still wait in the outbox when the date moves are taken back and follow it', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await at(day(1));
+    await ownAre([`${model} retires on ${date(31)}`, `Reminder: ${model} retires on ${date(31)}`]);
+    await move(day(80));
+    // Of the announcement nobody has heard yet, so that it goes out with the new date; thirty days before are still to come.
+    await ownAre([`${model} retires on ${date(80)}`]);
+    await at(day(50));
+    await ownAre([`${model} retires on ${date(80)}`, `Reminder: ${model} retires on ${date(80)}`]);
+  });
+
+  test('end with a withdrawal, those in the outbox too', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    expect((await admin('DELETE', `/retirements/${model}`)).status).toBe(204);
+    await ownAre([]);
+    await at(day(31));
+    await aRoundLater();
+    expect(await own()).toEqual([]);
+    const reminders = await admin('GET', `/reminders?model=${model}`);
+    expect(reminders.json.data).toMatchObject([{ point: 'announcement', status: 'cancelled' }]);
+  });
+
+  test('reach nobody who neither used the model in the last 90 days nor allows it on a key', async () => {
+    await start();
+    await admin('POST', '/retirements', { model: 'sandbox-speech', sunset_at: day(300), retirement_note: 'None.' });
+    await at(day(91));
+    await announce({ sunset_at: day(300) });
+    await aRoundLater();
+    expect((await subjects()).filter((subject) => subject.startsWith('sandbox'))).toEqual([]);
+  });
+
+  test('do not tell of a private model those whom it does not exist for, though they guess its name', async () => {
+    await start();
+    await admin('POST', '/models', { name: 'acme/secret', operations: ['embeddings'], visibility: 'private' });
+    await gateway.createKey(operator, { model_allowlist: ['acme/secret'] });
+    await admin('POST', '/retirements', { model: 'acme/secret', sunset_at: day(40), retirement_note: 'None.' });
+    await aRoundLater();
+    expect((await subjects()).filter((subject) => subject.startsWith('acme'))).toEqual([]);
+  });
+});
