@@ -36,6 +36,8 @@ export type EdgeDeps = {
   logger: Logger;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
+  /** Where uploads are spooled to. */
+  uploadsDir: string;
   /** The built portal, served at `/`; undefined: none is. */
   portalDirectory?: string;
   /** Peers whose X-Forwarded-For is believed; empty: nobody's. */

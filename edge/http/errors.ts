@@ -63,7 +63,7 @@ export function toGatewayError(thrown: unknown): GatewayError {
     case 'FST_ERR_CTP_EMPTY_TYPE':
       return gatewayError(
         ErrorReason.UNSUPPORTED_CONTENT_TYPE,
-        'This Content-Type is not supported. Send `application/json`.',
+        'This Content-Type is not supported. Send `application/json`, or audio files as `multipart/form-data`.',
       );
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The request body is too large.');

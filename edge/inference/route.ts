@@ -1,5 +1,8 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
+import type { Upload } from '../http/uploads.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 import { answerInference } from './answer.ts';
 
@@ -8,26 +11,38 @@ export const inferencePrefixes = ['/v1', '/api/v1'] as const;
 
 const noBytes = new Uint8Array();
 
+type InferenceRoute = { path: string; operation: Operation; scope: Scope };
+type RequestBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
+
 /** Registers an inference operation with a JSON body under both prefixes. */
-export function jsonInferenceRoute(
+export const jsonInferenceRoute = (app: EdgeApp, deps: RouteDeps, route: InferenceRoute): void =>
+  inferenceRoute(app, deps, route, (body) => ({
+    body: (body as Uint8Array | undefined) ?? noBytes,
+    contentType: 'application/json',
+    bodyFile: '',
+  }));
+
+/** Registers an inference operation with a form, which was spooled to a file, under both prefixes. */
+export const formInferenceRoute = (app: EdgeApp, deps: RouteDeps, route: InferenceRoute): void =>
+  inferenceRoute(app, deps, route, (body) => {
+    if (body === undefined) {
+      throw gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'Send the audio file as `multipart/form-data`.');
+    }
+    const { path, contentType } = body as Upload;
+    return { body: noBytes, contentType, bodyFile: path };
+  });
+
+function inferenceRoute(
   app: EdgeApp,
   deps: RouteDeps,
-  route: { path: string; operation: Operation; scope: Scope },
+  { path, operation, scope }: InferenceRoute,
+  bodyOf: (body: unknown) => RequestBody,
 ): void {
   for (const prefix of inferencePrefixes) {
     app.post(
-      prefix + route.path,
-      {
-        config: { access: { surface: 'api', scope: route.scope }, refusedWhileSuspended: true, admitBehindBody: true },
-      },
-      (request, reply) =>
-        answerInference(
-          deps,
-          route.operation,
-          { body: (request.body as Uint8Array | undefined) ?? noBytes, contentType: 'application/json', bodyFile: '' },
-          request,
-          reply,
-        ),
+      prefix + path,
+      { config: { access: { surface: 'api', scope }, refusedWhileSuspended: true, admitBehindBody: true } },
+      async (request, reply) => answerInference(deps, operation, bodyOf(request.body), request, reply),
     );
   }
 }

@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -86,7 +87,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       const inference = await startInference({
         models: switchboard.client('inference', ModelsService),
         usage: switchboard.client('inference', UsageService),
-        connectUpstream: connectUpstream({ clock, secret: environmentSecrets(process.env) }),
+        connectUpstream: connectUpstream({
+          clock,
+          secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),
+        }),
         dataDir: env.dataDir,
         journalSync: env.journalSync,
         clock,
@@ -135,6 +139,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         clock,
         logger,
         publicUrl: env.publicUrl,
+        uploadsDir: join(env.dataDir, 'uploads'),
         portalDirectory: await parts.portal,
         trustedProxies: env.trustedProxies,
       });

@@ -1,7 +1,7 @@
 import { ChatStream, type ChatStreamOptions, type ChatStreamOutcome } from '../bytes/chat-stream.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { measuresOf } from './whole-json-reader.ts';
+import { measuresOf } from './whole-answer-reader.ts';
 
 const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>> = {
   cut: 'the stream was cut',
@@ -15,10 +15,12 @@ export class ChatStreamReader implements AnswerReader {
   readonly passesOn = true;
   readonly #stream: ChatStream;
   readonly #tools: CallTools;
+  readonly #countInputTokens: () => Promise<number>;
 
-  constructor(options: { chat: ChatStreamOptions; tools: CallTools }) {
+  constructor(options: { chat: ChatStreamOptions; tools: CallTools; countInputTokens(): Promise<number> }) {
     this.#stream = new ChatStream(options.chat);
     this.#tools = options.tools;
+    this.#countInputTokens = options.countInputTokens;
   }
 
   get complete(): boolean {
@@ -41,8 +43,13 @@ export class ChatStreamReader implements AnswerReader {
       reported: usage === null ? null : measuresOf(usage),
       // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
       // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
-      countOutputTokens: async () =>
-        outcome === 'complete' ? (await this.#tools.tokenizer()).count(this.#stream.outputText()) : this.#stream.deltas,
+      counted: async () => ({
+        inputTokens: await this.#countInputTokens(),
+        outputTokens:
+          outcome === 'complete'
+            ? (await this.#tools.tokenizer()).count(this.#stream.outputText())
+            : this.#stream.deltas,
+      }),
       failure: outcome === 'complete' ? null : { code: 'upstream_error', message: error?.message ?? failures[outcome] },
     };
   }

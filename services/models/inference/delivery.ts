@@ -7,7 +7,7 @@ import { noMeasures } from '../domain/price.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import { type Answered, cancelled } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
-import type { AnswerEnd, AnswerReader, PreparedCall } from './prepared-call.ts';
+import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { exchangeError } from './upstream-errors.ts';
 
 type Head = NonNullable<MessageInitShape<typeof InvokeResponseSchema>['head']>;
@@ -24,16 +24,14 @@ export class Delivery {
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
   readonly #status: number;
-  readonly #call: PreparedCall;
   readonly #metered: MeteredCall;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
 
-  constructor(answered: Answered, call: PreparedCall, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
+  constructor(answered: Answered, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
     this.#exchange = answered.exchange;
     this.#reader = answered.reader;
     this.#status = answered.status;
-    this.#call = call;
     this.#metered = metered;
     this.#clock = clock;
     this.#signal = signal;
@@ -136,9 +134,7 @@ export class Delivery {
 
   /** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
   async #measure(end: AnswerEnd): Promise<Measures> {
-    if (end.reported !== null) return { ...noMeasures, ...end.reported };
-    const outputTokens = await end.countOutputTokens();
-    return { ...noMeasures, inputTokens: await this.#call.countInputTokens(), outputTokens };
+    return { ...noMeasures, ...(end.reported ?? (await end.counted())) };
   }
 
   #endMessage() {

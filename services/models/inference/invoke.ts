@@ -4,11 +4,11 @@ import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/
 import { RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
-import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
-import { defaultRateLimits, type RateLimiter, type RateLimits } from '../limits/rate-limiter.ts';
+import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import { admitModel } from './admission.ts';
 import { Attempts } from './attempts.ts';
@@ -29,13 +29,17 @@ export type InvokeDeps = {
 export const invoke = (deps: InvokeDeps) =>
   async function* (request: InvokeRequest, context: HandlerContext): AsyncGenerator<InvokeResponse> {
     const caller = callerOf(context);
+    // A path from the network would let its sender read this machine's files.
+    if (request.bodyFile !== '' && context.protocolName !== 'local') {
+      throw invalidRequest('body_file', 'A body cannot be given as a file over the network.');
+    }
     const call = await prepareCall(request, deps.tools);
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const rate = deps.limiter.admit(
       caller.apiKeyId || caller.userId,
-      rateLimits(request),
+      rateLimitsOf(request.constraints),
       estimatedTokens(call, model),
     );
 
@@ -61,7 +65,7 @@ export const invoke = (deps: InvokeDeps) =>
     let delivery: Delivery | null = null;
     try {
       const answered = await attempts.answered();
-      delivery = new Delivery(answered, call, metered, deps.clock, context.signal);
+      delivery = new Delivery(answered, metered, deps.clock, context.signal);
       yield* delivery.parts({
         model: model.name,
         retirement: model.publishedRetirement,
@@ -88,15 +92,6 @@ const cannotMeter = (): GatewayError =>
     retryAfterMs: 5_000,
     internal: 'the metering journal refuses writes',
   });
-
-function rateLimits(request: InvokeRequest): RateLimits {
-  const own = request.constraints;
-  return {
-    requestsPerMinute: own?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
-    tokensPerMinute: own?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
-    concurrentRequests: own?.concurrentRequests || defaultRateLimits.concurrentRequests,
-  };
-}
 
 /** Tokens held against the limit of tokens per minute until the call's real use is known. */
 const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>

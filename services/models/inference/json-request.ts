@@ -1,5 +1,6 @@
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
+import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
 
 const problems: Readonly<Record<ScanProblem, string>> = {
   encoding: 'The request body is not valid UTF-8.',
@@ -35,6 +36,19 @@ export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'mode
   throw invalidRequest('model', '`model` must be a string.', 'invalid_value');
 }
 
+/** The body for a deployment: with its own name of the model, and without what is the gateway's own word. */
+export function bodyForUpstream<Name extends string>(
+  scan: ObjectScan<Name | 'model' | 'background'>,
+  upstreamModel: string,
+  further: MemberEdit<Name | 'model' | 'background'> | null = null,
+): readonly Uint8Array[] {
+  const edits: MemberEdit<Name | 'model' | 'background'>[] = [['model', JSON.stringify(upstreamModel)]];
+  // Only true asks for a job (openai-contract.md section 6); `transparent` and the like are for the upstream.
+  if (scan.boolean('background') === true) edits.push(['background', null]);
+  if (further !== null) edits.push(further);
+  return spliceMembers(scan, edits);
+}
+
 /** An optional boolean; null counts as absent, anything else is refused. */
 export function optionalBoolean<Name extends string>(scan: ObjectScan<Name>, name: Name): boolean | undefined {
   const kind = scan.kind(name);
@@ -58,7 +72,3 @@ export function optionalInteger<Name extends string>(
   }
   return value;
 }
-
-/** What an upstream's answer cannot be taken for. */
-export const unreadableAnswer = (internal: string): Error =>
-  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model answered something unreadable.', { internal });

@@ -2,8 +2,12 @@ import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_servic
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { CallTools } from './call-tools.ts';
+import { prepareEmbeddings } from './embeddings-call.ts';
+import { prepareImages } from './images-call.ts';
 import type { PreparedCall } from './prepared-call.ts';
+import { prepareSpeech } from './speech-call.ts';
 import { prepareText } from './text-call.ts';
+import { prepareTranscription } from './transcription-call.ts';
 
 /** What the gateway knows of an operation: where its upstream answers it, and how its requests are read. */
 type OperationRules = {
@@ -11,14 +15,19 @@ type OperationRules = {
   prepare(request: InvokeRequest, tools: CallTools): PreparedCall | Promise<PreparedCall>;
 };
 
-const operations: ReadonlyMap<Operation, OperationRules> = new Map([
+const operations: ReadonlyMap<Operation, OperationRules> = new Map<Operation, OperationRules>([
   [Operation.CHAT_COMPLETIONS, { path: '/chat/completions', prepare: prepareText }],
   [Operation.COMPLETIONS, { path: '/completions', prepare: prepareText }],
+  [Operation.EMBEDDINGS, { path: '/embeddings', prepare: prepareEmbeddings }],
+  [Operation.IMAGES_GENERATIONS, { path: '/images/generations', prepare: prepareImages }],
+  [Operation.AUDIO_TRANSCRIPTIONS, { path: '/audio/transcriptions', prepare: prepareTranscription }],
+  [Operation.AUDIO_TRANSLATIONS, { path: '/audio/translations', prepare: prepareTranscription }],
+  [Operation.AUDIO_SPEECH, { path: '/audio/speech', prepare: prepareSpeech }],
 ]);
 
 function rulesOf(operation: Operation): OperationRules {
   const rules = operations.get(operation);
-  if (rules === undefined) throw gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation is not built yet.');
+  if (rules === undefined) throw gatewayError(ErrorReason.UNIMPLEMENTED, 'This operation has no request of its own.');
   return rules;
 }
 

@@ -1,5 +1,5 @@
 import type { Measures } from '../domain/price.ts';
-import type { UpstreamHead } from '../upstream/upstream.ts';
+import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
 
 /** What a call will cost at most, known before it runs; budgets and token limits are held against it. */
 export type Estimate = {
@@ -7,7 +7,19 @@ export type Estimate = {
   inputTokens: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
+  images: number;
+  audioMs: number;
+  characters: number;
 };
+
+/** The estimate of a request for text. */
+export const textEstimate = (inputTokens: number, outputTokensMax: number | null): Estimate => ({
+  inputTokens,
+  outputTokensMax,
+  images: 0,
+  audioMs: 0,
+  characters: 0,
+});
 
 /** A request body that was read as far as the gateway needs; one per operation and body. */
 export type PreparedCall = {
@@ -17,12 +29,10 @@ export type PreparedCall = {
   streamed: boolean;
   estimate: Estimate;
   /** The body for a deployment, in its own name of the model. */
-  bodyFor(upstreamModel: string): readonly Uint8Array[];
+  bodyFor(upstreamModel: string): readonly BodyPiece[];
   contentType: string;
   /** Reads the answer of one attempt, once its head has a status of success. */
   reader(head: UpstreamHead): AnswerReader;
-  /** Tokens of the prompt, counted; for answers whose upstream never said. Slow: off the hot path only. */
-  countInputTokens(): Promise<number>;
 };
 
 /** Turns the upstream's bytes into the client's, and finds out what was used. */
@@ -47,8 +57,8 @@ export type AnswerEnd = {
   forward: readonly Uint8Array[];
   /** What the upstream reported; null: nothing, so that it must be counted. */
   reported: Partial<Measures> | null;
-  /** Output tokens counted by the gateway, for when nothing was reported. */
-  countOutputTokens(): Promise<number>;
+  /** What the gateway counts by itself, for when nothing was reported. Slow: off the hot path only. */
+  counted(): Promise<Partial<Measures>>;
   /** Null when the answer is whole. */
   failure: { code: 'upstream_error' | 'upstream_timeout'; message: string } | null;
 };

@@ -1,18 +1,46 @@
+import type { Tokenizer } from '../bytes/tokens.ts';
+
 /** Members whose strings are not words of the prompt: media, and what only steers the answer. */
 const notWords = new Set(['model', 'image_url', 'input_audio', 'file', 'user', 'metadata']);
 
-/** The words of a request's prompt, for counting its tokens when the upstream has not said how many they were. */
-export function promptText(body: Uint8Array): string {
-  const words: string[] = [];
+type Words = { texts: string[]; tokens: number };
+
+/** Tokens of a request's prompt, for when the upstream has not said how many they were. Token arrays count as they are. */
+export function countPrompt(body: Uint8Array, tokenizer: Tokenizer): number {
   const parsed = JSON.parse(Buffer.from(body).toString('utf8')) as Record<string, unknown>;
-  for (const part of [parsed.messages, parsed.prompt, parsed.input, parsed.tools]) collect(part, words);
-  return words.join('\n');
+  const words: Words = { texts: [], tokens: 0 };
+  for (const part of [parsed.messages, parsed.tools]) collect(part, words);
+  for (const part of [parsed.prompt, parsed.input]) {
+    collect(part, words);
+    words.tokens += tokensGiven(part);
+  }
+  return words.tokens + tokenizer.count(words.texts.join('\n'));
 }
 
-function collect(value: unknown, words: string[]): void {
-  if (typeof value === 'string') words.push(value);
+/** The words of a whole completion: contents, reasoning, and what calls of tools say. */
+export function outputText(body: Uint8Array): string {
+  const { choices } = JSON.parse(Buffer.from(body).toString('utf8')) as { choices?: unknown };
+  const words: Words = { texts: [], tokens: 0 };
+  for (const choice of Array.isArray(choices) ? choices : []) {
+    const { text, message } = (choice ?? {}) as { text?: unknown; message?: Record<string, unknown> };
+    for (const part of [text, message?.content, message?.reasoning_content, message?.reasoning, message?.refusal]) {
+      collect(part, words);
+    }
+    for (const call of [message?.tool_calls, message?.function_call]) collect(call, words);
+  }
+  return words.texts.join('');
+}
+
+function collect(value: unknown, words: Words): void {
+  if (typeof value === 'string') words.texts.push(value);
   else if (Array.isArray(value)) for (const item of value) collect(item, words);
   else if (typeof value === 'object' && value !== null) {
     for (const [name, member] of Object.entries(value)) if (!notWords.has(name)) collect(member, words);
   }
+}
+
+/** The length of `[1, 2, …]`, or of all in `[[1, 2], …]`. */
+function tokensGiven(value: unknown): number {
+  if (!Array.isArray(value)) return 0;
+  return value.reduce<number>((sum, item) => sum + (typeof item === 'number' ? 1 : tokensGiven(item)), 0);
 }

@@ -1,13 +1,14 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
-import { asksForUsage, includeUsageEdit, type MemberEdit, spliceMembers } from '../bytes/splice.ts';
+import { asksForUsage, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
-import { optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
-import type { PreparedCall } from './prepared-call.ts';
-import { promptText } from './prompt-text.ts';
-import { WholeJsonReader } from './whole-json-reader.ts';
+import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
+import { type PreparedCall, textEstimate } from './prepared-call.ts';
+import { countPrompt } from './prompt-text.ts';
+import { readTextAnswer } from './text-answer.ts';
+import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 const fields = fieldSet(
   'model',
@@ -25,7 +26,7 @@ const answersMax = 128;
 const tokensMax = 100_000_000;
 
 /** About how many bytes of JSON make a token; for estimates before a call, never for charges. */
-const bytesPerToken = 4;
+export const bytesPerToken = 4;
 
 /** Reads a chat or text completion. */
 export function prepareText(request: InvokeRequest, tools: CallTools): PreparedCall {
@@ -42,27 +43,21 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     optionalInteger(scan, 'max_tokens', 0, tokensMax) ??
     null;
   const isChat = request.operation === Operation.CHAT_COMPLETIONS;
-
+  const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
     streamed,
-    estimate: {
-      inputTokens: Math.ceil(request.body.byteLength / bytesPerToken),
-      outputTokensMax: outputTokensMax === null ? null : outputTokensMax * answers,
-    },
+    estimate: textEstimate(
+      Math.ceil(request.body.byteLength / bytesPerToken),
+      outputTokensMax === null ? null : outputTokensMax * answers,
+    ),
     contentType: 'application/json',
-    bodyFor(upstreamModel) {
-      const edits: MemberEdit<(typeof fields.names)[number]>[] = [['model', JSON.stringify(upstreamModel)]];
-      // Only true is the gateway's own word (openai-contract.md section 6); anything else passes.
-      if (scan.boolean('background') === true) edits.push(['background', null]);
-      const usage = streamed ? includeUsageEdit(scan) : null;
-      if (usage !== null) edits.push(usage);
-      return spliceMembers(scan, edits);
-    },
+    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel, streamed ? includeUsageEdit(scan) : null),
     reader: () =>
       streamed
         ? new ChatStreamReader({
             tools,
+            countInputTokens,
             chat: {
               operation: isChat ? 'chat' : 'completions',
               includeUsage,
@@ -70,7 +65,6 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
               createdSeconds: Math.floor(tools.clock.now() / 1000),
             },
           })
-        : new WholeJsonReader(),
-    countInputTokens: async () => (await tools.tokenizer()).count(promptText(request.body)),
+        : new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, countInputTokens })),
   };
 }

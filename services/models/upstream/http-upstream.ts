@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
+import { bodyInMemory, bodyLength, bodyStream } from './request-body.ts';
 import type { Upstream, UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead } from './upstream.ts';
 
 export type HttpUpstreamOptions = {
@@ -33,15 +34,18 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   return {
     send(request, handler) {
       const exchange = new PoolExchange(handler);
+      const inMemory = bodyInMemory(request.body);
+      const headers =
+        request.contentType === 'application/json'
+          ? jsonHeaders
+          : [...authorization, 'content-type', request.contentType, 'accept', '*/*'];
       pool.dispatch(
         {
           method: 'POST',
           path: basePath + request.path,
-          headers:
-            request.contentType === 'application/json'
-              ? jsonHeaders
-              : [...authorization, 'content-type', request.contentType, 'accept', '*/*'],
-          body: oneBuffer(request.body),
+          // Without its length a stream would go chunked, which some upstreams refuse.
+          headers: inMemory === null ? [...headers, 'content-length', String(bodyLength(request.body))] : headers,
+          body: inMemory ?? bodyStream(request.body),
           headersTimeout: request.headTimeoutMs,
           bodyTimeout: request.idleTimeoutMs,
         },
@@ -78,9 +82,6 @@ function modelIds(list: unknown): string[] {
     .map((item: { id?: unknown }) => item?.id)
     .filter((id): id is string => typeof id === 'string' && id !== '');
 }
-
-const oneBuffer = (pieces: readonly Uint8Array[]): Uint8Array =>
-  pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
 
 /** One exchange on a pooled connection: undici's handler on one side, ours on the other. */
 class PoolExchange implements Dispatcher.DispatchHandler, UpstreamExchange {

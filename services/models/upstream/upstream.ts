@@ -13,6 +13,11 @@ export type Upstream = {
   close(): Promise<void>;
 };
 
+/** A range of a file, which is sent without being held in memory. The file must stay until the exchange has ended. */
+export type FileRange = { file: string; start: number; end: number };
+
+export type BodyPiece = Uint8Array | FileRange;
+
 /** One request to an upstream. */
 export type UpstreamRequest = {
   operation: Operation;
@@ -20,7 +25,7 @@ export type UpstreamRequest = {
   path: string;
   contentType: string;
   /** The body, already in the upstream's words, as one piece or as the pieces of a spliced one. */
-  body: readonly Uint8Array[];
+  body: readonly BodyPiece[];
   /** Milliseconds until the response head must be there. */
   headTimeoutMs: number;
   /** Milliseconds between two pieces of the body. */

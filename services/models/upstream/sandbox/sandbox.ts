@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
+import { readBody } from '../request-body.ts';
 import type { Upstream, UpstreamRequest } from '../upstream.ts';
 import { type Answer, errorAnswer, Refusal } from './answer.ts';
 import type { Call } from './call.ts';
@@ -79,7 +80,7 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
 async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ model?: SandboxModel; answer: Answer }> {
   let model: SandboxModel | undefined;
   try {
-    const body = oneBuffer(request.body);
+    const body = asBuffer(await readBody(request.body));
     const tokens = await respond.tokenizer();
     if (isAudioForm(request.operation)) {
       const form = parseMultipart(request.contentType, body);
@@ -100,11 +101,7 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
   }
 }
 
-const oneBuffer = (pieces: readonly Uint8Array[]): Buffer => {
-  const [first] = pieces;
-  if (first === undefined || pieces.length > 1) return Buffer.concat(pieces);
-  return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
-};
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 const isAudioForm = (operation: Operation): boolean =>
   operation === Operation.AUDIO_TRANSCRIPTIONS || operation === Operation.AUDIO_TRANSLATIONS;

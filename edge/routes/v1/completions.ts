@@ -1,0 +1,10 @@
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { jsonInferenceRoute } from '../../inference/route.ts';
+import type { Routes } from '../routes.ts';
+
+export const completionRoutes: Routes = (app, deps) =>
+  jsonInferenceRoute(app, deps, {
+    path: '/completions',
+    operation: Operation.COMPLETIONS,
+    scope: 'inference:completions',
+  });

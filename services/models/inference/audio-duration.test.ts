@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { wavHeader } from '../upstream/sandbox/wav.ts';
+import { audioDurationMs } from './audio-duration.ts';
+
+test('the length of a WAV is that of its data, however much a stream claims', () => {
+  const header = Buffer.from(wavHeader(32_000, 16_000));
+  expect(audioDurationMs(header, 44 + 32_000)).toBe(1_000);
+  header.writeUInt32LE(0xffffffff, 40);
+  expect(audioDurationMs(header, 44 + 48_000)).toBe(1_500);
+});
+
+test('the length of a FLAC stands in its STREAMINFO', () => {
+  const flac = Buffer.alloc(42);
+  flac.write('fLaC', 0, 'latin1');
+  // 44,100 Hz in 20 bits, two channels and 16 bits a sample, then 441,000 samples in 36 bits.
+  flac.writeUIntBE((44_100 << 4) | 0b0010, 18, 3);
+  flac[21] = 0xf0;
+  flac.writeUInt32BE(441_000, 22);
+  expect(audioDurationMs(flac, 500_000)).toBe(10_000);
+});
+
+test('the length of an MP3 follows from the bit rate of its first frame, behind its tag', () => {
+  const frame = Buffer.from([0xff, 0xfb, 0x90, 0x00]); // MPEG-1 layer III, 128 kbit/s
+  expect(audioDurationMs(frame, 160_000)).toBe(10_000);
+  const tag = Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\x01\x00', 'latin1'), Buffer.alloc(128), frame]);
+  expect(audioDurationMs(tag, 138 + 160_000)).toBe(10_000);
+});
+
+test('other formats are estimated, and nothing is longer than a day', () => {
+  expect(audioDurationMs(Buffer.from('OggS'), 80_000)).toBe(10_000);
+  expect(audioDurationMs(Buffer.alloc(0), 0)).toBe(0);
+  expect(audioDurationMs(Buffer.alloc(0), 1e12)).toBe(86_400_000);
+});

@@ -1,0 +1,59 @@
+/** What a second of compressed speech takes, 64 kbit/s, for formats whose length cannot be read here. */
+const bytesPerSecondGuess = 8_000;
+
+/**
+ * The length of an audio file in milliseconds, from its first bytes and its size: exact for WAV and FLAC, by the bit rate of the
+ * first frame for MP3, else estimated. For upstreams which do not say what they heard.
+ */
+export function audioDurationMs(head: Buffer, totalBytes: number): number {
+  const durationMs =
+    wavDurationMs(head, totalBytes) ??
+    flacDurationMs(head) ??
+    mp3DurationMs(head, totalBytes) ??
+    (totalBytes / bytesPerSecondGuess) * 1000;
+  return Math.min(Math.round(durationMs), 24 * 3_600_000);
+}
+
+const tag = (bytes: Buffer, at: number): string => bytes.toString('latin1', at, at + 4);
+
+/** RIFF WAVE: the data chunk's length by the format chunk's bytes per second. */
+function wavDurationMs(head: Buffer, totalBytes: number): number | null {
+  if (head.length < 44 || tag(head, 0) !== 'RIFF' || tag(head, 8) !== 'WAVE') return null;
+  let bytesPerSecond = 0;
+  for (let at = 12; at + 8 <= head.length; ) {
+    const size = head.readUInt32LE(at + 4);
+    if (tag(head, at) === 'fmt ' && at + 20 <= head.length) bytesPerSecond = head.readUInt32LE(at + 16);
+    if (tag(head, at) === 'data') {
+      // Streams claim too much.
+      const dataBytes = Math.min(size, Math.max(0, totalBytes - at - 8));
+      return bytesPerSecond < 100 ? null : (dataBytes / bytesPerSecond) * 1000;
+    }
+    // Chunks are padded to an even length.
+    at += 8 + size + (size & 1);
+  }
+  return null;
+}
+
+/** FLAC: STREAMINFO, which comes first (RFC 9639 section 8.2), has the sample rate in 20 bits and the samples in 36. */
+function flacDurationMs(head: Buffer): number | null {
+  if (head.length < 26 || tag(head, 0) !== 'fLaC') return null;
+  const sampleRate = head.readUIntBE(18, 3) >> 4;
+  const samples = (head[21]! & 0x0f) * 2 ** 32 + head.readUInt32BE(22);
+  return sampleRate === 0 || samples === 0 ? null : (samples / sampleRate) * 1000;
+}
+
+const mpeg1Layer3Kbits = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
+const mpeg2Layer3Kbits = [0, 8, 16, 24, 32, 40, 48, 56, 64, 80, 96, 112, 128, 144, 160];
+
+/** MP3: the bit rate of the first frame, taken to hold throughout. */
+function mp3DurationMs(head: Buffer, totalBytes: number): number | null {
+  let at = 0;
+  if (head.length > 10 && head.toString('latin1', 0, 3) === 'ID3') {
+    // The tag's length is in four bytes of seven bits.
+    at = 10 + (head[6]! << 21) + (head[7]! << 14) + (head[8]! << 7) + head[9]!;
+  }
+  if (at + 4 > head.length || head[at] !== 0xff || (head[at + 1]! & 0xe6) !== 0xe2) return null;
+  const isMpeg1 = (head[at + 1]! & 0x18) === 0x18;
+  const kbits = (isMpeg1 ? mpeg1Layer3Kbits : mpeg2Layer3Kbits)[head[at + 2]! >> 4] ?? 0;
+  return kbits === 0 ? null : ((totalBytes - at) * 8) / kbits;
+}

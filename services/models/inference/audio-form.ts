@@ -1,0 +1,79 @@
+import { createReadStream } from 'node:fs';
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { type FormPart, FormScanner, formField } from '#shared/multipart.ts';
+import type { BodyPiece } from '../upstream/upstream.ts';
+import { audioDurationMs } from './audio-duration.ts';
+
+/** An upload of audio, read as far as the gateway needs it. */
+export type AudioForm = {
+  model: string;
+  streamed: boolean;
+  responseFormat: string;
+  /** Exact or estimated, by the file's own header. */
+  durationMs: number;
+  /** The body with another name of the model; all other parts are the client's own bytes. */
+  bodyFor(upstreamModel: string): readonly BodyPiece[];
+};
+
+const readBytes = 256 * 1024;
+const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
+
+/** Reads a form from the request's body, or from the file to which the edge has spooled it. */
+export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> {
+  const scanner = new FormScanner(request.contentType);
+  const { bodyFile, body } = request;
+  let bodyBytes = body.byteLength;
+  if (bodyFile === '') scanner.push(body);
+  else {
+    for await (const chunk of createReadStream(bodyFile, { highWaterMark: readBytes })) {
+      scanner.push(chunk);
+      bodyBytes += chunk.length;
+    }
+  }
+  const parts = scanner.end();
+
+  const model = formField(parts, 'model');
+  if (model === undefined || model === '') {
+    throw invalidRequest('model', 'You must name a model.', 'missing_required_field');
+  }
+  const file = audioFile(parts);
+  const modelPart = parts.find((part) => part.name === 'model')!;
+  return {
+    model,
+    streamed: formField(parts, 'stream') === 'true',
+    responseFormat: formField(parts, 'response_format') ?? 'json',
+    durationMs: audioDurationMs(file.head, file.contentEnd - file.contentStart),
+    bodyFor(upstreamModel) {
+      const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
+      const background = parts.find((part) => part.name === 'background' && part.head.toString('latin1') === 'true');
+      if (background !== undefined) edits.push({ start: background.start, end: background.contentEnd, text: '' });
+      const range = (start: number, end: number): BodyPiece =>
+        bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
+      const pieces: BodyPiece[] = [];
+      // The first part's line break is thought before the body.
+      let position = 0;
+      for (const { start, end, text } of edits.sort((one, other) => one.start - other.start)) {
+        if (start > position) pieces.push(range(position, start));
+        if (text !== '') pieces.push(Buffer.from(text));
+        position = Math.max(position, end);
+      }
+      pieces.push(range(position, bodyBytes));
+      return pieces;
+    },
+  };
+}
+
+function audioFile(parts: readonly FormPart[]): FormPart {
+  const file = parts.find((part) => part.name === 'file');
+  if (file === undefined || file.fileName === null) {
+    throw invalidRequest('file', 'An audio file is missing.', 'missing_required_field');
+  }
+  const extension = /\.([a-z0-9]{1,5})$/i.exec(file.fileName)?.[1]?.toLowerCase() ?? '';
+  const isMedia = /^(audio|video)\//i.test(file.contentType ?? '');
+  if (!formats.includes(extension) && !isMedia) {
+    throw invalidRequest('file', `Invalid file format. Supported formats: ${formats.join(', ')}.`);
+  }
+  if (file.contentEnd === file.contentStart) throw invalidRequest('file', 'The audio file is empty.');
+  return file;
+}

@@ -1,0 +1,39 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { fieldSet } from '../bytes/json-scan.ts';
+import type { CallTools } from './call-tools.ts';
+import { readEmbeddings } from './embeddings-answer.ts';
+import { bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
+import { type PreparedCall, textEstimate } from './prepared-call.ts';
+import { countPrompt } from './prompt-text.ts';
+import { bytesPerToken } from './text-call.ts';
+import { WholeAnswerReader } from './whole-answer-reader.ts';
+
+const fields = fieldSet('model', 'background', 'encoding_format', 'input');
+
+/** Reads a request for embeddings. The client gets the encoding that it asked for, whichever the upstream answers. */
+export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): PreparedCall {
+  const scan = readJsonRequest(request.body, fields);
+  const model = requiredModel(scan);
+  const format = scan.json('encoding_format') ?? 'float';
+  if (format !== 'float' && format !== 'base64') {
+    throw invalidRequest('encoding_format', '`encoding_format` must be `float` or `base64`.', 'invalid_value');
+  }
+  const input = scan.kind('input');
+  if (input !== 'string' && input !== 'array') {
+    throw invalidRequest(
+      'input',
+      '`input` must be a string or an array.',
+      input === undefined ? 'missing_required_field' : 'invalid_value',
+    );
+  }
+  const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
+  return {
+    model,
+    streamed: false,
+    estimate: textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), 0),
+    contentType: 'application/json',
+    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    reader: () => new WholeAnswerReader((body) => readEmbeddings(body, format, countInputTokens)),
+  };
+}

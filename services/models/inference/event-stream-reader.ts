@@ -1,0 +1,115 @@
+import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
+import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { type SseFrame, SseSplitter } from '../bytes/sse.ts';
+import type { Measures } from '../domain/price.ts';
+import type { UpstreamHead } from '../upstream/upstream.ts';
+import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
+
+/** What was seen of a stream of named events. */
+export type EventStreamSeen = {
+  /** The last usage that was reported. */
+  usage: ReportedUsage | null;
+  /** How often the event came which completes the answer, or a part of it. */
+  lastEvents: number;
+  /** Events with a piece of the answer. */
+  deltas: number;
+};
+
+export type EventStreamRules = {
+  /** The `type` of the event without which the answer is not whole. */
+  lastEvent: string;
+  /** The `type` of events each of which carries an output token or more; null: none do. */
+  deltaEvent: string | null;
+  /** What is charged for; null: the gateway has to count. */
+  measure(seen: EventStreamSeen): Partial<Measures> | null;
+  counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
+};
+
+export const isEventStream = (head: UpstreamHead): boolean =>
+  head.header('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false;
+
+const eventFields = fieldSet('type', 'usage', 'error');
+
+/**
+ * Passes the events of images, transcripts and speech on as they are (openai-contract.md section 4), but for those that break
+ * clients, and notices whether the answer is whole.
+ */
+export class EventStreamReader implements AnswerReader {
+  readonly contentType = 'text/event-stream; charset=utf-8';
+  readonly passesOn = true;
+  readonly complete = false;
+  readonly #rules: EventStreamRules;
+  readonly #splitter = new SseSplitter((frame) => this.#take(frame));
+  readonly #scan = new ObjectScan(eventFields);
+  readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0 };
+  #forward: Uint8Array[] = [];
+  #failure: string | null = null;
+
+  constructor(rules: EventStreamRules) {
+    this.#rules = rules;
+  }
+
+  get outputTokensSoFar(): number {
+    return this.#seen.deltas;
+  }
+
+  push(chunk: Uint8Array): readonly Uint8Array[] {
+    if (this.#failure === null && !this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))) {
+      this.#failure = 'the upstream sent an event that is too long';
+    }
+    return this.#flush();
+  }
+
+  end(cut: boolean): AnswerEnd {
+    if (!cut && this.#failure === null) this.#splitter.end();
+    const seen = this.#seen;
+    const failure =
+      this.#failure ??
+      (cut ? 'the stream was cut' : seen.lastEvents === 0 ? `the stream ended without ${this.#rules.lastEvent}` : null);
+    return {
+      forward: this.#flush(),
+      reported: this.#rules.measure(seen),
+      counted: async () => this.#rules.counted?.(seen) ?? {},
+      failure: failure === null ? null : { code: 'upstream_error', message: failure },
+    };
+  }
+
+  #take(frame: SseFrame): void {
+    if (this.#failure !== null) return;
+    const { bytes, start, end, data, dataStart, dataEnd } = frame;
+    if (frame.error !== null) {
+      this.#failure = `the upstream sent an error: ${frame.error.slice(0, 300)}`;
+    } else if (dataStart === -1) {
+      // Comments pass; the name of an event without data breaks clients.
+      if (frame.event === '') this.#forward.push(bytes.subarray(start, end));
+    } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(data, dataStart, dataEnd)) {
+      this.#forward.push(bytes.subarray(start, end));
+    }
+  }
+
+  /** Notes what an event says. False for one which says that the upstream failed. */
+  #mayPass(data: Buffer, start: number, end: number): boolean {
+    const scan = this.#scan;
+    const problem = scan.read(data, start, end);
+    if (problem !== null) {
+      if (data.toString('latin1', start, Math.min(end, start + 16)).trim() === '[DONE]') return true;
+      this.#failure = 'the upstream sent an event that is no JSON object';
+      return false;
+    }
+    const type = scan.string('type');
+    if (type === 'error' || (scan.kind('error') !== undefined && scan.kind('error') !== 'null')) {
+      this.#failure = `the upstream sent an error: ${data.toString('utf8', start, Math.min(end, start + 300))}`;
+      return false;
+    }
+    if (type === this.#rules.lastEvent) this.#seen.lastEvents += 1;
+    if (type === this.#rules.deltaEvent) this.#seen.deltas += 1;
+    if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
+    return true;
+  }
+
+  #flush(): readonly Uint8Array[] {
+    const forward = this.#forward;
+    if (forward.length > 0) this.#forward = [];
+    return forward;
+  }
+}

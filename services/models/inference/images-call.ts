@@ -1,0 +1,45 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { fieldSet } from '../bytes/json-scan.ts';
+import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
+import { readImages } from './images-answer.ts';
+import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
+import { type PreparedCall, textEstimate } from './prepared-call.ts';
+import { bytesPerToken } from './text-call.ts';
+import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
+
+// `background` of a string is the image's own, transparent or opaque; it passes (openai-contract.md section 0).
+const fields = fieldSet('model', 'stream', 'background', 'n');
+
+const imagesMax = 128;
+/** Output tokens of the largest image that OpenAI's models make at their highest quality; for estimates before a call. */
+const tokensPerImageMax = 6_240;
+
+/** Reads a request for images. */
+export function prepareImages(request: InvokeRequest): PreparedCall {
+  const scan = readJsonRequest(request.body, fields);
+  const model = requiredModel(scan);
+  const streamed = optionalBoolean(scan, 'stream') ?? false;
+  const images = optionalInteger(scan, 'n', 1, imagesMax) ?? 1;
+  return {
+    model,
+    streamed,
+    estimate: {
+      ...textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), images * tokensPerImageMax),
+      images,
+    },
+    contentType: 'application/json',
+    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    // Some models do not stream and answer whole all the same.
+    reader: (head) =>
+      streamed && isEventStream(head)
+        ? new EventStreamReader({
+            lastEvent: 'image_generation.completed',
+            deltaEvent: null,
+            measure: ({ usage, lastEvents }) => ({
+              ...(usage === null ? undefined : measuresOf(usage)),
+              images: lastEvents,
+            }),
+          })
+        : new WholeAnswerReader(readImages),
+  };
+}

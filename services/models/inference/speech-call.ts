@@ -1,0 +1,80 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { fieldSet } from '../bytes/json-scan.ts';
+import { BytesReader } from './bytes-reader.ts';
+import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
+import { bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
+import { type PreparedCall, textEstimate } from './prepared-call.ts';
+import { bytesPerToken } from './text-call.ts';
+import { measuresOf } from './whole-answer-reader.ts';
+
+const fields = fieldSet('model', 'input', 'response_format', 'stream_format', 'background');
+
+/** The longest text that is spoken at once (openai-contract.md section 4), in characters. */
+const charactersMax = 4_096;
+/** Tokens of the speech for one character at most: slow speech, 20 tokens a second. For estimates before a call. */
+const tokensPerCharacter = 4;
+
+const contentTypes: Readonly<Record<string, string>> = {
+  mp3: 'audio/mpeg',
+  opus: 'audio/opus',
+  aac: 'audio/aac',
+  flac: 'audio/flac',
+  wav: 'audio/wav',
+  pcm: 'audio/pcm',
+};
+
+/** Reads a request for speech. Its bytes flow as they come; they carry no usage, so that characters are metered. */
+export function prepareSpeech(request: InvokeRequest): PreparedCall {
+  const scan = readJsonRequest(request.body, fields);
+  const model = requiredModel(scan);
+  const input = scan.string('input');
+  if (input === undefined || input === '') {
+    const missing = scan.kind('input') === undefined || input === '';
+    throw invalidRequest('input', '`input` must be a text.', missing ? 'missing_required_field' : 'invalid_value');
+  }
+  const characters = codePoints(input);
+  if (characters > charactersMax) {
+    throw invalidRequest(
+      'input',
+      `\`input\` has ${characters} characters; at most ${charactersMax} are spoken at once.`,
+      'string_above_max_length',
+    );
+  }
+  const contentType = contentTypes[scan.string('response_format') ?? 'mp3'] ?? 'application/octet-stream';
+  return {
+    model,
+    streamed: scan.string('stream_format') === 'sse',
+    estimate: {
+      ...textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), characters * tokensPerCharacter),
+      characters,
+    },
+    contentType: 'application/json',
+    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    reader: (head) =>
+      isEventStream(head)
+        ? new EventStreamReader({
+            lastEvent: 'speech.audio.done',
+            deltaEvent: 'speech.audio.delta',
+            measure: ({ usage, deltas }) => ({
+              ...(usage === null ? undefined : measuresOf(usage)),
+              characters: deltas === 0 ? 0 : characters,
+            }),
+          })
+        : new BytesReader({
+            contentType: audioType(head.header('content-type')) ?? contentType,
+            measure: (bytes) => ({ characters: bytes === 0 ? 0 : characters }),
+          }),
+  };
+}
+
+/** Characters as people count them on a price list: a surrogate pair is one. */
+function codePoints(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+/** The upstream's own type, when it names a sound. */
+const audioType = (contentType: string | undefined): string | undefined =>
+  contentType !== undefined && /^audio\/[\w.+-]+/i.test(contentType) ? contentType : undefined;

@@ -1,0 +1,65 @@
+import { objectsIn } from '../bytes/array-items.ts';
+import { fieldSet, type Member, ObjectScan } from '../bytes/json-scan.ts';
+import { readUsage } from '../bytes/reported-usage.ts';
+import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
+import type { CallTools } from './call-tools.ts';
+import { outputText } from './prompt-text.ts';
+import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+
+export type TextAnswerRules = {
+  isChat: boolean;
+  tools: CallTools;
+  /** Tokens of the prompt, for an upstream that does not say. */
+  countInputTokens(): Promise<number>;
+};
+
+const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error');
+const choiceFields = fieldSet('index');
+
+/** An id in JSON shorter than this, quotes included, is taken for a counter, such as Ollama's `chatcmpl-123`. */
+const uniqueIdBytes = 22;
+
+/**
+ * Reads a whole chat or text completion. What its upstream leaves out is added, and an id that is not unique replaced
+ * (openai-contract.md section 4); all else stays byte for byte. Null when it is no completion.
+ */
+export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }: TextAnswerRules): WholeAnswer | null {
+  const scan = new ObjectScan(answerFields);
+  if (scan.read(body) !== null || scan.hasDuplicate) return null;
+  const choices = scan.kind('choices');
+  // Some servers answer 200 and an error.
+  if (choices !== 'array' && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
+
+  const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
+  if (scan.kind('id') !== 'string' || scan.valueBytes('id') < uniqueIdBytes) {
+    edits.push(['id', JSON.stringify(tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
+  }
+  if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
+  if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
+  if (choices !== 'array') edits.push(['choices', '[]']);
+  const splices = memberSplices(scan, edits);
+  if (choices === 'array' && !numberChoices(body, scan.member('choices')!, splices)) return null;
+
+  const usage = readUsage(scan.json('usage'));
+  return {
+    forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices)),
+    reported: usage === null ? null : measuresOf(usage),
+    counted: async () => {
+      const inputTokens = await countInputTokens();
+      return { inputTokens, outputTokens: (await tools.tokenizer()).count(outputText(body)) };
+    },
+  };
+}
+
+/** Gives choices without an index the one of their place. False when an item is no choice. */
+function numberChoices(body: Buffer, { valueStart, valueEnd }: Member, splices: Splice[]): boolean {
+  const items = objectsIn(body, valueStart, valueEnd);
+  if (items === null) return false;
+  items.forEach(({ start, end }, ordinal) => {
+    const choice = new ObjectScan(choiceFields);
+    if (choice.read(body, start, end) === null && choice.kind('index') !== 'number') {
+      splices.push(...memberSplices(choice, [['index', String(ordinal)]]));
+    }
+  });
+  return true;
+}

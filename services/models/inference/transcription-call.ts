@@ -1,0 +1,56 @@
+import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { type AudioForm, readAudioForm } from './audio-form.ts';
+import type { CallTools } from './call-tools.ts';
+import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
+import type { PreparedCall } from './prepared-call.ts';
+import { readTranscript } from './transcript-answer.ts';
+import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
+
+/** Tokens of a second of speech at most, heard and written; for estimates before a call. */
+const audioTokensPerSecond = 10;
+const textTokensPerSecond = 10;
+
+/** The formats which are no JSON, with their types: clients parse whatever says it is application/json. */
+const textTypes: Readonly<Record<string, string>> = {
+  text: 'text/plain; charset=utf-8',
+  srt: 'application/x-subrip; charset=utf-8',
+  vtt: 'text/vtt; charset=utf-8',
+};
+
+/** Reads a form with audio to be transcribed or translated. */
+export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
+  const form = await readAudioForm(request);
+  const seconds = Math.ceil(form.durationMs / 1000);
+  return {
+    model: form.model,
+    streamed: form.streamed,
+    estimate: {
+      inputTokens: seconds * audioTokensPerSecond,
+      outputTokensMax: seconds * textTokensPerSecond,
+      images: 0,
+      audioMs: seconds * 1000,
+      characters: 0,
+    },
+    contentType: request.contentType,
+    bodyFor: form.bodyFor,
+    // Some models do not stream and answer whole all the same.
+    reader: (head) => (form.streamed && isEventStream(head) ? transcriptEvents(form) : wholeTranscript(form, tools)),
+  };
+}
+
+const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
+  new EventStreamReader({
+    lastEvent: 'transcript.text.done',
+    deltaEvent: 'transcript.text.delta',
+    measure({ usage, deltas, lastEvents }) {
+      if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs || durationMs };
+      const heard = deltas > 0 || lastEvents > 0;
+      return { outputTokens: deltas, audioMs: heard ? durationMs : 0 };
+    },
+  });
+
+function wholeTranscript({ responseFormat, durationMs }: AudioForm, tools: CallTools): WholeAnswerReader {
+  const textType = textTypes[responseFormat];
+  const rules = { isJson: textType === undefined, durationMs, tools };
+  return new WholeAnswerReader((body) => readTranscript(body, rules), textType ?? 'application/json');
+}

@@ -1,0 +1,67 @@
+import type { ReportedUsage } from '../bytes/reported-usage.ts';
+import type { Measures } from '../domain/price.ts';
+import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
+
+/** What of a reported usage is measured. */
+export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
+  inputTokens: usage.inputTokens,
+  cachedInputTokens: usage.cachedInputTokens,
+  outputTokens: usage.outputTokens,
+  audioMs: usage.audioMs,
+});
+
+/** A whole answer as the client gets it, and what it used. */
+export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'reported' | 'counted'>;
+
+/** Gathers an answer, and reads it once it is whole. */
+export class WholeAnswerReader implements AnswerReader {
+  readonly contentType: string;
+  readonly passesOn = false;
+  readonly complete = false;
+  readonly outputTokensSoFar = 0;
+  readonly #read: (body: Buffer) => WholeAnswer | null;
+  readonly #pieces: Uint8Array[] = [];
+
+  /** `read` answers null for bytes which are no answer of the operation. */
+  constructor(read: (body: Buffer) => WholeAnswer | null, contentType = 'application/json') {
+    this.#read = read;
+    this.contentType = contentType;
+  }
+
+  push(chunk: Uint8Array): readonly Uint8Array[] {
+    this.#pieces.push(chunk);
+    return [];
+  }
+
+  end(cut: boolean): AnswerEnd {
+    const answer = cut ? null : this.#read(oneBuffer(this.#pieces));
+    if (answer !== null) return { ...answer, failure: null };
+    return {
+      forward: [],
+      reported: {},
+      counted: async () => ({}),
+      failure: { code: 'upstream_error', message: 'the answer is not what this operation answers' },
+    };
+  }
+}
+
+function oneBuffer(pieces: readonly Uint8Array[]): Buffer {
+  const [first] = pieces;
+  if (first === undefined || pieces.length > 1) return Buffer.concat(pieces);
+  return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+}
+
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/**
+ * Whether an answer is a JSON object as far as its two ends tell. A body that broke off does not end so, and HTML does not begin
+ * so; reading megabytes of images for more would cost clients more than it would protect them from.
+ */
+export function looksLikeObject(body: Buffer): boolean {
+  let start = 0;
+  let end = body.byteLength - 1;
+  while (start <= end && body[start]! <= 0x20) start++;
+  while (end > start && body[end]! <= 0x20) end--;
+  return body[start] === openBrace && body[end] === closeBrace;
+}

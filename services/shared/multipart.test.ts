@@ -1,0 +1,109 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { audioFileBytesMax, FormScanner, formField } from './multipart.ts';
+
+const contentType = 'multipart/form-data; boundary=XYZ';
+
+function scan(body: Buffer, cuts: readonly number[] = []) {
+  const scanner = new FormScanner(contentType);
+  let position = 0;
+  for (const cut of [...cuts].sort((one, other) => one - other)) {
+    scanner.push(body.subarray(position, cut));
+    position = Math.max(position, cut);
+  }
+  scanner.push(body.subarray(position));
+  return scanner.end();
+}
+
+type Part = { name: string; fileName: string | null; content: Buffer };
+const write = (parts: readonly Part[]): Buffer =>
+  Buffer.concat([
+    ...parts.flatMap(({ name, fileName, content }) => [
+      Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${name}"`),
+      Buffer.from(fileName === null ? '' : `; filename="${fileName}"\r\nContent-Type: audio/wav`),
+      Buffer.from('\r\n\r\n'),
+      content,
+      Buffer.from('\r\n'),
+    ]),
+    Buffer.from('--XYZ--\r\n'),
+  ]);
+
+/** Contents that look like boundaries, as far as a client may choose them. */
+const contents = fc
+  .array(fc.constantFrom('\r\n', '--', 'XY', 'XY Z', 'a', '\0', '\r\n--XY', '--XY\r\n'), { maxLength: 12 })
+  .map((pieces) => Buffer.from(pieces.join('')))
+  .filter((content) => !content.includes('\r\n--XYZ') && !`\r\n${content}`.includes('\r\n--XYZ'));
+const parts = fc.array(
+  fc.record({ name: fc.constantFrom('model', 'prompt', 'include[]'), fileName: fc.constant(null), content: contents }),
+  { maxLength: 6 },
+);
+
+test('a form reads the same however it is cut', () => {
+  fc.assert(
+    fc.property(parts, contents, fc.array(fc.nat(400), { maxLength: 8 }), (fields, sound, cuts) => {
+      const given: Part[] = [...fields, { name: 'file', fileName: 'a.wav', content: sound }];
+      const body = write(given);
+      const read = scan(
+        body,
+        cuts.filter((cut) => cut < body.length),
+      );
+      expect(read.map(({ name, fileName, head }) => ({ name, fileName, content: head }))).toEqual(given);
+      for (const [index, part] of read.entries()) {
+        expect(body.subarray(part.contentStart, part.contentEnd).equals(given[index]!.content)).toBe(true);
+        expect(body.toString('latin1', Math.max(0, part.start), part.contentStart)).toContain('--XYZ\r\n');
+      }
+    }),
+    { numRuns: 1000 },
+  );
+});
+
+test('a form reads the same byte by byte', () => {
+  const body = write([
+    { name: 'file', fileName: 'a.wav', content: Buffer.from('\r\n--XY\r\n\r\n') },
+    { name: 'model', fileName: null, content: Buffer.alloc(0) },
+  ]);
+  expect(scan(body, [...body.keys()])).toEqual(scan(body));
+});
+
+describe('what is no form within limits is refused', () => {
+  const field = (name: string, content: string) => ({ name, fileName: null, content: Buffer.from(content) });
+  test.each([
+    ['a missing last boundary', write([field('a', '1')]).subarray(0, -8)],
+    ['text behind a boundary', Buffer.from('--XYZjunk\r\n\r\n')],
+    ['a part without a name', Buffer.from('--XYZ\r\nContent-Disposition: form-data\r\n\r\n1\r\n--XYZ--')],
+    ['a part without a disposition', Buffer.from('--XYZ\r\nX: y\r\n\r\n1\r\n--XYZ--')],
+    ['a long header', Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${'a'.repeat(9_000)}`)],
+    ['101 parts', write(Array.from({ length: 101 }, () => field('a', '1')))],
+    ['two files', write([1, 2].map(() => ({ name: 'file', fileName: 'a.wav', content: Buffer.from('1') })))],
+    ['a long field', write([field('prompt', 'a'.repeat(1024 * 1024 + 1))])],
+    ['a long preamble', Buffer.alloc(5 * 1024 * 1024)],
+  ])('%s', (_what, body) => {
+    expect(() => scan(body)).toThrow();
+  });
+
+  test('a file of more than 25 MiB, as soon as it is', () => {
+    const scanner = new FormScanner(contentType);
+    scanner.push(Buffer.from('--XYZ\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n'));
+    scanner.push(Buffer.alloc(audioFileBytesMax));
+    expect(() => scanner.push(Buffer.alloc(64))).toThrow(/25 MiB/);
+  });
+
+  test.each([
+    'application/json',
+    'multipart/form-data',
+    'multipart/form-data; boundary=',
+    'multipart/mixed; boundary=a',
+  ])('the type %s', (type) => {
+    expect(() => new FormScanner(type)).toThrow(/boundary/);
+  });
+
+  test('a field that is read as one and is given twice', () => {
+    const form = scan(write([field('model', 'a'), field('model', 'b')]));
+    expect(() => formField(form, 'model')).toThrow(/twice/);
+  });
+});
+
+test('escaped quotes and bare names are names', () => {
+  const head = '--XYZ\r\ncontent-disposition: form-data; name=model; filename="a\\"b;c.wav"\r\n\r\n1\r\n--XYZ--';
+  expect(scan(Buffer.from(head))[0]).toMatchObject({ name: 'model', fileName: 'a"b;c.wav' });
+});

@@ -1,0 +1,217 @@
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from './errors.ts';
+
+/** One part of a form, by the positions of its bytes in the body. */
+export type FormPart = {
+  name: string;
+  /** Null for a plain field. */
+  fileName: string | null;
+  contentType: string | null;
+  /** The line break and dashes before the part; the part reaches until its content's end. */
+  start: number;
+  contentStart: number;
+  contentEnd: number;
+  /** The content's first bytes: all of a field, `fileHeadBytes` of a file. */
+  head: Buffer;
+};
+
+/** The largest audio file, in bytes (openai-contract.md section 4). */
+export const audioFileBytesMax = 26_214_400;
+/** How much of a file's beginning is kept for whoever looks at its format. */
+const fileHeadBytes = 64 * 1024;
+const partsMax = 100;
+const partHeaderBytesMax = 8 * 1024;
+const fieldBytesMax = 1024 * 1024;
+/** All that is not the file: fields, headers, boundaries, preamble. */
+const restBytesMax = 4 * 1024 * 1024;
+/** The longest body that can be a form within these limits. */
+export const formBytesMax = audioFileBytesMax + restBytesMax;
+
+const doubleLineBreak = Buffer.from('\r\n\r\n');
+
+/**
+ * Reads a multipart/form-data body (RFC 7578; RFC 2046 section 5.1.1) piece by piece, strictly and within limits, and notes
+ * where its parts are, so that they can be sent on byte for byte.
+ */
+export class FormScanner {
+  readonly #delimiter: Buffer;
+  #state: 'content' | 'delimiter' | 'header' | 'epilogue' = 'content';
+  /** Bytes that were given but not yet read; the first delimiter's line break is thought before the body. */
+  #pending: Buffer = Buffer.from('\r\n');
+  /** Where `#pending` begins in the body. */
+  #offset = -2;
+  #part: (FormPart & { headPieces: Buffer[] }) | null = null;
+  #partStart = 0;
+  #restBytes = 0;
+  readonly parts: FormPart[] = [];
+
+  /** Throws UNSUPPORTED_CONTENT_TYPE unless it is the type of a form with a boundary. */
+  constructor(contentType: string) {
+    this.#delimiter = Buffer.from(`\r\n--${boundaryOf(contentType)}`);
+  }
+
+  /** Takes the next bytes. Throws INVALID_REQUEST or REQUEST_TOO_LARGE. */
+  push(chunk: Uint8Array): void {
+    this.#pending = this.#pending.length === 0 ? asBuffer(chunk) : Buffer.concat([this.#pending, chunk]);
+    while (this.#step());
+  }
+
+  /** The body has ended. Throws INVALID_REQUEST when its last boundary is missing. */
+  end(): readonly FormPart[] {
+    if (this.#state !== 'epilogue') throw malformed('its last boundary is missing');
+    return this.parts;
+  }
+
+  /** One step ahead; false when it takes more bytes. */
+  #step(): boolean {
+    switch (this.#state) {
+      case 'content':
+        return this.#readContent();
+      case 'delimiter':
+        return this.#readDelimiter();
+      case 'header':
+        return this.#readHeader();
+      case 'epilogue':
+        this.#countRest(this.#pending.length);
+        this.#skip(this.#pending.length);
+        return false;
+    }
+  }
+
+  #readContent(): boolean {
+    const at = this.#pending.indexOf(this.#delimiter);
+    if (at === -1) {
+      // The delimiter may have begun in the last bytes.
+      const certain = this.#pending.length - this.#delimiter.length + 1;
+      if (certain > 0) this.#takeContent(certain);
+      return false;
+    }
+    this.#takeContent(at);
+    const end = this.#offset;
+    if (this.#part !== null) {
+      const { headPieces, ...part } = this.#part;
+      this.parts.push({ ...part, contentEnd: end, head: Buffer.concat(headPieces) });
+      this.#part = null;
+    }
+    this.#partStart = end;
+    this.#skip(this.#delimiter.length);
+    this.#state = 'delimiter';
+    return true;
+  }
+
+  #takeContent(length: number): void {
+    const part = this.#part;
+    if (part === null) {
+      this.#countRest(length);
+    } else {
+      const before = this.#offset - part.contentStart;
+      const isFile = part.fileName !== null;
+      if (isFile && before + length > audioFileBytesMax) throw fileTooLarge();
+      if (!isFile) {
+        if (before + length > fieldBytesMax)
+          throw tooLarge(`The field \`${shown(part.name)}\` is too long.`, part.name);
+        this.#countRest(length);
+      }
+      const wanted = isFile ? Math.min(length, fileHeadBytes - before) : length;
+      // Copied, since a slice would keep the whole chunk.
+      if (wanted > 0) part.headPieces.push(Buffer.from(this.#pending.subarray(0, wanted)));
+    }
+    this.#skip(length);
+  }
+
+  #readDelimiter(): boolean {
+    if (this.#pending.length < 2) return false;
+    const next = this.#pending.toString('latin1', 0, 2);
+    if (next !== '--' && next !== '\r\n') throw malformed('a boundary is followed by something else');
+    this.#skip(2);
+    this.#state = next === '--' ? 'epilogue' : 'header';
+    if (this.#state === 'header' && this.parts.length === partsMax) {
+      throw malformed(`it has more than ${partsMax} parts`);
+    }
+    return true;
+  }
+
+  #readHeader(): boolean {
+    const end = this.#pending.indexOf(doubleLineBreak);
+    const length = end === -1 ? this.#pending.length : end;
+    if (length > partHeaderBytesMax) throw malformed('the header of a part is too long');
+    if (end === -1) return false;
+    const header = this.#pending.toString('utf8', 0, end);
+    this.#countRest(end + doubleLineBreak.length);
+    this.#skip(end + doubleLineBreak.length);
+    const { name, fileName } = dispositionOf(header);
+    if (fileName !== null && this.parts.some((part) => part.fileName !== null)) throw malformed('it has several files');
+    this.#part = {
+      name,
+      fileName,
+      contentType: /^content-type\s*:\s*(\S[^\r\n]*)/im.exec(header)?.[1]?.trim() ?? null,
+      start: this.#partStart,
+      contentStart: this.#offset,
+      contentEnd: this.#offset,
+      head: noBytes,
+      headPieces: [],
+    };
+    // An empty content is followed by a delimiter whose line break belongs to it.
+    this.#state = 'content';
+    return true;
+  }
+
+  #countRest(bytes: number): void {
+    this.#restBytes += bytes;
+    if (this.#restBytes > restBytesMax) throw tooLarge('The form is too large besides its file.');
+  }
+
+  #skip(bytes: number): void {
+    this.#pending = this.#pending.subarray(bytes);
+    this.#offset += bytes;
+  }
+}
+
+/** The text of a plain field; undefined when there is none. Throws when the field is there twice. */
+export function formField(parts: readonly FormPart[], name: string): string | undefined {
+  const found = parts.filter((part) => part.name === name && part.fileName === null);
+  if (found.length > 1) throw invalidRequest(name, `\`${name}\` is given twice.`, 'duplicate_field');
+  return found[0]?.head.toString('utf8');
+}
+
+export const fileTooLarge = (): GatewayError =>
+  tooLarge(`The audio file is larger than 25 MiB (${audioFileBytesMax} bytes).`, 'file');
+
+const noBytes = Buffer.alloc(0);
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+const malformed = (why: string): GatewayError =>
+  invalidRequest(undefined, `The multipart form cannot be read: ${why}.`, 'invalid_form');
+
+const tooLarge = (text: string, param?: string): GatewayError =>
+  gatewayError(ErrorReason.REQUEST_TOO_LARGE, text, { param: param === undefined ? undefined : shown(param) });
+
+/** A name from outside, short enough to be shown. */
+const shown = (name: string): string => name.slice(0, 64);
+
+function boundaryOf(contentType: string): string {
+  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))\s*(?:;|$)/i.exec(
+    contentType,
+  );
+  const boundary = match?.[1] ?? match?.[2];
+  if (boundary === undefined) {
+    throw gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'Send `multipart/form-data` with a boundary.');
+  }
+  return boundary;
+}
+
+function dispositionOf(header: string): { name: string; fileName: string | null } {
+  const line = header.split('\r\n').find((candidate) => /^content-disposition\s*:/i.test(candidate));
+  if (line === undefined || !/:\s*form-data\s*(;|$)/i.test(line)) {
+    throw malformed('a part has no Content-Disposition of form-data');
+  }
+  const name = parameter(line, 'name');
+  if (name === undefined) throw malformed('a part has no name');
+  // A name in the form of RFC 5987 says no more than that this is a file.
+  return { name, fileName: parameter(line, 'filename') ?? parameter(line, 'filename\\*') ?? null };
+}
+
+function parameter(line: string, key: string): string | undefined {
+  const match = new RegExp(`;\\s*${key}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i').exec(line);
+  return match === null ? undefined : (match[1]?.replace(/\\(.)/g, '$1') ?? match[2]!);
+}

@@ -1,0 +1,272 @@
+import { createReadStream, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { request } from 'node:http';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import OpenAI, { toFile } from 'openai';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+const directory = mkdtempSync(join(tmpdir(), 'audio-'));
+/** Two seconds of 16-bit mono at 16 kHz. */
+const wav = Buffer.concat([wavHeader(64_000, 16_000), Buffer.alloc(64_000, 1)]);
+const path = join(directory, 'speech.wav');
+const fileBytesMax = 26_214_400;
+
+beforeAll(async () => {
+  writeFileSync(path, wav);
+  bench = await startInferenceBench();
+});
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true, force: true });
+});
+beforeEach(() => bench.renew());
+
+const spooled = (): string[] => {
+  const uploads = join(bench.gateway.env.dataDir, 'uploads');
+  return readdirSync(uploads, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map(({ name }) => name);
+};
+const nothingIsLeft = () => waitFor(() => spooled().length === 0, { description: 'an empty folder of uploads' });
+
+const transcribe = (fields: object = {}, file: Buffer = wav) =>
+  toFile(file, 'speech.wav').then((upload) =>
+    bench.client.audio.transcriptions.create({ file: upload, model: 'sim-transcribe', ...fields } as never),
+  );
+
+describe('a transcription', () => {
+  test('of a file that is read while it is sent reaches the upstream part by part as it was', async () => {
+    const { client, simulator } = bench;
+    const transcript = await client.audio.transcriptions.create({
+      file: createReadStream(path),
+      model: 'sim-transcribe',
+      prompt: 'Names: Ü, 日本',
+      language: 'en',
+    });
+    const [truth] = simulator.requests;
+    expect(transcript.text).toBe(truth!.text);
+    expect(truth!.form.map(({ name }) => name).sort()).toEqual(['file', 'language', 'model', 'prompt']);
+    const file = truth!.form.find(({ name }) => name === 'file')!;
+    expect(file.bytes.equals(wav)).toBe(true);
+    expect(file.fileName).toBe('speech.wav');
+    expect(truth!.form.find(({ name }) => name === 'prompt')!.bytes.toString()).toBe('Names: Ü, 日本');
+    expect(truth!.headers['content-length']).toBe(String(truth!.body.length));
+    expect(truth!.headers.authorization).toBe('Bearer the-upstreams-own-key');
+    await bench.event({ audio_seconds: 3, endpoint: '/v1/audio/transcriptions' });
+    await nothingIsLeft();
+  });
+
+  test('is measured by its own header when its upstream says nothing', async () => {
+    bench.simulator.next({ usage: 'absent' });
+    await transcribe();
+    await bench.event({ audio_seconds: 2 });
+  });
+
+  test.each([
+    ['text', 'text/plain'],
+    ['srt', 'application/x-subrip'],
+    ['vtt', 'text/vtt'],
+  ])('as %s is a string of its own type', async (response_format, type) => {
+    const text: unknown = await transcribe({ response_format });
+    expect(typeof text).toBe('string');
+    const form = new FormData();
+    form.set('file', new File([wav], 'a.wav'));
+    form.set('model', 'sim-transcribe');
+    form.set('response_format', response_format);
+    const response = await fetch(`${bench.gateway.url}/v1/audio/transcriptions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bench.key.key}` },
+      body: form,
+    });
+    expect(response.headers.get('content-type')).toContain(type);
+    await response.text();
+    // The length of the WAV, since a text carries no usage.
+    await bench.event({ audio_seconds: 2 });
+  });
+
+  test('as verbose_json passes with its words', async () => {
+    const verbose = await transcribe({ response_format: 'verbose_json', timestamp_granularities: ['word'] });
+    expect(verbose).toMatchObject({ task: 'transcribe', duration: 3 });
+    const names = bench.simulator.requests[0]!.form.map(({ name }) => name);
+    expect(names).toContain('timestamp_granularities[]');
+  });
+
+  test('streams', async () => {
+    const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<{ type: string; delta?: string }>;
+    const events = await Array.fromAsync(stream);
+    expect(events.at(-1)!.type).toBe('transcript.text.done');
+    expect(events.map(({ delta }) => delta ?? '').join('')).toBe(bench.simulator.requests[0]!.text);
+    await bench.event({ audio_seconds: 3 });
+    await nothingIsLeft();
+  });
+
+  test('takes objects among its fields', async () => {
+    await transcribe({ chunking_strategy: { type: 'server_vad', threshold: 0.6 } });
+    const names = bench.simulator.requests[0]!.form.map(({ name }) => name);
+    expect(names).toContain('chunking_strategy[threshold]');
+  });
+
+  test('streams an error in the end when its upstream breaks off', async () => {
+    bench.simulator.next({ fault: { kind: 'reset', afterChunks: 3 } });
+    const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<unknown>;
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+  });
+
+  test('refusals of the upstream come through with its words', async () => {
+    bench.simulator.next({
+      instead: {
+        status: 400,
+        body: { error: { message: 'Audio is too short', param: 'file', code: 'audio_too_short' } },
+      },
+    });
+    await expect(transcribe()).rejects.toMatchObject({ status: 400, param: 'file', code: 'audio_too_short' });
+    await nothingIsLeft();
+  });
+});
+
+test('a translation is answered', async () => {
+  const file = await toFile(wav, 'speech.wav');
+  const translation = await bench.client.audio.translations.create({ file, model: 'sim-transcribe' });
+  expect(translation.text).toBe(bench.simulator.requests[0]!.text);
+  expect(bench.simulator.requests[0]!.operation).toBe('translations');
+});
+
+describe('the sandbox', () => {
+  test('hears a file from disk', async () => {
+    const file = await toFile(wav, 'speech.wav');
+    const transcript = await bench.client.audio.transcriptions.create({ file, model: 'sandbox-transcribe' });
+    expect(transcript.text).toContain('2 seconds');
+    await bench.event({ audio_seconds: 2 });
+  });
+});
+
+describe('limits', () => {
+  test('25 MiB pass and a byte more does not', async () => {
+    await transcribe({}, Buffer.alloc(fileBytesMax, 7));
+    const [truth] = bench.simulator.requests;
+    expect(truth!.form.find(({ name }) => name === 'file')!.bytes.length).toBe(fileBytesMax);
+    await expect(transcribe({}, Buffer.alloc(fileBytesMax + 1, 7))).rejects.toMatchObject({
+      status: 413,
+      code: 'request_too_large',
+    });
+    await nothingIsLeft();
+  }, 20_000);
+
+  test.each([
+    ['no model', { file: new File([wav], 'a.wav') }, 'model'],
+    ['no file', { model: 'sim-transcribe' }, 'file'],
+    ['another format', { file: new File([wav], 'a.txt', { type: 'text/plain' }), model: 'sim-transcribe' }, 'file'],
+    ['an empty file', { file: new File([], 'a.wav'), model: 'sim-transcribe' }, 'file'],
+  ])('%s is a 400', async (_what, fields, param) => {
+    const form = new FormData();
+    for (const [name, value] of Object.entries(fields)) form.set(name, value as string);
+    const answer = await post(form);
+    expect([answer.status, answer.error.param]).toEqual([400, param]);
+    expect(bench.simulator.requests).toHaveLength(0);
+    await nothingIsLeft();
+  });
+
+  test('a model that is named twice is refused, since an upstream could read the other', async () => {
+    const form = new FormData();
+    form.set('file', new File([wav], 'a.wav'));
+    form.append('model', 'sim-transcribe');
+    form.append('model', 'another');
+    expect((await post(form)).error.code).toBe('duplicate_field');
+  });
+
+  test('a hundred thousand parts are refused', async () => {
+    const part = '--b\r\ncontent-disposition: form-data; name="x"\r\n\r\n1\r\n';
+    const answer = await post(Buffer.from(`${part.repeat(100_000)}--b--\r\n`), 'multipart/form-data; boundary=b');
+    expect(answer.status).toBe(400);
+    await nothingIsLeft();
+  });
+
+  test.each(['', '--b', '--b\r\n\r\n', '--bx\r\n', '--b\r\ncontent-disposition: form-data; name="x"\r\n\r\nno end'])(
+    'the broken form %j is a 400',
+    async (body) => {
+      const answer = await post(Buffer.from(body), 'multipart/form-data; boundary=b');
+      expect(answer.status).toBe(400);
+      await nothingIsLeft();
+    },
+  );
+
+  test('a JSON body is a 415, and a form for chat is one too', async () => {
+    expect((await post(Buffer.from('{}'), 'application/json')).error.code).toBe('unsupported_content_type');
+    const form = new FormData();
+    form.set('model', 'sim-chat');
+    expect((await post(form, undefined, '/v1/chat/completions')).status).toBe(415);
+  });
+
+  test('an endless part is cut off, and leaves nothing', async () => {
+    const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
+    upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
+    let sentBytes = 0;
+    const piece = Buffer.alloc(1024 * 1024);
+    const answered = new Promise<number>((resolve, reject) => {
+      upload.on('response', (response) => resolve(response.statusCode!));
+      upload.on('error', reject);
+    });
+    let status = 0;
+    answered.then(
+      (code) => {
+        status = code;
+      },
+      () => {},
+    );
+    while (status === 0 && sentBytes < 200 * piece.length) {
+      sentBytes += piece.length;
+      if (!upload.write(piece)) await Promise.race([answered, new Promise((resolve) => upload.once('drain', resolve))]);
+    }
+    expect(await answered).toBe(413);
+    upload.destroy();
+    await nothingIsLeft();
+  });
+
+  test('a client that leaves in the middle of its upload leaves no file', async () => {
+    const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
+    upload.on('error', () => {});
+    upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
+    upload.write(Buffer.alloc(100_000));
+    await waitFor(() => spooled().length === 1, { description: 'the upload on disk' });
+    upload.destroy();
+    await nothingIsLeft();
+  });
+
+  test('a client that leaves before its transcript aborts the upstream within a second', async () => {
+    bench.simulator.next({ headDelayMs: 5_000 });
+    const leaving = new AbortController();
+    const file = await toFile(wav, 'speech.wav');
+    const call = bench.client.audio.transcriptions.create(
+      { file, model: 'sim-transcribe' },
+      { signal: leaving.signal },
+    );
+    await bench.simulator.waitFor((entry) => entry.operation === 'transcriptions' && entry.model !== '');
+    leaving.abort();
+    await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+    await nothingIsLeft();
+    await bench.event({ success: false, error_code: 'client_closed_request', audio_seconds: 0 });
+  });
+});
+
+async function post(body: FormData | Buffer, contentType?: string, route = '/v1/audio/transcriptions') {
+  const response = await fetch(bench.gateway.url + route, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${bench.key.key}`,
+      ...(contentType === undefined ? undefined : { 'content-type': contentType }),
+    },
+    body: body as FormData,
+  });
+  const { error } = (await response.json()) as { error: { param: string | null; code: string | null } };
+  return { status: response.status, error };
+}
+
+const open = (url: string) =>
+  request(url, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'multipart/form-data; boundary=b' },
+  });

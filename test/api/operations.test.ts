@@ -1,0 +1,252 @@
+import OpenAI from 'openai';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { embedding } from '../support/simulator/other-answers.ts';
+
+let bench: InferenceBench;
+beforeAll(async () => {
+  bench = await startInferenceBench();
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
+
+describe('text completions', () => {
+  test('answer whole, with usage', async () => {
+    const { client, simulator } = bench;
+    const completion = await client.completions.create({ model: 'sim-chat', prompt: 'Once' });
+    expect(completion).toMatchObject({ object: 'text_completion', choices: [{ index: 0, finish_reason: 'stop' }] });
+    expect(completion._request_id).toMatch(/^req_/);
+    await bench.event({ output_tokens: simulator.requests[0]!.generatedTokens, endpoint: '/v1/completions' });
+  });
+
+  test('stream, and end without a usage chunk that nobody asked for', async () => {
+    const stream = await bench.client.completions.create({ model: 'sim-chat', prompt: 'Once', stream: true });
+    const chunks = await Array.fromAsync(stream);
+    expect(chunks.map((chunk) => chunk.choices[0]!.text).join('')).toBe(bench.simulator.requests[0]!.text);
+    expect(chunks.every((chunk) => chunk.choices.length === 1)).toBe(true);
+  });
+
+  test('a prompt of tokens reaches the upstream as it is, and is counted when the upstream does not', async () => {
+    bench.simulator.next('no-usage');
+    await bench.client.completions.create({ model: 'sim-chat', prompt: [1, 2, 3, 4, 5] });
+    expect(bench.simulator.requests[0]!.json!.prompt).toEqual([1, 2, 3, 4, 5]);
+    const event = await bench.event({ input_tokens: 5 });
+    expect(event.output_tokens).toBeGreaterThan(0);
+  });
+});
+
+describe('embeddings', () => {
+  const vectors = (format?: 'float' | 'base64') =>
+    bench.client.embeddings.create({ model: 'sim-embedding', input: ['a', 'b', 'c'], encoding_format: format });
+
+  test('the client gets the same vectors in order, whatever it asks for', async () => {
+    for (const format of [undefined, 'float'] as const) {
+      const { data } = await vectors(format);
+      expect(data.map((item) => item.index)).toEqual([0, 1, 2]);
+      for (const [index, item] of data.entries()) {
+        for (const [position, value] of embedding(index).entries()) {
+          expect(item.embedding[position]).toBeCloseTo(value, 6);
+        }
+      }
+    }
+  });
+
+  const raw = async (encoding_format?: string) => {
+    const body = { model: 'sim-embedding', input: 'x', ...(encoding_format && { encoding_format }) };
+    const answer = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, body);
+    expect(answer.status).toBe(200);
+    return answer.json;
+  };
+  const base64 = Buffer.from(new Float32Array([0.5, -1.25, 3]).buffer).toString('base64');
+  const list = (vector: unknown) => ({
+    instead: {
+      status: 200,
+      body: {
+        object: 'list',
+        data: [{ object: 'embedding', index: 0, embedding: vector, 'an extra': 1 }],
+        model: 'm',
+        usage: { prompt_tokens: 1, total_tokens: 1 },
+      },
+    },
+  });
+
+  test('an upstream that knows only floats is brought to base64', async () => {
+    bench.simulator.next(list([0.5, -1.25, 3]));
+    expect((await raw('base64')).data).toEqual([{ object: 'embedding', index: 0, embedding: base64, 'an extra': 1 }]);
+  });
+
+  test('an upstream that knows only base64 is brought to floats', async () => {
+    for (const format of [undefined, 'float']) {
+      bench.simulator.next(list(base64));
+      expect((await raw(format)).data[0].embedding).toEqual([0.5, -1.25, 3]);
+    }
+  });
+
+  test('what is no list of vectors is an upstream fault, never an empty vector', async () => {
+    for (const vector of [null, 'AAA', ['a'], {}]) {
+      bench.simulator.next(list(vector));
+      const answer = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, {
+        model: 'sim-embedding',
+        input: 'x',
+        encoding_format: vector === 'AAA' ? 'float' : 'base64',
+      });
+      expect([answer.status, answer.json.error.code]).toEqual([502, 'upstream_error']);
+      // A success in between, so that the breaker stays closed.
+      await raw();
+    }
+  });
+
+  test('arrays of tokens pass, and are counted when the upstream does not', async () => {
+    bench.simulator.next({ usage: 'absent' });
+    await bench.client.embeddings.create({ model: 'sim-embedding', input: [[1, 2, 3], [4]] });
+    expect(bench.simulator.requests[0]!.json!.input).toEqual([[1, 2, 3], [4]]);
+    await bench.event({ input_tokens: 4, output_tokens: 0 });
+  });
+
+  test.each([
+    [{ model: 'sim-embedding' }, 'input'],
+    [{ model: 'sim-embedding', input: 1 }, 'input'],
+    [{ model: 'sim-embedding', input: 'a', encoding_format: 'hex' }, 'encoding_format'],
+    [{ input: 'a' }, 'model'],
+  ])('%j is refused by the name of its field', async (body, param) => {
+    const answer = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, body);
+    expect(answer.status).toBe(400);
+    expect(answer.json.error.param).toBe(param);
+  });
+});
+
+describe('images', () => {
+  test('are counted, with their tokens', async () => {
+    const images = await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat', n: 2 });
+    expect(images.data).toHaveLength(2);
+    await bench.event({ images: 2, output_tokens: 200, endpoint: '/v1/images/generations' });
+  });
+
+  test('stream partial ones and the usage of the last', async () => {
+    const stream = await bench.client.images.generate({
+      model: 'sim-image',
+      prompt: 'A cat',
+      stream: true,
+      partial_images: 2,
+    });
+    const types = (await Array.fromAsync(stream)).map(({ type }) => type);
+    expect(types).toEqual([
+      'image_generation.partial_image',
+      'image_generation.partial_image',
+      'image_generation.completed',
+    ]);
+    await bench.event({ images: 1, output_tokens: 100 });
+  });
+
+  test('a background that is a word is the image’s own, and makes no job', async () => {
+    const images = await bench.client.images.generate({
+      model: 'sim-image',
+      prompt: 'A cat',
+      background: 'transparent',
+    });
+    expect(images.data).toHaveLength(1);
+    expect(bench.simulator.requests[0]!.json!.background).toBe('transparent');
+  });
+
+  test('a stream that ends before its image is an error with a code', async () => {
+    bench.simulator.next({ fault: { kind: 'early-end', afterChunks: 1 } });
+    const stream = await bench.client.images.generate({
+      model: 'sim-image',
+      prompt: 'A cat',
+      stream: true,
+      partial_images: 1,
+    });
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+    await bench.event({ images: 0, success: false });
+  });
+});
+
+describe('speech', () => {
+  const input = 'The quick brown fox jumps over the lazy dog. '.repeat(20);
+
+  test('bytes are the upstream’s, the first of them long before the last', async () => {
+    bench.simulator.next({ chunkDelayMs: 10 });
+    const startedMs = performance.now();
+    const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
+    expect(response.headers.get('content-type')).toBe('audio/mpeg');
+    const pieces: Uint8Array[] = [];
+    let firstMs = 0;
+    for await (const piece of response.body!) {
+      if (pieces.length === 0) firstMs = performance.now() - startedMs;
+      pieces.push(piece);
+    }
+    expect(firstMs).toBeLessThan((performance.now() - startedMs) / 2);
+    const expected = Array.from({ length: Math.ceil(input.length / 8) }, (_, index) =>
+      Buffer.alloc(16 * Math.min(8, input.length - index * 8), index + 1),
+    );
+    expect(Buffer.concat(pieces).equals(Buffer.concat(expected))).toBe(true);
+    await bench.event({ characters: input.length, success: true });
+  });
+
+  test('as events it carries usage', async () => {
+    const response = await bench.gateway.call('POST', '/v1/audio/speech', bench.key.key, {
+      model: 'sim-speech',
+      voice: 'alloy',
+      input: 'Hello there',
+      stream_format: 'sse',
+    });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    expect(response.text).toContain('"type":"speech.audio.done"');
+    await bench.event({ characters: 11, output_tokens: 2 });
+  });
+
+  test('a text that is too long is refused before it costs anything', async () => {
+    await expect(
+      bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input: 'a'.repeat(4_097) }),
+    ).rejects.toMatchObject({ status: 400, code: 'string_above_max_length', param: 'input' });
+    expect(bench.simulator.requests).toHaveLength(0);
+  });
+
+  test('a sound that breaks off breaks the connection, so that nobody takes it for whole', async () => {
+    bench.simulator.next({ fault: { kind: 'cut', afterChunks: 3 } });
+    const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
+    await expect(response.arrayBuffer()).rejects.toThrow();
+    await bench.event({ success: false, error_code: 'upstream_error' });
+  });
+});
+
+describe('what an upstream leaves out or repeats', () => {
+  const messages = [{ role: 'user' as const, content: 'Hi' }];
+
+  test('ids that collide are replaced', async () => {
+    const ids = new Set<string>();
+    for (let time = 0; time < 2; time++) {
+      bench.simulator.next('ollama');
+      ids.add((await bench.client.chat.completions.create({ model: 'sim-chat', messages })).id);
+    }
+    expect(ids.size).toBe(2);
+    expect([...ids].every((id) => id.length > 30)).toBe(true);
+  });
+
+  test('missing members are added', async () => {
+    const message = { role: 'assistant', content: 'Hello' };
+    bench.simulator.next({
+      instead: { status: 200, body: { model: 'x', choices: [{ message, finish_reason: 'stop' }, { message }] } },
+    });
+    const completion = await bench.client.chat.completions.create({ model: 'sim-chat', messages });
+    expect(completion).toMatchObject({ object: 'chat.completion', choices: [{ index: 0, message }, { index: 1 }] });
+    expect(completion.created).toBeGreaterThan(1_700_000_000);
+    // What the upstream did not count is counted: "Hello", twice.
+    await bench.event({ output_tokens: 2 });
+  });
+
+  test('an error with the status of a success is an upstream fault', async () => {
+    bench.simulator.next({ instead: { status: 200, body: { error: { message: 'out of memory' } } } });
+    await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toBeInstanceOf(
+      OpenAI.InternalServerError,
+    );
+  });
+
+  test('unknown and nested members arrive intact, numbers that no double holds included', async () => {
+    const extra = '"extra" : {"deep":[{"ключ":["\\u0000",1e-7,-0,{"a":null}]}],"big":12345678901234567890}';
+    const body = `{"model":"sim-chat","messages":[{"role":"user","content":"Hi"}], ${extra}}`;
+    const answer = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, body);
+    expect(answer.status).toBe(200);
+    expect(bench.simulator.requests[0]!.body.toString()).toContain(extra);
+  });
+});

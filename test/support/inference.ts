@@ -1,0 +1,57 @@
+import type OpenAI from 'openai';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from './upstream-simulator.ts';
+import { waitFor } from './wait-for.ts';
+
+export type InferenceBench = AsyncDisposable & {
+  gateway: TestGateway;
+  simulator: UpstreamSimulator;
+  session: string;
+  key: { id: string; key: string };
+  client: OpenAI;
+  /** A key of its own tells a test's events apart. */
+  renew(): Promise<void>;
+  /** The last usage event of the key, as soon as it is stored with these fields. */
+  event(fields?: Record<string, unknown>): Promise<Record<string, unknown>>;
+};
+
+/** A gateway in front of the upstream simulator, and a client with a key. */
+export async function startInferenceBench(options: TestGatewayOptions = {}): Promise<InferenceBench> {
+  const simulator = await startUpstreamSimulator();
+  const gateway = await startTestGateway({
+    ...options,
+    env: { UPSTREAM_BASE_URL: simulator.url, UPSTREAM_API_KEY: 'the-upstreams-own-key', ...options.env },
+  });
+  const session = await gateway.login();
+  const bench: InferenceBench = {
+    gateway,
+    simulator,
+    session,
+    key: { id: '', key: '' },
+    client: gateway.openai('none yet'),
+    async renew() {
+      // The owner's quota is ten keys.
+      if (bench.key.id !== '') await gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, session);
+      simulator.reset();
+      bench.key = await gateway.createKey(session);
+      bench.client = gateway.openai(bench.key.key);
+    },
+    event: (fields = {}) =>
+      waitFor(
+        async () => {
+          const path = `/api/v1/usage/history?limit=1&api_key_id=${bench.key.id}`;
+          const event = (await gateway.call('GET', path, session)).json?.data?.[0];
+          const matches = Object.entries(fields).every(([name, value]) => event?.[name] === value);
+          if (!matches) throw new Error(`the last event is ${JSON.stringify(event)}`);
+          return event;
+        },
+        { timeoutMs: 4_000, description: `an event with ${JSON.stringify(fields)}` },
+      ),
+    async [Symbol.asyncDispose]() {
+      await gateway[Symbol.asyncDispose]();
+      await simulator.close();
+    },
+  };
+  await bench.renew();
+  return bench;
+}
