@@ -2,6 +2,7 @@ import type { FastifyError, FastifyRequest } from 'fastify';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { sendError, toGatewayError } from '../http/errors.ts';
+import type { Upload } from '../http/uploads.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 
@@ -33,8 +34,9 @@ async function retirementOf(
   }
 }
 
-/** The model in a body that was kept as bytes; null when it cannot be told. */
+/** The model in a body that was kept as bytes or spooled; null when it cannot be told. */
 function modelNamed(body: unknown): string | null {
+  if (isUpload(body)) return body.model;
   if (!Buffer.isBuffer(body)) return null;
   try {
     const { model } = JSON.parse(body.toString('utf8')) as { model?: unknown };
@@ -43,3 +45,5 @@ function modelNamed(body: unknown): string | null {
     return null;
   }
 }
+
+const isUpload = (body: unknown): body is Upload => typeof body === 'object' && body !== null && 'path' in body;

@@ -1,15 +1,22 @@
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
+import { spooledForms } from '../http/uploads.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { identityRoutes } from './api/identity.ts';
 import { usageRoutes } from './api/usage/index.ts';
 import type { EdgeApp, RouteDeps } from './routes.ts';
+import { speechRoutes } from './v1/audio/speech.ts';
+import { transcriptionRoutes } from './v1/audio/transcriptions.ts';
+import { translationRoutes } from './v1/audio/translations.ts';
 import { chatCompletionRoutes } from './v1/chat/completions.ts';
+import { completionRoutes } from './v1/completions.ts';
+import { embeddingRoutes } from './v1/embeddings.ts';
+import { imageGenerationRoutes } from './v1/images/generations.ts';
 import { modelRoutes } from './v1/models.ts';
 
 /**
- * The contents page of the API. Inference routes keep their bodies as bytes; management routes take JSON. Each file declares
+ * The contents page of the API. Inference routes keep their bodies as bytes, or in a file; management routes take JSON. Each file declares
  * its paths with their access rules.
  */
 export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<void> {
@@ -19,6 +26,17 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     rawJsonBodies(inference);
     announceRetirementOnErrors(inference, deps);
     chatCompletionRoutes(inference, deps);
+    completionRoutes(inference, deps);
+    embeddingRoutes(inference, deps);
+    imageGenerationRoutes(inference, deps);
+    speechRoutes(inference, deps);
+  });
+
+  await app.register(async (uploads: EdgeApp) => {
+    await spooledForms(uploads, deps.uploadsDir);
+    announceRetirementOnErrors(uploads, deps);
+    transcriptionRoutes(uploads, deps);
+    translationRoutes(uploads, deps);
   });
 
   await app.register(async (management: EdgeApp) => {
