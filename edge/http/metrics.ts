@@ -6,6 +6,8 @@ export type EdgeMetrics = {
   request(route: string, status: number, latencyMs: number): void;
   /** Time from the request to the first body byte of a stream. */
   firstToken(route: string, ms: number): void;
+  /** One request that named a model whose retirement is announced: who sends them has not moved yet. */
+  retiringModel(model: string): void;
 };
 
 const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
@@ -31,8 +33,15 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     buckets: latencySeconds,
     registers: [registry],
   });
+  const retiring = new Counter({
+    name: 'gateway_retiring_model_requests_total',
+    help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
+    labelNames: ['model'],
+    registers: [registry],
+  });
   const requestsOfRoute = bound((route: string) => bound((status: number) => requests.labels(route, String(status))));
   const latencyOfRoute = bound((route: string) => latency.labels(route));
+  const retiringOfModel = bound((model: string) => retiring.labels(model));
   const firstTokenOfRoute = bound((route: string) => firstToken.labels(route));
 
   return {
@@ -43,10 +52,13 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     firstToken(route, ms) {
       firstTokenOfRoute(route).observe(ms / 1000);
     },
+    retiringModel(model) {
+      retiringOfModel(model).inc();
+    },
   };
 }
 
-/** Remembers what was made for each label value. Label values must be few: routes and statuses, never what a client chose. */
+/** Remembers what was made for each label value. Label values must be few: routes, statuses and models of the catalog, never what a client chose. */
 function bound<Label, Cell>(make: (label: Label) => Cell): (label: Label) => Cell {
   const cells = new Map<Label, Cell>();
   return (label) => {

@@ -63,6 +63,7 @@ export async function answerInference(
         const headers = responseHeaders(part.head!, request, reply, deps.publicUrl);
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
         raw.writeHead(part.head!.status, headers);
+        if (part.head!.retirement !== undefined) deps.metrics.retiringModel(part.head!.model);
         if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - startedMs);
       }
       if (part.end !== undefined) {

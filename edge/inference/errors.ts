@@ -1,4 +1,4 @@
-import type { FastifyError, FastifyRequest } from 'fastify';
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { sendError, toGatewayError } from '../http/errors.ts';
@@ -8,24 +8,30 @@ import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 
 /** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
 export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void {
-  app.setErrorHandler(async (thrown: FastifyError, request, reply) => {
-    const error = toGatewayError(thrown);
-    reply.headers(await retirementOf(request, deps));
-    return sendError(error, request, reply, deps.clock);
-  });
+  app.setErrorHandler(announcingErrors(deps, (request) => modelNamed(request.body)));
 }
 
+/** An error handler that announces the retirement of the model which `modelOf` finds in the request. */
+export const announcingErrors =
+  (deps: RouteDeps, modelOf: (request: FastifyRequest) => string | null) =>
+  async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const error = toGatewayError(thrown);
+    reply.headers(await retirementOf(modelOf(request), request, deps));
+    return sendError(error, request, reply, deps.clock);
+  };
+
 async function retirementOf(
+  model: string | null,
   request: FastifyRequest,
-  { inference, publicUrl }: RouteDeps,
+  { inference, metrics, publicUrl }: RouteDeps,
 ): Promise<Record<string, string>> {
-  const model = modelNamed(request.body);
   if (model === null || request.principal === null) return {};
   try {
     const { retirement } = await inference.getRetirement(
       { model },
       { contextValues: callerContext(callerOfRequest(request)) },
     );
+    if (retirement !== undefined) metrics.retiringModel(model);
     return retirementHeaders(model, retirement, publicUrl);
   } catch (err) {
     // The error itself matters more than its headers.

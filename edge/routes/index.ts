@@ -2,9 +2,12 @@ import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
+import { catalogAdminRoutes } from './api/admin/catalog.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { identityRoutes } from './api/identity.ts';
+import { rateLimitRoutes } from './api/rate-limits.ts';
 import { usageRoutes } from './api/usage/index.ts';
+import { retirementPageRoutes } from './retirements.ts';
 import type { EdgeApp, RouteDeps } from './routes.ts';
 import { speechRoutes } from './v1/audio/speech.ts';
 import { transcriptionRoutes } from './v1/audio/transcriptions.ts';
@@ -42,9 +45,12 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
   await app.register(async (management: EdgeApp) => {
     managementBodies(management);
     modelRoutes(management, deps);
+    retirementPageRoutes(management, deps);
     apiKeyRoutes(management, deps);
     identityRoutes(management, deps);
+    catalogAdminRoutes(management, deps);
     usageRoutes(management, deps);
+    rateLimitRoutes(management, deps);
   });
 
   await app.register(async (rest: EdgeApp) => paths.close(rest));

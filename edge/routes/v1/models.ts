@@ -1,15 +1,19 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { FastifyRequest } from 'fastify';
 import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../caller.ts';
 import { isoTime } from '../../http/json.ts';
+import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
 import type { Routes } from '../routes.ts';
 
 /** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
-export const modelRoutes: Routes = (app, { models, publicUrl }) => {
+export const modelRoutes: Routes = (app, deps) => {
+  const { models, metrics, publicUrl } = deps;
+  const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
   for (const prefix of ['/v1', '/api/v1'] as const) {
     const modelJson = prefix === '/v1' ? openaiModelJson : platformModelJson;
 
@@ -30,10 +34,14 @@ export const modelRoutes: Routes = (app, { models, publicUrl }) => {
     // A wildcard, since names contain slashes, raw or as %2F (openai-contract.md section 1).
     app.get(
       `${prefix}/models/*`,
-      { config: { access: { surface: 'api', scope: 'models:retrieve' } } },
+      {
+        config: { access: { surface: 'api', scope: 'models:retrieve' } },
+        errorHandler: announcingErrors(deps, nameInPath),
+      },
       async (request, reply) => {
-        const name = (request.params as { '*': string })['*'];
+        const name = nameInPath(request);
         const { model } = await models.getModel({ name }, { contextValues: callerContext(callerOfRequest(request)) });
+        if (model!.retirement !== undefined) metrics.retiringModel(name);
         return reply.headers(retirementHeaders(name, model!.retirement, publicUrl)).send(modelJson(model!));
       },
     );
