@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { readEnv } from '#shared/env.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
@@ -17,11 +18,12 @@ try {
   const tokens = createServiceTokens({ issuer: 'admin', secrets: env.serviceSecrets, clock: env.clock });
   const transportTo = (service: string) =>
     createRpcClientTransport({ url: env.rpcUrls.get(service) ?? `http://${env.rpcHost}:${env.rpcPort}`, tokens });
-  const transports = { auth: transportTo('auth'), keys: transportTo('keys') };
+  const transports = { auth: transportTo('auth'), keys: transportTo('keys'), models: transportTo('models') };
   const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
   const outcome = await runCommand(commands, process.argv.slice(2), {
     auth: createRpcClient(AuthService, transports.auth),
     keys: createRpcClient(KeysService, transports.keys),
+    models: createRpcClient(ModelsService, transports.models),
     asOperator: { contextValues: callerContext(operator) },
   });
   for (const transport of Object.values(transports)) transport.close();

@@ -1,7 +1,9 @@
 import { auditCommands } from './audit.ts';
 import type { AdminCommand } from './command.ts';
 import { keyCommands } from './keys.ts';
+import { modelCommands } from './models.ts';
 import { organizationCommands } from './organizations.ts';
+import { retirementCommands } from './retirements.ts';
 import { signingKeyCommands } from './signing-keys.ts';
 import { userCommands } from './users.ts';
 
@@ -10,6 +12,8 @@ export const commands: readonly AdminCommand[] = [
   ...organizationCommands,
   ...userCommands,
   ...keyCommands,
+  ...modelCommands,
+  ...retirementCommands,
   ...auditCommands,
   ...signingKeyCommands,
 ];

@@ -1,0 +1,128 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { startTestGateway, type TestGateway } from '../../../test/support/gateway.ts';
+import { commands } from './commands.ts';
+import { runCommand } from './run-command.ts';
+
+let gateway: TestGateway;
+let session: string;
+const directory = mkdtempSync(join(tmpdir(), 'catalog-'));
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  rmSync(directory, { recursive: true, force: true });
+});
+
+const admin = (...argv: string[]) => {
+  const { switchboard } = gateway.gateway;
+  const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
+  return runCommand(commands, argv, {
+    auth: switchboard.client('admin', AuthService),
+    keys: switchboard.client('admin', KeysService),
+    models: switchboard.client('admin', ModelsService),
+    asOperator: { contextValues: callerContext(operator) },
+  });
+};
+const json = async (...argv: string[]) => {
+  const { exitCode, stdout, stderr } = await admin(...argv, '--json');
+  expect([exitCode, stderr]).toEqual([0, '']);
+  return JSON.parse(stdout);
+};
+const catalogFile = (text: string): string => {
+  const file = join(directory, 'catalog.yaml');
+  writeFileSync(file, text);
+  return file;
+};
+
+const catalog = `
+models:
+  - name: acme/large:v2
+    display_name: Acme Large
+    operations: [chat_completions, completions]
+    context_window: 8192
+    deployments:
+      - dialect: sandbox
+        upstream_model: sandbox-chat
+      - base_url: https://gpu.example/v1
+        dialect: vllm
+        priority: 1
+    price:
+      input_per_million_tokens_usd: 0.1
+      output_per_million_tokens_usd: 0.000000001
+  - name: acme/secret
+    visibility: private
+    operations: [embeddings]
+`;
+
+test('a catalog file is imported, and importing it again changes nothing', async () => {
+  const file = catalogFile(catalog);
+  const first = {
+    models_created: 2,
+    models_updated: 0,
+    deployments_created: 2,
+    deployments_updated: 0,
+    prices_created: 1,
+  };
+  expect(await json('models', 'import', file, '--dry-run')).toEqual({ dry_run: true, ...first });
+  expect(await json('models', 'list', '--search', 'acme')).toEqual([]);
+  expect(await json('models', 'import', file)).toEqual({ dry_run: false, ...first });
+  expect(await json('models', 'import', file)).toMatchObject({
+    models_created: 0,
+    deployments_created: 0,
+    prices_created: 0,
+  });
+
+  const shown = await gateway.call('GET', '/api/v1/admin/models/acme%2Flarge%3Av2', session);
+  expect(shown.json).toMatchObject({
+    display_name: 'Acme Large',
+    operations: ['chat_completions', 'completions'],
+    context_window: 8192,
+    deployments: [
+      { dialect: 'sandbox', upstream_model: 'sandbox-chat' },
+      { dialect: 'vllm', base_url: 'https://gpu.example/v1', priority: 1 },
+    ],
+  });
+  expect(shown.text).toContain('"output_per_million_tokens_usd":0.000000001');
+  expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
+});
+
+test.each([
+  ['models: [', 'YAML'],
+  ['model: []', 'model: unknown field'],
+  ['models: {}', 'models: expected a list'],
+  ['models: [{ name: a, operations: [fly] }]', 'models[0]'],
+  ['models: [{ name: a, nickname: b }]', 'nickname'],
+  ['models: [{ name: a, price: { per_image_usd: -1 } }]', 'models[0].price.per_image_usd'],
+  ['models: [{ name: a, price: { per_image: 1 } }]', 'models[0].price.per_image'],
+  ['models: [{ name: a, deployments: [https://x] }]', 'models[0].deployments[0]'],
+])('the file %j is refused with the place of the mistake', async (text, told) => {
+  const outcome = await admin('models', 'import', catalogFile(text));
+  expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
+  expect(outcome.stderr).toContain(told);
+  expect(await json('models', 'list', '--search', 'a,')).toEqual([]);
+});
+
+test('a retirement is announced, dated and withdrawn from a shell', async () => {
+  const model = 'sandbox-embed';
+  const announced = await json('retirements', 'announce', model, '--note', 'No longer needed.');
+  expect(announced).toMatchObject({ model, note: 'No longer needed.', retires_at: '' });
+  expect(await json('retirements', 'date', model, '2100-01-01')).toMatchObject({
+    retires_at: '2100-01-01T00:00:00.000Z',
+  });
+  expect(await json('retirements', 'list', '--model', model)).toHaveLength(1);
+  expect((await json('retirements', 'withdraw', model)).withdrawn_at).not.toBe('');
+  const both = await admin('retirements', 'announce', model, '--note', 'x', '--successor', 'sandbox-chat');
+  expect([both.exitCode, both.stderr.split('\n')[0]]).toEqual([2, 'give either --successor or --note']);
+  const past = await admin('retirements', 'announce', model, '--note', 'x', '--date', '2020-01-01');
+  expect([past.exitCode, past.stderr]).toEqual([1, '`sunset_at` must be in the future.\n']);
+});

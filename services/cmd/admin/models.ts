@@ -1,0 +1,52 @@
+import { readFile } from 'node:fs/promises';
+import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { parseCatalog } from './catalog-file.ts';
+import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
+import { timeText } from './time.ts';
+
+export const modelCommands: readonly AdminCommand[] = [
+  {
+    name: 'models list',
+    usage: '[--search text] [--page n] [--limit n]',
+    summary: 'Lists the catalog, retired models included.',
+    options: { ...pageOptions, search: { type: 'string' } },
+    async run({ models, asOperator }, args) {
+      const request = { page: pageOf(args), search: textOption(args, 'search') };
+      const answer = await models.adminListModels(request, asOperator);
+      return { output: answer.models.map(shown) };
+    },
+  },
+  {
+    name: 'models import',
+    usage: '<catalog.yaml> [--dry-run]',
+    summary: 'Adds and changes models, deployments and prices; what the file does not name stays.',
+    options: { 'dry-run': { type: 'boolean' } },
+    async run({ models, asOperator }, args) {
+      const file = argument(args, 0, 'the file');
+      const text = await readFile(file, 'utf8').catch((error: Error) => {
+        throw new UsageError(`${file} cannot be read: ${error.message}`);
+      });
+      const request = { models: parseCatalog(text), dryRun: args.values['dry-run'] === true };
+      const counts = await models.importCatalog(request, asOperator);
+      return {
+        output: {
+          dry_run: request.dryRun,
+          models_created: counts.modelsCreated,
+          models_updated: counts.modelsUpdated,
+          deployments_created: counts.deploymentsCreated,
+          deployments_updated: counts.deploymentsUpdated,
+          prices_created: counts.pricesCreated,
+        },
+      };
+    },
+  },
+];
+
+const shown = ({ model, deployments }: CatalogModel) => ({
+  name: model!.name,
+  visibility: model!.visibility === Visibility.PRIVATE ? 'private' : 'public',
+  serves: model!.isServiceable ? 'yes' : 'no',
+  deployments: deployments.length,
+  retires_at: timeText(model!.retirement?.sunsetAt),
+});

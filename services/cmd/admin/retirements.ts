@@ -1,0 +1,95 @@
+import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import {
+  type AdminArguments,
+  type AdminCommand,
+  argument,
+  pageOf,
+  pageOptions,
+  textOption,
+  UsageError,
+} from './command.ts';
+import { timeText } from './time.ts';
+
+export const retirementCommands: readonly AdminCommand[] = [
+  {
+    name: 'retirements list',
+    usage: '[--model name] [--page n] [--limit n]',
+    summary: 'Lists retirements, withdrawn ones included, newest first.',
+    options: { ...pageOptions, model: { type: 'string' } },
+    async run({ models, asOperator }, args) {
+      const request = { page: pageOf(args), model: textOption(args, 'model') };
+      const { retirements } = await models.listRetirements(request, asOperator);
+      return { output: retirements.map(shown) };
+    },
+  },
+  {
+    name: 'retirements announce',
+    usage: '<model> (--successor model | --note text) [--date time]',
+    summary: 'Announces that a model retires, with or without a date.',
+    options: { successor: { type: 'string' }, note: { type: 'string' }, date: { type: 'string' } },
+    async run({ models, asOperator }, args) {
+      const date = textOption(args, 'date');
+      const { retirement } = await models.announceRetirement(
+        {
+          model: argument(args, 0, 'the model'),
+          sunsetAt: date === '' ? undefined : timeNamed(date),
+          successor: successorOrNote(args),
+        },
+        asOperator,
+      );
+      return { output: shown(retirement!) };
+    },
+  },
+  {
+    name: 'retirements date',
+    usage: '<model> <time>',
+    summary: 'Fixes or moves the date; once it has passed it stays.',
+    async run({ models, asOperator }, args) {
+      const request = {
+        model: argument(args, 0, 'the model'),
+        sunsetAt: timeNamed(argument(args, 1, 'the time')),
+      };
+      const { retirement } = await models.setSunsetDate(request, asOperator);
+      return { output: shown(retirement!) };
+    },
+  },
+  {
+    name: 'retirements withdraw',
+    usage: '<model>',
+    summary: 'Takes an announcement back, and the mails that were not sent yet.',
+    async run({ models, asOperator }, args) {
+      const { retirement } = await models.withdrawRetirement({ model: argument(args, 0, 'the model') }, asOperator);
+      return { output: shown(retirement!) };
+    },
+  },
+];
+
+/** Exactly one of the two (service.md, Model retirement fields). */
+function successorOrNote(args: AdminArguments) {
+  const successor = textOption(args, 'successor');
+  const note = textOption(args, 'note');
+  if ((successor === '') === (note === '')) throw new UsageError('give either --successor or --note');
+  return successor === ''
+    ? ({ case: 'retirementNote', value: note } as const)
+    : ({ case: 'replacementModelName', value: successor } as const);
+}
+
+/** An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
+function timeNamed(text: string): Timestamp {
+  const isTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text);
+  const ms = isTime ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(ms)) throw new UsageError('a time is written like 2030-01-31 or 2030-01-31T12:00:00Z');
+  return timestampFromMs(ms);
+}
+
+const shown = ({ model, retirement, withdrawnAt, remindersSent, remindersPending }: AdminRetirement) => ({
+  model,
+  announced_at: timeText(retirement!.deprecatedAt),
+  retires_at: timeText(retirement!.sunsetAt),
+  successor: retirement!.replacementModelName,
+  note: retirement!.retirementNote,
+  withdrawn_at: timeText(withdrawnAt),
+  mails_sent: Number(remindersSent),
+  mails_pending: Number(remindersPending),
+});
