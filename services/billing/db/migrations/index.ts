@@ -1,4 +1,5 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
+import { CreateBilling } from './0001-create-billing.ts';
 
-/** In the order in which they run: `{ name: '0001-create-things', class: CreateThings }`. Released names never change. */
-export const migrations: NamedMigration[] = [];
+/** In the order in which they run. Released names never change. */
+export const migrations: readonly NamedMigration[] = [{ name: '0001-create-billing', class: CreateBilling }];

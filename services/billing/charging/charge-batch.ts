@@ -1,0 +1,114 @@
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Sql } from '../db/sql.ts';
+import { charged } from '../domain/lease.ts';
+import type { Posting } from '../domain/ledger.ts';
+import { monthOf } from '../domain/period.ts';
+import { pricedLines } from '../domain/priced-lines.ts';
+import { type LeaseRow, lockLeases, readLeases, saveLeases } from '../leasing/lease-row.ts';
+import { addPosted, changeHeld, heldChange, SpendSums } from '../leasing/spend.ts';
+import { lockAccounts } from '../ledger/accounts.ts';
+import { lockFunds, saveFunds } from '../ledger/funds.ts';
+import { post } from '../ledger/post.ts';
+import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
+import { periodsOf, usagePosting } from './usage-posting.ts';
+
+/**
+ * Charges events that can be charged, each once, in the caller's transaction; answers how many were new. Everything that may take
+ * long comes before the rows of budgets are locked, for which requests near their limits wait.
+ */
+export async function chargeBatch(
+  sql: Sql,
+  events: readonly UsageEvent[],
+  rates: ReadonlyMap<string, PriceRates>,
+  now: () => Promise<number>,
+): Promise<number> {
+  const tenantIds = [...new Set(events.map(({ tenantId }) => tenantId))];
+  const accounts = await lockAccounts(sql, tenantIds);
+  // Behind the locks, since the wait for them may have lasted into another day.
+  const nowMs = await now();
+  const fresh = await notYetCharged(sql, events);
+  const leasesById = await leasesOf(sql, fresh);
+  const funds = await lockFunds(sql, tenantIds, nowMs);
+  const closed = await closedMonths(sql, tenantIds);
+
+  const postings = new Map<string, Posting[]>(tenantIds.map((tenantId) => [tenantId, []]));
+  const drafts = new DraftAdditions();
+  const spent = new SpendSums();
+  for (const event of fresh) {
+    const { tenantId, userId, apiKeyId } = event;
+    const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
+    const periods = periodsOf(event, leases, nowMs);
+    const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
+    if (apiKeyId !== '') {
+      spent.add({ tenantId, kind: BudgetKind.API_KEY, subjectId: apiKeyId, periodStart: periods.keyDay }, costNanoUsd);
+    }
+    spent.add({ tenantId, kind: BudgetKind.USER, subjectId: userId, periodStart: periods.userDay }, costNanoUsd);
+    if (costNanoUsd === 0n) continue;
+    // What comes after an invoice was finalized goes onto the next one.
+    const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
+    const { posting, paygNanoUsd } = usagePosting(event, funds.get(tenantId)!, month, uuidv7());
+    postings.get(tenantId)!.push(posting);
+    if (paygNanoUsd > 0n) {
+      spent.add({ tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month }, paygNanoUsd);
+    }
+    const lines = pricedLines(rates.get(event.priceVersionId)!, event.usage!, costNanoUsd);
+    drafts.add(tenantId, month, event.model, { lines, costNanoUsd, paygNanoUsd });
+  }
+
+  await post(
+    sql,
+    tenantIds.map((tenantId) => ({ account: accounts.get(tenantId)!, postings: postings.get(tenantId)! })),
+    nowMs,
+  );
+  await saveFunds(sql, funds);
+  await drafts.save(sql);
+  await sql.query('set constraints transactions_balance immediate');
+  await addPosted(sql, spent);
+  await settleLeases(sql, fresh, [...leasesById.keys()]);
+  return fresh.length;
+}
+
+/** The events that have no transaction yet, each once, in the order of their ids. */
+async function notYetCharged(sql: Sql, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
+  const { rows } = await sql.query<{ usage_event_id: string }>({
+    name: 'charged-events',
+    text: `
+      select usage_event_id from transactions
+      where (tenant_id, usage_event_id) in (select * from unnest($1::uuid[], $2::uuid[]))`,
+    values: [events.map(({ tenantId }) => tenantId), events.map(({ id }) => id)],
+  });
+  const known = new Set(rows.map(({ usage_event_id }) => usage_event_id));
+  const fresh = new Map(events.filter(({ id }) => !known.has(id)).map((event) => [event.id, event]));
+  return [...fresh.values()].sort((a, b) => (a.id < b.id ? -1 : 1));
+}
+
+/** The leases which held for the events; one of another organization is none. */
+async function leasesOf(sql: Sql, events: readonly UsageEvent[]): Promise<Map<string, LeaseRow>> {
+  const tenants = new Map(events.flatMap(({ tenantId, leaseIds }) => leaseIds.map((id) => [id, tenantId])));
+  if (tenants.size === 0) return new Map();
+  const leases = await readLeases(sql, [...tenants.keys()]);
+  return new Map(leases.filter(({ id, tenantId }) => tenants.get(id) === tenantId).map((lease) => [lease.id, lease]));
+}
+
+/** Turns held room into what was charged. The rows of the budgets are locked. */
+async function settleLeases(sql: Sql, events: readonly UsageEvent[], leaseIds: readonly string[]): Promise<void> {
+  if (leaseIds.length === 0) return;
+  const before = await lockLeases(sql, leaseIds);
+  const after = new Map(before.map((lease) => [lease.id, lease]));
+  for (const { leaseIds, usage } of events) {
+    for (const id of leaseIds) {
+      const lease = after.get(id);
+      if (lease === undefined) continue;
+      const state = lease.central && lease.state === LeaseState.HELD ? LeaseState.CLOSED : lease.state;
+      after.set(id, { ...charged(lease, usage?.costNanoUsd ?? 0n), state });
+    }
+  }
+  await saveLeases(sql, [...after.values()]);
+  await changeHeld(
+    sql,
+    before.map((lease) => ({ lease, changeNanoUsd: heldChange(lease, after.get(lease.id)!) })),
+  );
+}

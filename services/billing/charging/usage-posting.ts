@@ -1,0 +1,58 @@
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { isUuid, uuidv7Ms } from '#shared/ids.ts';
+import type { Funds } from '../domain/draw-order.ts';
+import { type Posting, postingDefaults } from '../domain/ledger.ts';
+import { dayOf, monthOf, type PeriodStart } from '../domain/period.ts';
+import type { LeaseRow } from '../leasing/lease-row.ts';
+
+/** Why an event can never be charged, for the log; null when it can. */
+export function refusalOf(event: UsageEvent, isPriced: (versionId: string) => boolean): string | null {
+  if (!isUuid(event.id) || !isUuid(event.tenantId) || !isUuid(event.userId)) return 'an id is not a UUID';
+  if (event.apiKeyId !== '' && !isUuid(event.apiKeyId)) return 'apiKeyId is not a UUID';
+  if (!event.leaseIds.every(isUuid)) return 'leaseIds has something other than UUIDs';
+  const cost = event.usage?.costNanoUsd ?? 0n;
+  if (cost < 0n) return 'the cost is negative';
+  if (cost > 0n && !isPriced(event.priceVersionId)) return 'the price version is unknown';
+  return null;
+}
+
+/** The periods in which an event counts. */
+export type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
+
+/**
+ * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without
+ * one the event's own time decides, but no edge's clock reaches beyond the database's.
+ */
+export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], nowMs: number): EventPeriods {
+  const atMs = Math.min(uuidv7Ms(event.id), nowMs);
+  const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
+    leases.find((lease) => lease.kind === kind)?.periodStart;
+  return {
+    keyDay: periodOf(BudgetKind.API_KEY) ?? dayOf(atMs),
+    userDay: periodOf(BudgetKind.USER) ?? dayOf(atMs),
+    month: periodOf(BudgetKind.ORGANIZATION) ?? monthOf(atMs),
+  };
+}
+
+/** The posting of one call: what it draws on, against revenue. */
+export function usagePosting(
+  event: UsageEvent,
+  funds: Funds,
+  month: PeriodStart,
+  transactionId: string,
+): { posting: Posting; paygNanoUsd: bigint } {
+  const cost = event.usage!.costNanoUsd;
+  const { debits, paygNanoUsd } = funds.draw(cost);
+  const posting: Posting = {
+    ...postingDefaults,
+    id: transactionId,
+    type: TransactionType.USAGE,
+    amountNanoUsd: -cost,
+    invoiceMonth: month,
+    usageEventId: event.id,
+    entries: [...debits, { account: 'revenue', itemId: null, amountNanoUsd: -cost }],
+  };
+  return { posting, paygNanoUsd };
+}

@@ -1,0 +1,27 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { PriceBook } from './charging/price-book.ts';
+import type { Sql } from './db/sql.ts';
+import type { Recalls } from './leasing/recalls.ts';
+import type { PaymentProvider } from './payments/provider.ts';
+
+/** What Billing's RPCs are made of; start.ts puts it together. */
+export type BillingDeps = {
+  database: ServiceDatabase;
+  /** The database's clock, in milliseconds since the Unix epoch: what days, months and expiries are reckoned by. */
+  databaseNow(sql: Sql): Promise<number>;
+  prices: PriceBook;
+  recalls: Recalls;
+  /** By the name in the webhook's path. */
+  paymentProviders: ReadonlyMap<string, PaymentProvider>;
+  clock: Clock;
+  logger: Logger;
+};
+
+/** The implementation of one RPC. */
+export type BillingRpc<Name extends keyof ServiceImpl<typeof BillingService>> = ServiceImpl<
+  typeof BillingService
+>[Name];

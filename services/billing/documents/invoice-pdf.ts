@@ -1,0 +1,86 @@
+import PDFDocument from 'pdfkit';
+import { usdText } from '#shared/money.ts';
+import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
+import { invoiceNumber } from '../db/messages.ts';
+import { quantityPerUnit } from '../domain/priced-lines.ts';
+import { describedUnit } from './unit-texts.ts';
+
+const margin = 50;
+const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
+const amountWidth = 75;
+const bottomY = 770;
+
+/** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
+export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
+  const number = invoiceNumber(invoice.number);
+  const issuedAt = invoice.issuedAt ?? new Date(`${invoice.month}T00:00:00Z`);
+  const document = new PDFDocument({
+    size: 'A4',
+    margin,
+    info: { Title: number === '' ? 'Draft invoice' : `Invoice ${number}`, CreationDate: issuedAt },
+  });
+  const pieces: Buffer[] = [];
+  document.on('data', (piece: Buffer) => pieces.push(piece));
+  const ended = new Promise<void>((resolve, reject) => {
+    document.on('end', resolve);
+    document.on('error', reject);
+  });
+
+  document
+    .font('Helvetica-Bold')
+    .fontSize(20)
+    .text(number === '' ? 'Draft invoice' : `Invoice ${number}`);
+  document.font('Helvetica').fontSize(10).moveDown();
+  for (const [name, value] of [
+    ['Period', invoice.month.slice(0, 7)],
+    ['Organization', invoice.tenantId],
+    ['Issued', invoice.issuedAt?.toISOString().slice(0, 10) ?? 'not yet'],
+    ['Due', invoice.dueDate ?? ''],
+    ['Paid', invoice.paidAt?.toISOString().slice(0, 10) ?? ''],
+  ] as const) {
+    if (value !== '') document.text(`${name}: ${value}`);
+  }
+  document.moveDown(2);
+  row(document, ['Usage', 'Quantity', 'USD per unit', 'USD'], 'Helvetica-Bold');
+  for (const line of lines) {
+    const perUnit = quantityPerUnit(line.unit);
+    row(document, [
+      `${line.model}: ${describedUnit(line.unit)}`,
+      line.quantity.toString(),
+      perUnit === 1_000_000n ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
+      usdText(line.amountNanoUsd),
+    ]);
+  }
+  document.moveDown();
+  row(document, ['Subtotal', '', '', usdText(invoice.subtotalNanoUsd)]);
+  row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
+  row(document, ['Total', '', '', usdText(invoice.totalNanoUsd)], 'Helvetica-Bold');
+  document.end();
+  await ended;
+  return Buffer.concat(pieces);
+}
+
+function row(
+  document: PDFKit.PDFDocument,
+  [text, quantity, price, amount]: readonly [string, string, string, string],
+  font = 'Helvetica',
+): void {
+  document.font(font).fontSize(9);
+  const height = document.heightOfString(text, { width: columnsX.quantity - columnsX.text - 10 });
+  if (document.y + height > bottomY) document.addPage();
+  const { y } = document;
+  // A price with all nine decimals takes two lines.
+  const cells = [
+    [text, columnsX.text, columnsX.quantity - columnsX.text - 10, 'left'],
+    [quantity, columnsX.quantity, 75, 'right'],
+    [price, columnsX.price, 75, 'right'],
+    [amount, columnsX.amount, amountWidth, 'right'],
+  ] as const;
+  let endY = y;
+  for (const [cell, x, width, align] of cells) {
+    document.text(cell, x, y, { width, align });
+    endY = Math.max(endY, document.y);
+  }
+  document.y = endY + 4;
+  document.x = margin;
+}

@@ -1,0 +1,21 @@
+import { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
+
+/** What a line of an invoice counts, for people. */
+export function describedUnit(unit: PriceUnit): string {
+  switch (unit) {
+    case PriceUnit.MILLION_INPUT_TOKENS:
+      return 'input tokens';
+    case PriceUnit.MILLION_CACHED_INPUT_TOKENS:
+      return 'cached input tokens';
+    case PriceUnit.MILLION_OUTPUT_TOKENS:
+      return 'output tokens';
+    case PriceUnit.IMAGE:
+      return 'images';
+    case PriceUnit.AUDIO_SECOND:
+      return 'audio, in seconds';
+    case PriceUnit.MILLION_CHARACTERS:
+      return 'characters';
+    default:
+      return 'requests';
+  }
+}

@@ -1,0 +1,72 @@
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import type { LedgerAccount, LedgerEntry } from './ledger.ts';
+
+/** What usage may draw on, as long as something is left. */
+export type DrawableLot = { id: string; source: LotSource; remainingNanoUsd: bigint; expiresAtMs: number | null };
+export type DrawableCommitment = { id: string; remainingNanoUsd: bigint };
+
+/** Promotions and coupons are promotional lots; purchases and adjustments are paid lots. */
+export const isPromotional = (source: LotSource): boolean =>
+  source === LotSource.PROMOTION || source === LotSource.COUPON;
+
+export const accountOfLot = (source: LotSource): LedgerAccount => (isPromotional(source) ? 'promotional' : 'wallet');
+
+/** The order in which lots are drawn: promotional ones first, then by expiry, then the older one. */
+export function byDrawOrder(a: DrawableLot, b: DrawableLot): number {
+  const rank = Number(isPromotional(b.source)) - Number(isPromotional(a.source));
+  if (rank !== 0) return rank;
+  const expiry = (a.expiresAtMs ?? Number.POSITIVE_INFINITY) - (b.expiresAtMs ?? Number.POSITIVE_INFINITY);
+  if (!Number.isNaN(expiry) && expiry !== 0) return expiry;
+  return a.id < b.id ? -1 : 1;
+}
+
+/**
+ * What an organization can draw on, while a batch of charges is reckoned: commitment, then promotional lots by expiry, then paid
+ * lots, then PAYG (reliability.md, Ledger). PAYG takes whatever is left: a call that was admitted is charged, cap or not.
+ */
+export class Funds {
+  readonly #commitments: DrawableCommitment[];
+  readonly #lots: DrawableLot[];
+  readonly #touched = new Set<DrawableLot | DrawableCommitment>();
+
+  constructor(commitments: readonly DrawableCommitment[], lots: readonly DrawableLot[]) {
+    this.#commitments = commitments.map((commitment) => ({ ...commitment }));
+    this.#lots = lots.map((lot) => ({ ...lot })).sort(byDrawOrder);
+  }
+
+  /** Takes an amount; answers the debits, and how much of it is PAYG. */
+  draw(costNanoUsd: bigint): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
+    const debits: LedgerEntry[] = [];
+    let left = costNanoUsd;
+    const take = (account: LedgerAccount, source: DrawableLot | DrawableCommitment): void => {
+      const amountNanoUsd = source.remainingNanoUsd < left ? source.remainingNanoUsd : left;
+      if (amountNanoUsd <= 0n) return;
+      source.remainingNanoUsd -= amountNanoUsd;
+      this.#touched.add(source);
+      left -= amountNanoUsd;
+      debits.push({ account, itemId: source.id, amountNanoUsd });
+    };
+    for (const commitment of this.#commitments) take('commitment', commitment);
+    for (const lot of this.#lots) take(accountOfLot(lot.source), lot);
+    if (left > 0n) debits.push({ account: 'paygAccrual', itemId: null, amountNanoUsd: left });
+    return { debits, paygNanoUsd: left };
+  }
+
+  /** Takes an amount from lots alone; null, and nothing taken, when they have less. */
+  drawLots(amountNanoUsd: bigint): LedgerEntry[] | null {
+    const credit = this.#lots.reduce((sum, lot) => sum + lot.remainingNanoUsd, 0n);
+    if (credit < amountNanoUsd) return null;
+    const commitments = this.#commitments.splice(0);
+    const { debits } = this.draw(amountNanoUsd);
+    this.#commitments.push(...commitments);
+    return debits;
+  }
+
+  /** The lots and commitments of which something was taken, with what is left. */
+  get changed(): { lots: DrawableLot[]; commitments: DrawableCommitment[] } {
+    return {
+      lots: this.#lots.filter((lot) => this.#touched.has(lot)),
+      commitments: this.#commitments.filter((commitment) => this.#touched.has(commitment)),
+    };
+  }
+}

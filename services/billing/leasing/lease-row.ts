@@ -1,0 +1,141 @@
+import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { Sql } from '../db/sql.ts';
+import type { LeaseAmounts } from '../domain/lease.ts';
+import type { PeriodStart } from '../domain/period.ts';
+
+export type LeaseRow = LeaseAmounts & {
+  tenantId: string;
+  id: string;
+  kind: BudgetKind;
+  /** The key, user or organization. */
+  subjectId: string;
+  periodStart: PeriodStart;
+  holderId: string;
+  fencingToken: bigint;
+  central: boolean;
+  /** A key's cap as its holder knew it. */
+  limitNanoUsd: bigint | null;
+  state: LeaseState;
+  expiresAtMs: number;
+};
+
+/** Which budget a lease has room in. */
+export type BudgetOfLease = Pick<LeaseRow, 'tenantId' | 'kind' | 'subjectId' | 'periodStart'>;
+
+type Stored = {
+  tenant_id: string;
+  id: string;
+  kind: BudgetKind;
+  subject_id: string;
+  period_start: string;
+  holder_id: string;
+  fencing_token: bigint;
+  central: boolean;
+  limit_nano_usd: bigint | null;
+  room_nano_usd: bigint;
+  used_nano_usd: bigint;
+  in_flight_nano_usd: bigint;
+  charged_nano_usd: bigint;
+  state: LeaseState;
+  expires_at: Date;
+};
+
+const leaseRow = (row: Stored): LeaseRow => ({
+  tenantId: row.tenant_id,
+  id: row.id,
+  kind: row.kind,
+  subjectId: row.subject_id,
+  periodStart: row.period_start,
+  holderId: row.holder_id,
+  fencingToken: row.fencing_token,
+  central: row.central,
+  limitNanoUsd: row.limit_nano_usd,
+  roomNanoUsd: row.room_nano_usd,
+  usedNanoUsd: row.used_nano_usd,
+  inFlightNanoUsd: row.in_flight_nano_usd,
+  chargedNanoUsd: row.charged_nano_usd,
+  state: row.state,
+  expiresAtMs: row.expires_at.getTime(),
+});
+
+/** Reads leases without locking them: their budget and period never change. */
+export async function readLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
+  const { rows } = await sql.query<Stored>({
+    name: 'read-leases',
+    text: 'select * from leases where id = any($1::uuid[])',
+    values: [ids],
+  });
+  return rows.map(leaseRow);
+}
+
+/** Locks leases, by id; the rows of their budgets must be locked before. */
+export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<LeaseRow[]> {
+  const { rows } = await sql.query<Stored>({
+    name: 'lock-leases',
+    text: 'select * from leases where id = any($1::uuid[]) order by id for update',
+    values: [ids],
+  });
+  return rows.map(leaseRow);
+}
+
+/** Locks the leases of a budget which were not settled in time, by id. */
+export async function lockOverdueLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<LeaseRow[]> {
+  const { rows } = await sql.query<Stored>({
+    name: 'lock-overdue-leases',
+    text: `
+      select * from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
+        and period_start = $4 and expires_at <= $5
+      order by id for update`,
+    values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs)],
+  });
+  return rows.map(leaseRow);
+}
+
+/** Room in slices which nobody uses at the moment, as far as their holders have told. */
+export async function idleRoom(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<bigint> {
+  const { rows } = await sql.query<{ idle: bigint }>({
+    name: 'idle-room',
+    text: `
+      select coalesce(sum(greatest(room_nano_usd - used_nano_usd - in_flight_nano_usd, 0)), 0)::bigint as idle
+      from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
+        and period_start = $4 and expires_at > $5 and not central`,
+    values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs)],
+  });
+  return rows[0]!.idle;
+}
+
+/** Writes leases, new or changed. */
+export async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> {
+  if (leases.length === 0) return;
+  await sql.query({
+    name: 'save-leases',
+    text: `
+      insert into leases as kept (tenant_id, id, kind, subject_id, period_start, holder_id, fencing_token, central,
+        limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, expires_at)
+      select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::date[], $6::uuid[], $7::bigint[],
+        $8::boolean[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::smallint[],
+        $15::timestamptz[])
+      on conflict (tenant_id, id) do update set period_start = excluded.period_start, central = excluded.central,
+        fencing_token = excluded.fencing_token, limit_nano_usd = excluded.limit_nano_usd,
+        room_nano_usd = excluded.room_nano_usd, used_nano_usd = excluded.used_nano_usd,
+        in_flight_nano_usd = excluded.in_flight_nano_usd, charged_nano_usd = excluded.charged_nano_usd,
+        state = excluded.state, expires_at = excluded.expires_at`,
+    values: [
+      leases.map((lease) => lease.tenantId),
+      leases.map((lease) => lease.id),
+      leases.map((lease) => lease.kind),
+      leases.map((lease) => lease.subjectId),
+      leases.map((lease) => lease.periodStart),
+      leases.map((lease) => lease.holderId),
+      leases.map((lease) => lease.fencingToken),
+      leases.map((lease) => lease.central),
+      leases.map((lease) => lease.limitNanoUsd),
+      leases.map((lease) => lease.roomNanoUsd),
+      leases.map((lease) => lease.usedNanoUsd),
+      leases.map((lease) => lease.inFlightNanoUsd),
+      leases.map((lease) => lease.chargedNanoUsd),
+      leases.map((lease) => lease.state),
+      leases.map((lease) => new Date(lease.expiresAtMs)),
+    ],
+  });
+}

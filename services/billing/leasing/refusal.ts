@@ -1,0 +1,25 @@
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { resetsAtMs, type Terms } from './budget.ts';
+
+/** The refusal of a budget without room. Clients stop retrying when the message says "will reset at" (openai-contract.md section 2). */
+export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): GatewayError {
+  const resetMs = resetsAtMs(kind, nowMs);
+  const when = `It will reset at ${new Date(resetMs).toISOString()}.`;
+  const refusal = (reason: ErrorReason, text: string) =>
+    gatewayError(reason, `${text} ${when}`, { resetsAtMs: resetMs });
+  switch (kind) {
+    case BudgetKind.API_KEY:
+      return refusal(ErrorReason.SPEND_CAP_EXCEEDED, "This API key's daily spend cap is reached.");
+    case BudgetKind.USER:
+      return refusal(ErrorReason.COST_LIMIT_EXCEEDED, 'Your personal daily cost limit is reached.');
+    default:
+      if (terms.paygEnabled) {
+        return refusal(ErrorReason.PAYG_CAP_EXCEEDED, "The organization's monthly pay-as-you-go cap is reached.");
+      }
+      return refusal(
+        ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+        'The organization has no credit left. An admin can add some at any time; what its plan includes comes monthly.',
+      );
+  }
+}

@@ -1,0 +1,155 @@
+import type { LeaseSettlement } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import type { Sql } from '../db/sql.ts';
+import { closed, freeRoomToKeep } from '../domain/lease.ts';
+import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
+import { rememberedMs } from './lapse.ts';
+import { type LeaseRow, lockLeases, readLeases, saveLeases } from './lease-row.ts';
+import { changeHeld, heldChange } from './spend.ts';
+
+type Database = Pick<ServiceDatabase, 'pool'>;
+/** Leases by id, as they stand behind the settlement; those that are missing are unknown or somebody else's. */
+type Settled = Map<string, LeaseRow>;
+
+/** Takes what holders tell of their leases. A lease which is not held any more moves no room. */
+export async function settleLeases(
+  database: Database,
+  holderId: string,
+  settlements: readonly LeaseSettlement[],
+  expiresAtMs: number,
+  nowMs: number,
+): Promise<Settled> {
+  const settled: Settled = new Map();
+  const kept = settlements.filter(({ keep }) => keep);
+  if (kept.length > 0) {
+    for (const lease of await keepLeases(database.pool, holderId, kept, expiresAtMs)) settled.set(lease.id, lease);
+    for (const lease of await shrinkSlices(database, [...settled.values()], nowMs)) settled.set(lease.id, lease);
+  }
+  const given = new Map(settlements.filter(({ keep }) => !keep).map((row) => [row.leaseId.toLowerCase(), row]));
+  for (const lease of await closeLeases(database, holderId, given, nowMs)) settled.set(lease.id, lease);
+  return settled;
+}
+
+/** Kept leases in one statement: their room stays, so that no budget changes. */
+async function keepLeases(
+  sql: Sql,
+  holderId: string,
+  settlements: readonly LeaseSettlement[],
+  expiresAtMs: number,
+): Promise<LeaseRow[]> {
+  const { rows } = await sql.query<{ id: string }>({
+    name: 'keep-leases',
+    text: `
+      update leases set used_nano_usd = told.used, in_flight_nano_usd = told.in_flight, expires_at = $6
+      from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as told (id, fencing_token, used, in_flight)
+      where leases.id = told.id and leases.fencing_token = told.fencing_token and leases.holder_id = $5
+        and leases.state = ${LeaseState.HELD}
+      returning leases.id`,
+    values: [
+      settlements.map(({ leaseId }) => leaseId),
+      settlements.map(({ fencingToken }) => fencingToken),
+      settlements.map(({ usedNanoUsd }) => usedNanoUsd),
+      settlements.map(({ inFlightNanoUsd }) => inFlightNanoUsd),
+      holderId,
+      new Date(expiresAtMs),
+    ],
+  });
+  return readLeases(
+    sql,
+    rows.map(({ id }) => id),
+  );
+}
+
+/** Takes free room back from slices of budgets that have come near their limits. */
+async function shrinkSlices(database: Database, leases: readonly LeaseRow[], nowMs: number): Promise<LeaseRow[]> {
+  const shrunk: LeaseRow[] = [];
+  for (const slices of byBudget(leases.filter((lease) => !lease.central && freeIn(lease) > 0n))) {
+    const after = await sqlTransaction(database, (sql) => shrink(sql, slices, nowMs));
+    shrunk.push(...after);
+  }
+  return shrunk;
+}
+
+async function shrink(sql: Sql, slices: readonly LeaseRow[], nowMs: number): Promise<LeaseRow[]> {
+  const [first] = slices;
+  const terms = await readTerms(sql, first!.tenantId, first!.kind === BudgetKind.USER ? first!.subjectId : '');
+  if (first!.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms)) return [];
+  let budget = await lockBudget(sql, first!, { keyLimitNanoUsd: first!.limitNanoUsd, terms }, nowMs);
+  const after: LeaseRow[] = [];
+  const changes: { lease: LeaseRow; changeNanoUsd: bigint }[] = [];
+  for (const lease of await lockLeases(
+    sql,
+    slices.map(({ id }) => id),
+  )) {
+    const free = freeIn(lease);
+    if (lease.state !== LeaseState.HELD || free <= 0n) continue;
+    const keep = freeRoomToKeep(budget, free);
+    if (keep >= free) continue;
+    const smaller = { ...lease, roomNanoUsd: lease.roomNanoUsd - (free - keep) };
+    const changeNanoUsd = heldChange(lease, smaller);
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + changeNanoUsd };
+    after.push(smaller);
+    changes.push({ lease: smaller, changeNanoUsd });
+  }
+  await saveLeases(sql, after);
+  await changeHeld(sql, changes);
+  return after;
+}
+
+const freeIn = (lease: LeaseRow): bigint => lease.roomNanoUsd - lease.usedNanoUsd - lease.inFlightNanoUsd;
+
+/** Leases given back: what was used, or may still be, stays held until it is charged. */
+async function closeLeases(
+  database: Database,
+  holderId: string,
+  settlements: ReadonlyMap<string, LeaseSettlement>,
+  nowMs: number,
+): Promise<LeaseRow[]> {
+  if (settlements.size === 0) return [];
+  const known = (await readLeases(database.pool, [...settlements.keys()])).filter((row) => row.holderId === holderId);
+  const after: LeaseRow[] = [];
+  for (const leases of byBudget(known)) {
+    after.push(...(await sqlTransaction(database, (sql) => close(sql, leases, settlements, nowMs))));
+  }
+  return after;
+}
+
+async function close(
+  sql: Sql,
+  leases: readonly LeaseRow[],
+  settlements: ReadonlyMap<string, LeaseSettlement>,
+  nowMs: number,
+): Promise<LeaseRow[]> {
+  const terms = await readTerms(sql, leases[0]!.tenantId, '');
+  await lockBudget(sql, leases[0]!, { keyLimitNanoUsd: null, terms }, nowMs);
+  const before = await lockLeases(
+    sql,
+    leases.map(({ id }) => id),
+  );
+  const after = before.map((lease) => closedBy(lease, settlements.get(lease.id)!, nowMs));
+  await saveLeases(sql, after);
+  await changeHeld(
+    sql,
+    after.map((lease, index) => ({ lease, changeNanoUsd: heldChange(before[index]!, lease) })),
+  );
+  return after;
+}
+
+function closedBy(lease: LeaseRow, told: LeaseSettlement, nowMs: number): LeaseRow {
+  if (lease.fencingToken !== told.fencingToken || lease.state === LeaseState.LAPSED) return lease;
+  const after = closed(lease, told.usedNanoUsd, told.inFlightNanoUsd);
+  // A closed lease takes no more room than before, whatever comes late.
+  if (lease.state === LeaseState.CLOSED && after.roomNanoUsd >= lease.roomNanoUsd) return lease;
+  return { ...after, state: LeaseState.CLOSED, expiresAtMs: nowMs + rememberedMs };
+}
+
+/** Leases by the row that must be locked for them, in the order of locks. */
+function byBudget(leases: readonly LeaseRow[]): LeaseRow[][] {
+  const groups = Map.groupBy(
+    leases,
+    ({ tenantId, kind, subjectId, periodStart }) => `${tenantId} ${kind} ${subjectId} ${periodStart}`,
+  );
+  return [...groups.values()];
+}

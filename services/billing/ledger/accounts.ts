@@ -1,0 +1,117 @@
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { Sql } from '../db/sql.ts';
+import { type Balances, balanceNanoUsdMax } from '../domain/ledger.ts';
+
+/** An organization's money, as its row stands. */
+export type Account = {
+  tenantId: string;
+  /** Null: the default plan. */
+  planCode: string | null;
+  /** Null: none. */
+  paygCapNanoUsd: bigint | null;
+  heldNanoUsd: bigint;
+  balances: Balances;
+};
+
+type AccountRow = {
+  tenant_id: string;
+  plan_code: string | null;
+  payg_cap_nano_usd: bigint | null;
+  held_nano_usd: bigint;
+  receivable: bigint;
+  wallet: bigint;
+  promotional: bigint;
+  commitment: bigint;
+  revenue: bigint;
+  expired_credit: bigint;
+  payg_accrual: bigint;
+  funding: bigint;
+  granted_credit: bigint;
+};
+
+const noBalances: Balances = {
+  receivable: 0n,
+  wallet: 0n,
+  promotional: 0n,
+  commitment: 0n,
+  revenue: 0n,
+  expiredCredit: 0n,
+  paygAccrual: 0n,
+  funding: 0n,
+  grantedCredit: 0n,
+};
+
+/** An organization which has never moved money. */
+export const emptyAccount = (tenantId: string): Account => ({
+  tenantId,
+  planCode: null,
+  paygCapNanoUsd: null,
+  heldNanoUsd: 0n,
+  balances: { ...noBalances },
+});
+
+/**
+ * Locks organizations until the end of the transaction, making rows for new ones. Whoever moves money calls this first: the order
+ * of locks is accounts, then spend, then leases, each by its key, so that nobody waits in a circle.
+ */
+export async function lockAccounts(sql: Sql, tenantIds: readonly string[]): Promise<Map<string, Account>> {
+  const locked = await selectForUpdate(sql, tenantIds);
+  if (locked.size === tenantIds.length) return locked;
+  await sql.query({
+    name: 'add-accounts',
+    text: 'insert into accounts (tenant_id) select id from unnest($1::uuid[]) as id order by id on conflict do nothing',
+    values: [tenantIds],
+  });
+  // The locks that are held already are among these, in the same order.
+  return selectForUpdate(sql, tenantIds);
+}
+
+/** The same for one. */
+export async function lockAccount(sql: Sql, tenantId: string): Promise<Account> {
+  const locked = await lockAccounts(sql, [tenantId]);
+  return locked.get(tenantId)!;
+}
+
+/** Reads an organization without a lock; one without a row is empty. */
+export async function readAccount(sql: Sql, tenantId: string): Promise<Account> {
+  const { rows } = await sql.query<AccountRow>({
+    name: 'read-account',
+    text: 'select * from accounts where tenant_id = $1',
+    values: [tenantId],
+  });
+  return rows[0] === undefined ? emptyAccount(tenantId) : account(rows[0]);
+}
+
+async function selectForUpdate(sql: Sql, tenantIds: readonly string[]): Promise<Map<string, Account>> {
+  const { rows } = await sql.query<AccountRow>({
+    name: 'lock-accounts',
+    text: 'select * from accounts where tenant_id = any($1::uuid[]) order by tenant_id for update',
+    values: [tenantIds],
+  });
+  return new Map(rows.map((row) => [row.tenant_id, account(row)]));
+}
+
+const account = (row: AccountRow): Account => ({
+  tenantId: row.tenant_id,
+  planCode: row.plan_code,
+  paygCapNanoUsd: row.payg_cap_nano_usd,
+  heldNanoUsd: row.held_nano_usd,
+  balances: {
+    receivable: row.receivable,
+    wallet: row.wallet,
+    promotional: row.promotional,
+    commitment: row.commitment,
+    revenue: row.revenue,
+    expiredCredit: row.expired_credit,
+    paygAccrual: row.payg_accrual,
+    funding: row.funding,
+    grantedCredit: row.granted_credit,
+  },
+});
+
+/** Refuses to take in more than an account can count. */
+export function requireRoomInAccount({ balances }: Account, amountNanoUsd: bigint): void {
+  if (balances.funding + balances.grantedCredit + amountNanoUsd > balanceNanoUsdMax) {
+    throw gatewayError(ErrorReason.CONFLICT, 'The organization has been given as much as an account can hold.');
+  }
+}

@@ -1,0 +1,85 @@
+import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import type { Sql } from '../db/sql.ts';
+import { type DrawableCommitment, type DrawableLot, Funds } from '../domain/draw-order.ts';
+
+type LotRow = { tenant_id: string; id: string; source: LotSource; remaining_nano_usd: bigint; expires_at: Date | null };
+type CommitmentRow = { tenant_id: string; id: string; remaining_nano_usd: bigint };
+
+/** What locked organizations can draw on now; the rows are locked, by id. */
+export async function lockFunds(sql: Sql, tenantIds: readonly string[], nowMs: number): Promise<Map<string, Funds>> {
+  const now = new Date(nowMs);
+  const { rows: commitments } = await sql.query<CommitmentRow>({
+    name: 'lock-commitments',
+    text: `
+      select tenant_id, id, amount_nano_usd - consumed_nano_usd - expired_nano_usd as remaining_nano_usd
+      from commitments
+      where tenant_id = any($1::uuid[]) and period_start <= $2 and period_end > $2
+        and consumed_nano_usd + expired_nano_usd < amount_nano_usd
+      order by tenant_id, id for update`,
+    values: [tenantIds, now],
+  });
+  const { rows: lots } = await sql.query<LotRow>({
+    name: 'lock-lots',
+    text: `
+      select tenant_id, id, source, remaining_nano_usd, expires_at from lots
+      where tenant_id = any($1::uuid[]) and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)
+      order by tenant_id, id for update`,
+    values: [tenantIds, now],
+  });
+  const commitmentsOf = Map.groupBy(commitments, (row) => row.tenant_id);
+  const lotsOf = Map.groupBy(lots, (row) => row.tenant_id);
+  return new Map(
+    tenantIds.map((tenantId) => [
+      tenantId,
+      new Funds(
+        (commitmentsOf.get(tenantId) ?? []).map(drawableCommitment),
+        (lotsOf.get(tenantId) ?? []).map(drawableLot),
+      ),
+    ]),
+  );
+}
+
+const drawableCommitment = (row: CommitmentRow): DrawableCommitment => ({
+  id: row.id,
+  remainingNanoUsd: row.remaining_nano_usd,
+});
+
+const drawableLot = (row: LotRow): DrawableLot => ({
+  id: row.id,
+  source: row.source,
+  remainingNanoUsd: row.remaining_nano_usd,
+  expiresAtMs: row.expires_at?.getTime() ?? null,
+});
+
+/** Writes what is left of the lots and commitments which were drawn on. */
+export async function saveFunds(sql: Sql, funds: ReadonlyMap<string, Funds>): Promise<void> {
+  const changed = [...funds].map(([tenantId, own]) => ({ tenantId, ...own.changed }));
+  const lots = changed.flatMap(({ tenantId, lots }) => lots.map((lot) => ({ tenantId, ...lot })));
+  const commitments = changed.flatMap(({ tenantId, commitments }) => commitments.map((row) => ({ tenantId, ...row })));
+  if (lots.length > 0) {
+    await sql.query({
+      name: 'save-lots',
+      text: `
+        update lots set remaining_nano_usd = drawn.remaining
+        from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as drawn (tenant_id, id, remaining)
+        where lots.tenant_id = drawn.tenant_id and lots.id = drawn.id`,
+      values: columns(lots),
+    });
+  }
+  if (commitments.length > 0) {
+    await sql.query({
+      name: 'save-commitments',
+      text: `
+        update commitments set consumed_nano_usd = amount_nano_usd - expired_nano_usd - drawn.remaining
+        from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as drawn (tenant_id, id, remaining)
+        where commitments.tenant_id = drawn.tenant_id and commitments.id = drawn.id`,
+      values: columns(commitments),
+    });
+  }
+}
+
+const columns = (rows: readonly { tenantId: string; id: string; remainingNanoUsd: bigint }[]): unknown[][] => [
+  rows.map(({ tenantId }) => tenantId),
+  rows.map(({ id }) => id),
+  rows.map(({ remainingNanoUsd }) => remainingNanoUsd),
+];

@@ -1,0 +1,129 @@
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Sql } from '../db/sql.ts';
+import { postingDefaults, transfer } from '../domain/ledger.ts';
+import { dayAfter } from '../domain/period.ts';
+import type { Account } from './accounts.ts';
+import { post } from './post.ts';
+
+export type LockedInvoice = {
+  tenantId: string;
+  id: string;
+  month: string;
+  status: InvoiceStatus;
+  totalNanoUsd: bigint;
+  paidAt: Date | null;
+};
+
+/** Locks an invoice of a locked organization; NOT_FOUND when it has none with this id. */
+export async function lockInvoice(sql: Sql, tenantId: string, id: string): Promise<LockedInvoice> {
+  const { rows } = await sql.query<{
+    month: string;
+    status: InvoiceStatus;
+    total_nano_usd: bigint;
+    paid_at: Date | null;
+  }>({
+    text: 'select month, status, total_nano_usd, paid_at from invoices where tenant_id = $1 and id = $2 for update',
+    values: [tenantId, id],
+  });
+  if (rows[0] === undefined) throw notFound('invoice');
+  const { month, status, total_nano_usd, paid_at } = rows[0];
+  return { tenantId, id, month, status, totalNanoUsd: total_nano_usd, paidAt: paid_at };
+}
+
+/** Fixes and numbers a draft: what it accrued becomes what the organization owes. */
+export async function finalize(
+  sql: Sql,
+  account: Account,
+  invoice: LockedInvoice,
+  paymentTermsDays: number,
+  nowMs: number,
+): Promise<void> {
+  const { tenantId, id, month, totalNanoUsd } = invoice;
+  if (totalNanoUsd > 0n) {
+    const posting = {
+      ...postingDefaults,
+      id: uuidv7(),
+      type: 0,
+      amountNanoUsd: 0n,
+      invoiceMonth: month,
+      description: 'Invoice',
+      entries: transfer(totalNanoUsd, 'receivable', 'paygAccrual'),
+    };
+    await post(sql, [{ account, postings: [posting] }], nowMs);
+  }
+  const { rows } = await sql.query<{ last_number: bigint }>(
+    'update invoice_numbers set last_number = last_number + 1 returning last_number',
+  );
+  await sql.query({
+    text: `
+      update invoices set status = ${InvoiceStatus.FINALIZED}, number = $3, issued_at = $4, due_date = $5, paid_at = $6
+      where tenant_id = $1 and id = $2`,
+    values: [
+      tenantId,
+      id,
+      rows[0]!.last_number,
+      new Date(nowMs),
+      dayAfter(nowMs, paymentTermsDays),
+      // With nothing to pay it is paid.
+      totalNanoUsd === 0n ? new Date(nowMs) : null,
+    ],
+  });
+}
+
+/** Books that a finalized invoice was paid. False when it was before; CONFLICT for a draft or a voided one. */
+export async function payInvoice(
+  sql: Sql,
+  account: Account,
+  invoice: LockedInvoice,
+  payment: { paidAtMs: number; description: string; requestId: string | null },
+  nowMs: number,
+): Promise<string | null> {
+  if (invoice.status !== InvoiceStatus.FINALIZED) {
+    throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized invoice can be paid.');
+  }
+  if (invoice.paidAt !== null) return null;
+  const { tenantId, id, month, totalNanoUsd } = invoice;
+  const posting = {
+    ...postingDefaults,
+    id: uuidv7(),
+    type: TransactionType.PURCHASE,
+    amountNanoUsd: totalNanoUsd,
+    invoiceMonth: month,
+    description: payment.description,
+    requestId: payment.requestId,
+    entries: transfer(totalNanoUsd, 'funding', 'receivable'),
+  };
+  await post(sql, [{ account, postings: [posting] }], nowMs);
+  await sql.query({
+    text: 'update invoices set paid_at = $3 where tenant_id = $1 and id = $2',
+    values: [tenantId, id, new Date(payment.paidAtMs)],
+  });
+  return posting.id;
+}
+
+/** Takes a finalized, unpaid invoice back: what it asked for is given up, by a reversal of the revenue. */
+export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedInvoice, nowMs: number): Promise<void> {
+  const { tenantId, id, month, status, totalNanoUsd, paidAt } = invoice;
+  if (status !== InvoiceStatus.FINALIZED || (paidAt !== null && totalNanoUsd > 0n)) {
+    throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized invoice which is not paid can be voided.');
+  }
+  if (totalNanoUsd > 0n) {
+    const posting = {
+      ...postingDefaults,
+      id: uuidv7(),
+      type: TransactionType.REFUND,
+      amountNanoUsd: totalNanoUsd,
+      invoiceMonth: month,
+      description: 'Invoice voided',
+      entries: transfer(totalNanoUsd, 'revenue', 'receivable'),
+    };
+    await post(sql, [{ account, postings: [posting] }], nowMs);
+  }
+  await sql.query({
+    text: `update invoices set status = ${InvoiceStatus.VOIDED} where tenant_id = $1 and id = $2`,
+    values: [tenantId, id],
+  });
+}

@@ -1,0 +1,107 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { Sql } from '../db/sql.ts';
+
+type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: bigint };
+
+const faultsMax = 100;
+
+/** Each check finds rows that should not be there: whose, which, what the entries give and what stands. */
+const checks: readonly (readonly [LedgerFaultKind, string])[] = [
+  [
+    LedgerFaultKind.UNBALANCED_TRANSACTION,
+    `select tenant_id, transaction_id as subject_id, 0::bigint as expected, sum(amount_nano_usd)::bigint as actual
+     from entries where ($1::uuid is null or tenant_id = $1)
+     group by tenant_id, transaction_id having sum(amount_nano_usd) <> 0`,
+  ],
+  [
+    LedgerFaultKind.UNBALANCED_TRANSACTION,
+    // A movement without entries moved nothing, whatever it says.
+    `select tenant_id, id as subject_id, amount_nano_usd as expected, 0::bigint as actual from transactions t
+     where ($1::uuid is null or tenant_id = $1)
+       and not exists (select from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_BALANCE,
+    `select tenant_id, tenant_id as subject_id, coalesce(booked, 0)::bigint as expected, balance as actual
+     from accounts
+     cross join lateral (values (1, receivable), (2, wallet), (3, promotional), (4, commitment), (5, revenue),
+       (6, expired_credit), (7, payg_accrual), (8, funding), (9, granted_credit)) as kept (account, balance)
+     left join (select tenant_id, account, sum(amount_nano_usd) as booked from entries group by 1, 2) as sums
+       using (tenant_id, account)
+     where ($1::uuid is null or tenant_id = $1) and balance <> coalesce(booked, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_BALANCE,
+    `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected, remaining_nano_usd as actual
+     from lots left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
+       where account in (2, 3) group by 1, 2) as sums using (tenant_id, id)
+     where ($1::uuid is null or tenant_id = $1) and remaining_nano_usd <> coalesce(booked, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_BALANCE,
+    `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected,
+       amount_nano_usd - consumed_nano_usd - expired_nano_usd as actual
+     from commitments left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
+       where account = 4 group by 1, 2) as sums using (tenant_id, id)
+     where ($1::uuid is null or tenant_id = $1)
+       and amount_nano_usd - consumed_nano_usd - expired_nano_usd <> coalesce(booked, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_CHARGE,
+    `select t.tenant_id, t.id as subject_id, -coalesce(sum(e.amount_nano_usd), 0)::bigint as expected,
+       -t.amount_nano_usd as actual
+     from transactions t left join entries e
+       on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 5
+     where ($1::uuid is null or t.tenant_id = $1) and t.type = ${TransactionType.USAGE}
+     group by t.tenant_id, t.id, t.amount_nano_usd
+     having t.amount_nano_usd <> coalesce(sum(e.amount_nano_usd), 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_CHARGE,
+    `select tenant_id, usage_event_id as subject_id, max(-amount_nano_usd) as expected,
+       sum(-amount_nano_usd)::bigint as actual
+     from transactions where ($1::uuid is null or tenant_id = $1) and usage_event_id is not null
+     group by tenant_id, usage_event_id having count(*) > 1`,
+  ],
+  [
+    LedgerFaultKind.WRONG_INVOICE,
+    `select i.tenant_id, i.id as subject_id, coalesce(charged, 0)::bigint as expected, i.subtotal_nano_usd as actual
+     from invoices i
+     left join (select tenant_id, invoice_month as month, -sum(amount_nano_usd) as charged from transactions
+       where type = ${TransactionType.USAGE} group by 1, 2) as charges using (tenant_id, month)
+     left join (select tenant_id, month, sum(amount_nano_usd) as listed from invoice_lines group by 1, 2) as lines
+       using (tenant_id, month)
+     where ($1::uuid is null or tenant_id = $1)
+       and (i.subtotal_nano_usd <> coalesce(charged, 0) or i.subtotal_nano_usd <> coalesce(listed, 0))`,
+  ],
+];
+
+/** Recomputes every sum from the entries. Call it in a transaction that sees one state (REPEATABLE READ). */
+export async function verifyLedgerOf(
+  sql: Sql,
+  tenantId: string | null,
+): Promise<MessageInitShape<typeof VerifyLedgerResponseSchema>> {
+  const faults = [];
+  for (const [kind, text] of checks) {
+    const { rows } = await sql.query<Fault>({ text: `${text} limit ${faultsMax}`, values: [tenantId] });
+    for (const { tenant_id, subject_id, expected, actual } of rows) {
+      faults.push({
+        kind,
+        tenantId: tenant_id,
+        subjectId: subject_id,
+        expectedNanoUsd: expected,
+        actualNanoUsd: actual,
+      });
+    }
+  }
+  const count = async (table: 'transactions' | 'entries'): Promise<bigint> => {
+    const { rows } = await sql.query<{ count: bigint }>({
+      text: `select count(*) from ${table} where $1::uuid is null or tenant_id = $1`,
+      values: [tenantId],
+    });
+    return rows[0]!.count;
+  };
+  return { transactionsChecked: await count('transactions'), entriesChecked: await count('entries'), faults };
+}

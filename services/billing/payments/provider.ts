@@ -1,0 +1,21 @@
+import type { NanoUsd } from '#shared/money.ts';
+
+/** What a payment provider told, as far as it concerns Billing. */
+export type PaymentEvent = {
+  /** The provider's own id of the event; a repeat has the same. */
+  id: string;
+  /** Null: an event of no interest. */
+  payment: {
+    tenantId: string;
+    amountNanoUsd: NanoUsd;
+    /** The invoice which the payment is for; null: it buys credit. */
+    invoiceId: string | null;
+    description: string;
+  } | null;
+};
+
+/** Reads webhooks of one payment provider. */
+export type PaymentProvider = {
+  /** The event in a payload. INVALID_REQUEST for one that is forged, too old or unreadable. */
+  read(payload: Uint8Array, signature: string, nowMs: number): PaymentEvent;
+};

@@ -1,0 +1,85 @@
+import { createHmac, timingSafeEqual } from 'node:crypto';
+import { type GatewayError, invalidRequest } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
+import type { PaymentEvent, PaymentProvider } from './provider.ts';
+
+/** How old a signature may be; Stripe's own libraries take the same. */
+const toleranceMs = 300_000;
+const nanoUsdPerCent = 10_000_000n;
+/** A billion USD. */
+const centsMax = 100_000_000_000;
+
+type StripeObject = {
+  id?: unknown;
+  currency?: unknown;
+  amount?: unknown;
+  amount_received?: unknown;
+  amount_total?: unknown;
+  payment_status?: unknown;
+  metadata?: { tenant_id?: unknown; invoice_id?: unknown };
+};
+
+/**
+ * Webhooks in the shape of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded
+ * payment intent or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice
+ * that is named there as well (`invoice_id`).
+ */
+export const stripeProvider = (secret: string): PaymentProvider => ({
+  read(payload, signature, nowMs) {
+    requireSignature(payload, signature, secret, nowMs);
+    const event = parse(payload);
+    return { id: event.id, payment: paymentIn(event.type, event.object) };
+  },
+});
+
+function requireSignature(payload: Uint8Array, header: string, secret: string, nowMs: number): void {
+  const parts = header.split(',').map((part) => part.trim().split('=', 2) as [string, string | undefined]);
+  const time = parts.find(([name]) => name === 't')?.[1] ?? '';
+  const expected = createHmac('sha256', secret).update(`${time}.`).update(payload).digest();
+  const isSigned = parts.some(([name, value]) => {
+    if (name !== 'v1' || value === undefined || !/^[0-9a-f]{64}$/i.test(value)) return false;
+    return timingSafeEqual(Buffer.from(value, 'hex'), expected);
+  });
+  if (!/^\d{1,12}$/.test(time) || !isSigned) throw refused('The signature of the webhook does not hold.');
+  if (Math.abs(nowMs - Number(time) * 1000) > toleranceMs) throw refused('The signature of the webhook is too old.');
+}
+
+function parse(payload: Uint8Array): { id: string; type: string; object: StripeObject } {
+  try {
+    const event = JSON.parse(Buffer.from(payload).toString('utf8'));
+    const { id, type } = event;
+    const object = event.data?.object;
+    const isEvent = typeof id === 'string' && id !== '' && id.length <= 255 && typeof type === 'string';
+    if (isEvent && typeof object === 'object' && object !== null) return { id, type, object };
+  } catch {
+    // Answered below.
+  }
+  throw refused('The webhook is not an event.');
+}
+
+function paymentIn(type: string, object: StripeObject): PaymentEvent['payment'] {
+  const cents = amountOf(type, object);
+  const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
+  // Payments for something else share the provider's account.
+  if (cents === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return null;
+  return {
+    tenantId: tenantId.toLowerCase(),
+    amountNanoUsd: BigInt(cents) * nanoUsdPerCent,
+    invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,
+    description: typeof object.id === 'string' ? `Payment ${object.id.slice(0, 200)}` : 'Payment',
+  };
+}
+
+/** The amount in US cents; null when nothing was paid in US dollars. */
+function amountOf(type: string, object: StripeObject): number | null {
+  if (object.currency !== 'usd') return null;
+  const cents =
+    type === 'payment_intent.succeeded'
+      ? (object.amount_received ?? object.amount)
+      : type === 'checkout.session.completed' && object.payment_status === 'paid'
+        ? object.amount_total
+        : null;
+  return typeof cents === 'number' && Number.isSafeInteger(cents) && cents > 0 && cents <= centsMax ? cents : null;
+}
+
+const refused = (text: string): GatewayError => invalidRequest(undefined, text, 'invalid_webhook');

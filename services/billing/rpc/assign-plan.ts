@@ -1,0 +1,35 @@
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { notFound } from '#shared/errors.ts';
+import { audit } from '../audit.ts';
+import { PlanEntity } from '../db/entities.ts';
+import { planMessage } from '../db/messages.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { defaultPlanCode } from '../domain/plan-default.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { operatorCaller } from './caller.ts';
+
+export const assignPlan =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'assignPlan'> =>
+  async ({ tenantId, planCode }, context) => {
+    const caller = operatorCaller(context);
+    const plan = await database.em().findOne(PlanEntity, { code: planCode });
+    if (plan === null) throw notFound('plan');
+    await sqlTransaction(database, async (sql) => {
+      const { planCode: before } = await lockAccount(sql, tenantId.toLowerCase());
+      if (before === planCode) return;
+      await sql.query({
+        text: 'update accounts set plan_code = $2 where tenant_id = $1',
+        values: [tenantId, planCode],
+      });
+      const change = {
+        tenantId,
+        type: 'plan_assigned',
+        target: { type: 'organization', id: tenantId },
+        before: { plan: before ?? defaultPlanCode },
+        after: { plan: planCode },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, await databaseNow(sql));
+    });
+    return { plan: planMessage(plan) };
+  };

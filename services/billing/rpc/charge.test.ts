@@ -1,0 +1,203 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  startTestBilling,
+  type TestBilling,
+  usageEvent,
+} from '../fixtures/test-billing.ts';
+
+const usd = 1_000_000_000n;
+const dayMs = 86_400_000;
+
+let test1: TestBilling;
+
+beforeAll(async () => {
+  test1 = await startTestBilling();
+});
+afterAll(() => test1.close());
+
+const grant = (tenantId: string, source: LotSource, amountNanoUsd: bigint, expiresInMs?: number) =>
+  test1.billing.grantCredit(
+    {
+      requestId: uuidv7(),
+      tenantId,
+      source,
+      amountNanoUsd,
+      expiresAt: expiresInMs === undefined ? undefined : timestampFromMs(Date.now() + expiresInMs),
+    },
+    operator,
+  );
+
+const sound = async (tenantId = ''): Promise<void> => {
+  const { faults } = await test1.billing.verifyLedger({ tenantId }, service);
+  expect(faults).toEqual([]);
+};
+
+test('an organization that nobody set up is charged by PAYG on the default plan', async () => {
+  const owner = person();
+  const { tenantId } = owner;
+  const answer = await test1.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 123_456n })] }, service);
+  expect(answer).toMatchObject({ charged: 1, duplicates: 0, refused: [] });
+  const { plan } = await test1.billing.getCurrentPlan({}, as(owner));
+  expect(plan).toMatchObject({ code: 'developer', paygEnabled: true });
+  const { budget } = await test1.billing.getPaygSpendCap({}, as(owner));
+  expect(budget!.spentNanoUsd).toBe(123_456n);
+  expect(budget!.limitNanoUsd).toBeUndefined();
+  await sound(tenantId);
+});
+
+test('usage draws on commitment, then promotional lots by expiry, then paid lots, then PAYG', async () => {
+  const owner = person();
+  const { tenantId } = owner;
+  await grant(tenantId, LotSource.PURCHASE, 10n * usd);
+  await grant(tenantId, LotSource.PROMOTION, 5n * usd, 20 * dayMs);
+  await grant(tenantId, LotSource.PROMOTION, 3n * usd, 10 * dayMs);
+  await test1.billing.createCommitment(
+    {
+      requestId: uuidv7(),
+      tenantId,
+      amountNanoUsd: 2n * usd,
+      periodStart: timestampFromMs(Date.now() - dayMs),
+      periodEnd: timestampFromMs(Date.now() + 30 * dayMs),
+    },
+    operator,
+  );
+  const spend = (costNanoUsd: bigint) =>
+    test1.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd })] }, service);
+  const state = async () => {
+    const { wallet } = await test1.billing.getWallet({}, as(owner));
+    const { commitment } = await test1.billing.getCommitment({}, as(owner));
+    const { budget } = await test1.billing.getPaygSpendCap({}, as(owner));
+    return [commitment!.remainingNanoUsd, wallet!.lots.map((lot) => lot.remainingNanoUsd), budget!.spentNanoUsd];
+  };
+
+  expect(await state()).toEqual([2n * usd, [3n * usd, 5n * usd, 10n * usd], 0n]);
+  await spend(3n * usd);
+  expect(await state()).toEqual([0n, [2n * usd, 5n * usd, 10n * usd], 0n]);
+  await spend(8n * usd);
+  expect(await state()).toEqual([0n, [9n * usd], 0n]);
+  await spend(10n * usd);
+  expect(await state()).toEqual([0n, [], 1n * usd]);
+  await sound(tenantId);
+});
+
+test('an event is charged once, however often and in however many batches at once it comes', async () => {
+  const { tenantId } = person();
+  const events = Array.from({ length: 50 }, () => usageEvent({ tenantId, costNanoUsd: 1_000n }));
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, start) =>
+      test1.billing.charge({ events: [...events.slice(start), ...events.slice(0, start), events[0]!] }, service),
+    ),
+  );
+  expect(answers.reduce((sum, { charged }) => sum + charged, 0)).toBe(50);
+  expect(answers.every(({ charged, duplicates }) => charged + duplicates === 51)).toBe(true);
+  const { transactions, pageInfo } = await test1.billing.listTransactions(
+    { type: TransactionType.USAGE },
+    as(person({ tenantId })),
+  );
+  expect(pageInfo!.total).toBe(50n);
+  expect(transactions[0]).toMatchObject({ amountNanoUsd: -1_000n });
+  await sound(tenantId);
+});
+
+test('one bad event is refused and the others of its batch are charged', async () => {
+  const { tenantId } = person();
+  const bad = [
+    usageEvent({ tenantId, costNanoUsd: 5n, priceVersionId: uuidv7() }),
+    usageEvent({ tenantId, costNanoUsd: 5n, priceVersionId: '' }),
+    usageEvent({ tenantId, costNanoUsd: -5n }),
+    usageEvent({ tenantId: 'nobody', costNanoUsd: 5n }),
+    usageEvent({ tenantId, costNanoUsd: 5n, leaseIds: ['x'] }),
+  ];
+  const answer = await test1.billing.charge({ events: [...bad, usageEvent({ tenantId, costNanoUsd: 7n })] }, service);
+  expect(answer.charged).toBe(1);
+  expect(answer.refused.map(({ eventId }) => eventId)).toEqual(bad.map(({ id }) => id));
+});
+
+test('truth, ledger, counters and invoice lines agree to the nano-USD on a random workload', async () => {
+  const tenants = Array.from({ length: 5 }, () => person());
+  const keys = Array.from({ length: 5 }, () => uuidv7());
+  for (const { tenantId } of tenants) {
+    await grant(tenantId, LotSource.PROMOTION, 40_000_003n, 3 * dayMs);
+    await grant(tenantId, LotSource.PURCHASE, 70_000_019n);
+  }
+  const truth = new Map<string, bigint>();
+  let seed = 12_345;
+  const random = (below: number): number => {
+    seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648;
+    return seed % below;
+  };
+  const events = Array.from({ length: 2_000 }, () => {
+    const which = random(5);
+    const { tenantId, userId } = tenants[which]!;
+    const inputTokens = BigInt(random(900));
+    const cachedInputTokens = BigInt(random(Number(inputTokens) + 1));
+    const outputTokens = BigInt(random(500));
+    const costNanoUsd = inputTokens * 1_000n + outputTokens * 3_000n + BigInt(random(2));
+    truth.set(tenantId, (truth.get(tenantId) ?? 0n) + costNanoUsd);
+    return usageEvent({
+      tenantId,
+      userId,
+      apiKeyId: keys[which]!,
+      costNanoUsd,
+      usage: { inputTokens, cachedInputTokens, outputTokens, costNanoUsd },
+    });
+  });
+  const batches = [];
+  for (let start = 0; start < events.length; start += 170) batches.push(events.slice(start, start + 230));
+  await Promise.all(batches.map((batch) => test1.billing.charge({ events: batch }, service)));
+
+  for (const [index, { tenantId, userId }] of tenants.entries()) {
+    const owner = as(person({ tenantId, userId }));
+    const spent = truth.get(tenantId)!;
+    const { spends } = await test1.billing.getSpendToday({ apiKeyIds: [keys[index]!] }, owner);
+    expect(spends[0]!.spentNanoUsd).toBe(spent);
+    expect((await test1.billing.getCostLimit({}, owner)).budget!.spentNanoUsd).toBe(spent);
+    const { invoices } = await test1.billing.listInvoices({}, owner);
+    const { invoice } = await test1.billing.getInvoice({ invoiceId: invoices[0]!.id }, owner);
+    expect(invoice!.subtotalNanoUsd).toBe(spent);
+    expect(invoice!.lineItems.reduce((sum, { line }) => sum + line!.amountNanoUsd, 0n)).toBe(spent);
+    expect(invoice!.totalNanoUsd).toBe(spent > 110_000_022n ? spent - 110_000_022n : 0n);
+  }
+  await sound();
+});
+
+test('the role under which services work can neither edit nor delete what was posted, nor post out of balance', async () => {
+  const { tenantId } = person();
+  await test1.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 9n })] }, service);
+  const { pool } = test1.deps.database;
+  for (const table of ['transactions', 'entries']) {
+    await expect(pool.query(`update ${table} set tenant_id = tenant_id`)).rejects.toThrow('permission denied');
+    await expect(pool.query(`delete from ${table}`)).rejects.toThrow('permission denied');
+    await expect(pool.query(`truncate ${table}`)).rejects.toThrow('permission denied');
+  }
+  const oneSided = `
+    insert into entries (tenant_id, transaction_id, ordinal, account, amount_nano_usd)
+    select tenant_id, id, 7, 5, -1 from transactions where tenant_id = '${tenantId}'`;
+  await expect(pool.query(oneSided)).rejects.toThrow('not balanced');
+  await sound(tenantId);
+});
+
+test('the verification finds every kind of wrong', async () => {
+  await using broken = await startTestBilling();
+  const { tenantId } = person();
+  await broken.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 9n })] }, service);
+  const { default: pg } = await import('pg');
+  const admin = new pg.Client({ connectionString: broken.database.url });
+  await admin.connect();
+  await admin.query(`
+    set search_path = billing;
+    alter table entries disable trigger transactions_balance;
+    update entries set amount_nano_usd = amount_nano_usd - 1 where account = 5;
+    update invoice_lines set amount_nano_usd = amount_nano_usd + 1`);
+  await admin.end();
+  const { faults } = await broken.billing.verifyLedger({}, service);
+  expect([...new Set(faults.map(({ kind }) => kind))].sort()).toEqual([1, 2, 3, 4]);
+});

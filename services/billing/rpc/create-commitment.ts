@@ -1,0 +1,78 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { usdJson } from '#shared/money.ts';
+import { audit } from '../audit.ts';
+import { CommitmentEntity } from '../db/entities.ts';
+import { commitmentMessage } from '../db/messages.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { postingDefaults, transfer } from '../domain/ledger.ts';
+import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';
+import { findRequest } from '../ledger/credit.ts';
+import { post } from '../ledger/post.ts';
+import { operatorCaller } from './caller.ts';
+
+export const createCommitment =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'createCommitment'> =>
+  async (request, context) => {
+    const caller = operatorCaller(context);
+    const tenantId = request.tenantId.toLowerCase();
+    const { amountNanoUsd, requestId } = request;
+    const start = new Date(timestampMs(request.periodStart!));
+    const end = new Date(timestampMs(request.periodEnd!));
+    if (end <= start) throw invalidRequest('period_end', 'period_end must be after period_start.', 'invalid_value');
+
+    const id = await sqlTransaction(database, async (sql) => {
+      const account = await lockAccount(sql, tenantId);
+      const earlier = await findRequest(sql, tenantId, requestId);
+      if (earlier !== null) return earlier.lotId!;
+      const nowMs = await databaseNow(sql);
+      if (end.getTime() <= nowMs)
+        throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
+      await refuseOverlap(sql, tenantId, start, end);
+      requireRoomInAccount(account, amountNanoUsd);
+      const id = uuidv7();
+      await sql.query({
+        text: `
+          insert into commitments (tenant_id, id, amount_nano_usd, period_start, period_end, created_at)
+          values ($1, $2, $3, $4, $5, $6)`,
+        values: [tenantId, id, amountNanoUsd, start, end, new Date(nowMs)],
+      });
+      // An agreement moves no wallet, so no list of the organization's shows it.
+      const posting = {
+        ...postingDefaults,
+        id: uuidv7(),
+        type: 0,
+        amountNanoUsd: 0n,
+        description: 'Commitment',
+        requestId,
+        entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
+      };
+      await post(sql, [{ account, postings: [posting] }], nowMs);
+      const change = {
+        tenantId,
+        type: 'commitment_created',
+        target: { type: 'commitment', id },
+        after: {
+          amount_usd: usdJson(amountNanoUsd),
+          period_start: start.toISOString(),
+          period_end: end.toISOString(),
+        },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, nowMs);
+      return id;
+    });
+    return { commitment: commitmentMessage(await database.em().findOneOrFail(CommitmentEntity, { tenantId, id })) };
+  };
+
+/** The organization is locked, so that no other can come in between. */
+async function refuseOverlap(sql: Sql, tenantId: string, start: Date, end: Date): Promise<void> {
+  const { rows } = await sql.query({
+    text: 'select id from commitments where tenant_id = $1 and period_start < $3 and period_end > $2 limit 1',
+    values: [tenantId, start, end],
+  });
+  if (rows.length > 0) throw gatewayError(ErrorReason.CONFLICT, 'The organization has a commitment in this period.');
+}

@@ -1,0 +1,31 @@
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { notFound } from '#shared/errors.ts';
+import { audit } from '../audit.ts';
+import { CouponEntity } from '../db/entities.ts';
+import { couponMessage } from '../db/messages.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { operatorCaller } from './caller.ts';
+
+export const disableCoupon =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'disableCoupon'> =>
+  async ({ couponId }, context) => {
+    const caller = operatorCaller(context);
+    await sqlTransaction(database, async (sql) => {
+      const nowMs = await databaseNow(sql);
+      const { rowCount } = await sql.query({
+        text: 'update coupons set disabled_at = $2 where id = $1 and disabled_at is null',
+        values: [couponId, new Date(nowMs)],
+      });
+      if (rowCount === 0) return;
+      const change = {
+        tenantId: '',
+        type: 'coupon_disabled',
+        target: { type: 'coupon', id: couponId },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, nowMs);
+    });
+    const coupon = await database.em().findOne(CouponEntity, { id: couponId });
+    if (coupon === null) throw notFound('coupon');
+    return { coupon: couponMessage(coupon) };
+  };

@@ -1,0 +1,110 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { smaller } from '../domain/amounts.ts';
+import { readTerms, resetsAtMs, type Terms } from '../leasing/budget.ts';
+import { idleRoom, type LeaseRow } from '../leasing/lease-row.ts';
+import { budgetRefusal } from '../leasing/refusal.ts';
+import { limitedDemands, type Taken, takeRoom } from '../leasing/take-room.ts';
+
+/** How long a lease holds without being settled, unless the request says otherwise. */
+export const timeToLiveMsDefault = 30_000;
+
+/** For how long nobody needs to ask about a budget without a limit: a new limit acts after this time on every edge. */
+const unlimitedMs = 3_000;
+
+type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'recalls'>;
+
+export const lease =
+  (deps: Deps): BillingRpc<'lease'> =>
+  async (request, context) => {
+    requireService(callerOf(context));
+    requireWellFormed(request);
+    const { database, databaseNow, recalls } = deps;
+    const terms = await readTerms(database.pool, request.tenantId, request.userId);
+    const nowMs = await databaseNow(database.pool);
+    if (limitedDemands(request, terms, nowMs).length === 0) return answer(request, [], nowMs);
+
+    const first = await attempt(deps, request, terms);
+    if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
+    const { refused, recallable } = first.taken;
+    if (recallable) {
+      await recalls.wait(refused, async () => (await idleRoom(database.pool, refused, first.nowMs)) > 0n);
+      const second = await attempt(deps, request, terms);
+      if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
+      throw budgetRefusal(second.taken.refused.kind, terms, second.nowMs);
+    }
+    throw budgetRefusal(refused.kind, terms, first.nowMs);
+  };
+
+/** One try to take room, in a transaction of its own. */
+function attempt(
+  { database, databaseNow }: Deps,
+  request: LeaseRequest,
+  terms: Terms,
+): Promise<{ taken: Taken; nowMs: number }> {
+  return sqlTransaction(database, async (sql) => {
+    const nowMs = await databaseNow(sql);
+    const expiresAtMs = nowMs + timeToLiveMs(request.timeToLive);
+    const demands = limitedDemands(request, terms, nowMs);
+    return { taken: await takeRoom(sql, demands, request, { terms, nowMs, expiresAtMs }), nowMs };
+  });
+}
+
+export const timeToLiveMs = (asked: LeaseRequest['timeToLive']): number =>
+  asked === undefined ? timeToLiveMsDefault : durationMs(asked);
+
+function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
+  if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {
+    throw invalidRequest('demands', 'Each kind of budget may be demanded at most once.');
+  }
+  for (const { kind, limitNanoUsd } of demands) {
+    if (kind !== BudgetKind.API_KEY) continue;
+    if (apiKeyId === '') throw invalidRequest('api_key_id', "A key's budget needs the key.");
+    if (limitNanoUsd === undefined) throw invalidRequest('demands', "A key's budget needs its limit.");
+  }
+}
+
+/** The leases in the order of the demands; budgets without a limit have one that says so. */
+function answer(
+  request: LeaseRequest,
+  granted: readonly LeaseRow[],
+  nowMs: number,
+): MessageInitShape<typeof LeaseResponseSchema> {
+  const byId = new Map(granted.map((row) => [row.id, row]));
+  const leases = request.demands.map((demand) => {
+    const row = byId.get(demand.leaseId.toLowerCase());
+    return row === undefined ? unlimitedLease(demand, nowMs) : leaseMessage(row, nowMs);
+  });
+  const costAllowedNanoUsd = granted
+    .filter(({ central }) => central)
+    .reduce((least, { roomNanoUsd }) => smaller(roomNanoUsd, least), request.costMaxNanoUsd);
+  return { leases, costAllowedNanoUsd };
+}
+
+const unlimitedLease = ({ leaseId, kind }: LeaseDemand, nowMs: number): MessageInitShape<typeof LeaseSchema> => ({
+  id: leaseId,
+  kind,
+  unlimited: true,
+  expiresAt: timestampFromMs(nowMs + unlimitedMs),
+  resetsAt: timestampFromMs(resetsAtMs(kind, nowMs)),
+});
+
+/** A lease as its holder sees it. Billing holds the room longer than the period if need be, but the holder must ask anew then. */
+export function leaseMessage(row: LeaseRow, nowMs: number): MessageInitShape<typeof LeaseSchema> {
+  const resetMs = resetsAtMs(row.kind, nowMs);
+  return {
+    id: row.id,
+    kind: row.kind,
+    fencingToken: row.fencingToken,
+    heldNanoUsd: row.roomNanoUsd,
+    central: row.central,
+    expiresAt: timestampFromMs(Math.min(row.expiresAtMs, resetMs)),
+    resetsAt: timestampFromMs(resetMs),
+  };
+}

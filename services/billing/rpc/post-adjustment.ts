@@ -1,0 +1,71 @@
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { usdJson } from '#shared/money.ts';
+import { audit } from '../audit.ts';
+import { TransactionEntity } from '../db/entities.ts';
+import { transactionMessage } from '../db/messages.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { postingDefaults } from '../domain/ledger.ts';
+import { type Account, lockAccount } from '../ledger/accounts.ts';
+import { findRequest, openLot } from '../ledger/credit.ts';
+import { lockFunds, saveFunds } from '../ledger/funds.ts';
+import { post } from '../ledger/post.ts';
+import { operatorCaller } from './caller.ts';
+
+export const postAdjustment =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'postAdjustment'> =>
+  async (request, context) => {
+    const caller = operatorCaller(context);
+    const { requestId, amountNanoUsd, description } = request;
+    const tenantId = request.tenantId.toLowerCase();
+    const id = await sqlTransaction(database, async (sql) => {
+      const account = await lockAccount(sql, tenantId);
+      const earlier = await findRequest(sql, tenantId, requestId);
+      if (earlier !== null) return earlier.transactionId;
+      const nowMs = await databaseNow(sql);
+      const adjustment = { amountNanoUsd, description, requestId };
+      const id =
+        amountNanoUsd > 0n ? await give(sql, account, adjustment, nowMs) : await take(sql, account, adjustment, nowMs);
+      const change = {
+        tenantId,
+        type: 'adjustment_posted',
+        target: { type: 'transaction', id },
+        after: { amount_usd: usdJson(amountNanoUsd), description },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, nowMs);
+      return id;
+    });
+    return {
+      transaction: transactionMessage(await database.em().findOneOrFail(TransactionEntity, { tenantId, id }), ''),
+    };
+  };
+
+type Adjustment = { amountNanoUsd: bigint; description: string; requestId: string };
+
+async function give(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
+  const credit = { ...adjustment, source: LotSource.ADJUSTMENT, type: TransactionType.ADJUSTMENT, expiresAtMs: null };
+  const { posted } = await openLot(sql, account, credit, nowMs);
+  return posted.id;
+}
+
+/** Takes credit back in the order in which usage would draw it. */
+async function take(sql: Sql, account: Account, adjustment: Adjustment, nowMs: number): Promise<string> {
+  const funds = await lockFunds(sql, [account.tenantId], nowMs);
+  const taken = funds.get(account.tenantId)!.drawLots(-adjustment.amountNanoUsd);
+  if (taken === null) throw gatewayError(ErrorReason.CONFLICT, 'The organization has less credit than that.');
+  const posting = {
+    ...postingDefaults,
+    ...adjustment,
+    id: uuidv7(),
+    type: TransactionType.ADJUSTMENT,
+    entries: [...taken, { account: 'grantedCredit' as const, itemId: null, amountNanoUsd: adjustment.amountNanoUsd }],
+  };
+  await post(sql, [{ account, postings: [posting] }], nowMs);
+  await saveFunds(sql, funds);
+  return posting.id;
+}

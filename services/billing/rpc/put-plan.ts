@@ -1,0 +1,57 @@
+import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { usdJson } from '#shared/money.ts';
+import { PlanEntity, type PlanRow } from '../db/entities.ts';
+import { planMessage } from '../db/messages.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { operatorCaller } from './caller.ts';
+
+export const putPlan =
+  ({ database, clock }: Pick<BillingDeps, 'database' | 'clock'>): BillingRpc<'putPlan'> =>
+  async ({ plan: asked }, context) => {
+    const caller = operatorCaller(context);
+    const { code, name, paygEnabled, rateLimits, included, paymentTermsDays } = asked!;
+    const fields = {
+      code,
+      name,
+      paygEnabled,
+      requestsPerMinute: rateLimits?.requestsPerMinute ?? 0,
+      tokensPerMinute: rateLimits?.tokensPerMinute ?? 0,
+      concurrentRequests: rateLimits?.concurrentRequests ?? 0,
+      monthlyCreditNanoUsd: included?.monthlyCreditNanoUsd ?? 0n,
+      features: included?.features ?? [],
+      paymentTermsDays,
+    };
+    const plan = await transaction(database, async (em) => {
+      const before = await em.findOne(PlanEntity, { code });
+      const beforeFields = before === null ? undefined : auditedFields(before);
+      const row = await em.upsert(PlanEntity, fields);
+      await recordAuditEvent(em, {
+        id: uuidv7(),
+        tenantId: '',
+        type: before === null ? 'plan_created' : 'plan_updated',
+        occurredAtMs: clock.now(),
+        caller,
+        asOperator: true,
+        target: { type: 'plan', id: code },
+        before: beforeFields,
+        after: auditedFields(fields),
+      });
+      return row;
+    });
+    return { plan: planMessage(plan) };
+  };
+
+const auditedFields = (plan: PlanRow) => ({
+  name: plan.name,
+  payg_enabled: plan.paygEnabled,
+  rate_limits: {
+    requests_per_minute: plan.requestsPerMinute,
+    tokens_per_minute: plan.tokensPerMinute,
+    concurrent_requests: plan.concurrentRequests,
+  },
+  monthly_credit_usd: usdJson(plan.monthlyCreditNanoUsd),
+  features: plan.features,
+  payment_terms_days: plan.paymentTermsDays,
+});

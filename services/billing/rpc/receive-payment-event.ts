@@ -1,0 +1,74 @@
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { GatewayError, notFound } from '#shared/errors.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { type Account, lockAccount } from '../ledger/accounts.ts';
+import { openLot } from '../ledger/credit.ts';
+import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
+import type { PaymentEvent } from '../payments/provider.ts';
+
+type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'paymentProviders' | 'clock' | 'logger'>;
+
+/** The signature is the credential: the call itself comes on nobody's behalf. */
+export const receivePaymentEvent =
+  ({ database, databaseNow, paymentProviders, clock, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
+  async ({ provider: name, payload, signature }) => {
+    const provider = paymentProviders.get(name);
+    if (provider === undefined) throw notFound('payment provider');
+    const event = provider.read(payload, signature, clock.now());
+    const result = await sqlTransaction(database, async (sql) => {
+      const nowMs = await databaseNow(sql);
+      if (!(await isFirst(sql, name, event, nowMs))) return { duplicate: true, transactionId: '' };
+      if (event.payment === null) return { duplicate: false, transactionId: '' };
+      const account = await lockAccount(sql, event.payment.tenantId);
+      const transactionId = await book(sql, account, event.payment, nowMs);
+      await sql.query({
+        text: 'update payment_events set transaction_id = $3 where provider = $1 and event_id = $2',
+        values: [name, event.id, transactionId],
+      });
+      return { duplicate: false, transactionId };
+    });
+    logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
+    return result;
+  };
+
+/** A rival with the same event waits here until the other is done. */
+async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: number): Promise<boolean> {
+  const { rowCount } = await sql.query({
+    text: `
+      insert into payment_events (provider, event_id, tenant_id, received_at) values ($1, $2, $3, $4)
+      on conflict do nothing`,
+    values: [provider, event.id, event.payment?.tenantId ?? null, new Date(nowMs)],
+  });
+  return rowCount === 1;
+}
+
+/** Pays the invoice when the amount is exactly its total; any other money becomes credit, so that none is lost. */
+async function book(
+  sql: Sql,
+  account: Account,
+  payment: NonNullable<PaymentEvent['payment']>,
+  nowMs: number,
+): Promise<string> {
+  const { amountNanoUsd, description, invoiceId } = payment;
+  const invoice = invoiceId === null ? null : await findPayable(sql, account.tenantId, invoiceId);
+  if (invoice !== null && invoice.totalNanoUsd === amountNanoUsd) {
+    const paid = await payInvoice(sql, account, invoice, { paidAtMs: nowMs, description, requestId: null }, nowMs);
+    if (paid !== null) return paid;
+  }
+  const credit = { source: LotSource.PURCHASE, amountNanoUsd, expiresAtMs: null, description, requestId: null };
+  const { posted } = await openLot(sql, account, credit, nowMs);
+  return posted.id;
+}
+
+async function findPayable(sql: Sql, tenantId: string, invoiceId: string): Promise<LockedInvoice | null> {
+  try {
+    const invoice = await lockInvoice(sql, tenantId, invoiceId);
+    return invoice.status === InvoiceStatus.FINALIZED ? invoice : null;
+  } catch (error) {
+    if (error instanceof GatewayError) return null;
+    throw error;
+  }
+}

@@ -1,0 +1,115 @@
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { usdJson } from '#shared/money.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import { audit } from '../audit.ts';
+import { LotEntity } from '../db/entities.ts';
+import { lotMessage } from '../db/messages.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
+import { walletBalance } from '../domain/ledger.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { openLot } from '../ledger/credit.ts';
+import { sessionCaller } from './caller.ts';
+
+/** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
+const attemptsPerHourMax = 20;
+const hourMs = 3_600_000;
+const dayMs = 86_400_000;
+
+export const redeemCoupon =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'redeemCoupon'> =>
+  async ({ code }, context) => {
+    const caller = sessionCaller(context);
+    const { tenantId } = caller;
+    // Counted whatever comes of it, so in a transaction of its own.
+    await countAttempt(database.pool, caller, await databaseNow(database.pool));
+    const redeemed = await sqlTransaction(database, async (sql) => {
+      const coupon = await lockCoupon(sql, canonicalCode(code));
+      const account = await lockAccount(sql, tenantId);
+      const nowMs = await databaseNow(sql);
+      requireRedeemable(coupon, nowMs);
+      const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
+      const { lotId } = await openLot(
+        sql,
+        account,
+        {
+          source: LotSource.COUPON,
+          amountNanoUsd: coupon.amount_nano_usd,
+          expiresAtMs,
+          description: `Coupon ${coupon.code_preview}`,
+          requestId: null,
+        },
+        nowMs,
+      );
+      await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
+      const change = {
+        tenantId,
+        type: 'coupon_redeemed',
+        target: { type: 'coupon', id: coupon.id },
+        after: { amount_usd: usdJson(coupon.amount_nano_usd) },
+      };
+      await audit(sql, caller, change, nowMs);
+      return { lotId, balanceNanoUsd: walletBalance(account.balances) };
+    });
+    const lot = await database.em().findOneOrFail(LotEntity, { tenantId, id: redeemed.lotId });
+    return { lot: lotMessage(lot), balanceNanoUsd: redeemed.balanceNanoUsd };
+  };
+
+type LockedCoupon = {
+  id: string;
+  code_preview: string;
+  amount_nano_usd: bigint;
+  redemptions_max: bigint;
+  redemptions: bigint;
+  redeem_until: Date | null;
+  credit_lifetime_days: number;
+  disabled_at: Date | null;
+};
+
+async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: number): Promise<void> {
+  const hour = Math.floor(nowMs / hourMs) * hourMs;
+  const { rows } = await sql.query<{ attempts: number }>({
+    text: `
+      insert into coupon_attempts as kept (tenant_id, user_id, hour, attempts) values ($1, $2, $3, 1)
+      on conflict (tenant_id, user_id, hour) do update set attempts = kept.attempts + 1
+      returning attempts`,
+    values: [tenantId, userId, new Date(hour)],
+  });
+  if (rows[0]!.attempts <= attemptsPerHourMax) return;
+  throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many codes were tried. Try again later.', {
+    retryAfterMs: hour + hourMs - nowMs,
+  });
+}
+
+/** Coupons are locked before accounts, here alone. */
+async function lockCoupon(sql: Sql, canonical: string): Promise<LockedCoupon> {
+  const { rows } = await sql.query<LockedCoupon>({
+    text: 'select * from coupons where code_digest = $1 for update',
+    values: [codeDigest(canonical)],
+  });
+  if (rows[0] === undefined) throw invalidCode();
+  return rows[0];
+}
+
+function requireRedeemable(coupon: LockedCoupon, nowMs: number): void {
+  const isOver = coupon.redeem_until !== null && coupon.redeem_until.getTime() <= nowMs;
+  if (isOver || coupon.disabled_at !== null || coupon.redemptions >= coupon.redemptions_max) throw invalidCode();
+}
+
+async function markRedeemed(sql: Sql, couponId: string, caller: Caller, lotId: string, nowMs: number): Promise<void> {
+  const { rowCount } = await sql.query({
+    text: `
+      insert into coupon_redemptions (coupon_id, tenant_id, user_id, lot_id, redeemed_at) values ($1, $2, $3, $4, $5)
+      on conflict (coupon_id, tenant_id) do nothing`,
+    values: [couponId, caller.tenantId, caller.userId, lotId, new Date(nowMs)],
+  });
+  if (rowCount === 0) throw invalidCode();
+  await sql.query({ text: 'update coupons set redemptions = redemptions + 1 where id = $1', values: [couponId] });
+}
+
+/** Unknown, spent, expired and switched off read the same: nobody learns which codes exist. */
+const invalidCode = (): GatewayError =>
+  gatewayError(ErrorReason.INVALID_CODE, 'This code is unknown, used or expired.', { param: 'code' });

@@ -1,0 +1,78 @@
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { usdJson } from '#shared/money.ts';
+import { audit } from '../audit.ts';
+import { TransactionEntity } from '../db/entities.ts';
+import { transactionMessage } from '../db/messages.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { findRequest, openLot } from '../ledger/credit.ts';
+import { operatorCaller } from './caller.ts';
+
+/**
+ * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and what was
+ * posted is never edited.
+ */
+export const refundTransaction =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'refundTransaction'> =>
+  async (request, context) => {
+    const caller = operatorCaller(context);
+    const { requestId, description } = request;
+    const tenantId = request.tenantId.toLowerCase();
+    const reversesId = request.transactionId.toLowerCase();
+    const id = await sqlTransaction(database, async (sql) => {
+      const account = await lockAccount(sql, tenantId);
+      const earlier = await findRequest(sql, tenantId, requestId);
+      if (earlier !== null) return earlier.transactionId;
+      const left = await refundable(sql, tenantId, reversesId);
+      const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
+      if (amountNanoUsd > left || amountNanoUsd === 0n) {
+        throw gatewayError(ErrorReason.CONFLICT, 'Less than that is left of the charge.');
+      }
+      const nowMs = await databaseNow(sql);
+      const { posted } = await openLot(
+        sql,
+        account,
+        {
+          source: LotSource.ADJUSTMENT,
+          type: TransactionType.REFUND,
+          from: 'revenue',
+          amountNanoUsd,
+          expiresAtMs: null,
+          description,
+          requestId,
+          reversesId,
+        },
+        nowMs,
+      );
+      const change = {
+        tenantId,
+        type: 'charge_refunded',
+        target: { type: 'transaction', id: reversesId },
+        after: { amount_usd: usdJson(amountNanoUsd), description },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, nowMs);
+      return posted.id;
+    });
+    return {
+      transaction: transactionMessage(await database.em().findOneOrFail(TransactionEntity, { tenantId, id }), ''),
+    };
+  };
+
+/** What is left of a charge, earlier refunds counted. The organization is locked. */
+async function refundable(sql: Sql, tenantId: string, transactionId: string): Promise<bigint> {
+  const { rows } = await sql.query<{ charged: bigint; refunded: bigint }>({
+    text: `
+      select -amount_nano_usd as charged,
+        (select coalesce(sum(amount_nano_usd), 0)::bigint from transactions
+          where tenant_id = $1 and reverses_id = $2 and type = ${TransactionType.REFUND}) as refunded
+      from transactions where tenant_id = $1 and id = $2 and type = ${TransactionType.USAGE}`,
+    values: [tenantId, transactionId],
+  });
+  if (rows[0] === undefined) throw notFound('charge');
+  return rows[0].charged - rows[0].refunded;
+}

@@ -1,0 +1,34 @@
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { usdJson } from '#shared/money.ts';
+import { audit } from '../audit.ts';
+import { costLimitAt } from '../budgets.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { readTerms } from '../leasing/budget.ts';
+import { memberCaller } from './caller.ts';
+
+export const setCostLimit =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'setCostLimit'> =>
+  async ({ limitNanoUsd }, context) => {
+    const caller = memberCaller(context);
+    const { tenantId, userId } = caller;
+    const budget = await sqlTransaction(database, async (sql) => {
+      const nowMs = await databaseNow(sql);
+      const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);
+      await sql.query({
+        text: `
+          insert into user_limits (tenant_id, user_id, limit_nano_usd) values ($1, $2, $3)
+          on conflict (tenant_id, user_id) do update set limit_nano_usd = excluded.limit_nano_usd`,
+        values: [tenantId, userId, limitNanoUsd],
+      });
+      const change = {
+        tenantId,
+        type: 'cost_limit_updated',
+        target: { type: 'user', id: userId },
+        before: { limit_usd: before === null ? null : usdJson(before) },
+        after: { limit_usd: usdJson(limitNanoUsd) },
+      };
+      await audit(sql, caller, change, nowMs);
+      return costLimitAt(sql, tenantId, userId, nowMs);
+    });
+    return { budget };
+  };

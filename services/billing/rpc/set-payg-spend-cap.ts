@@ -1,0 +1,44 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { usdJson } from '#shared/money.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import { audit } from '../audit.ts';
+import { paygCapAt } from '../budgets.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { adminCaller } from './caller.ts';
+
+type Deps = Pick<BillingDeps, 'database' | 'databaseNow'>;
+
+export const setPaygSpendCap =
+  (deps: Deps): BillingRpc<'setPaygSpendCap'> =>
+  async ({ limitNanoUsd }, context) => ({ budget: await changePaygCap(deps, adminCaller(context), limitNanoUsd) });
+
+/** Sets the cap, or removes it with null; shared with its removal. No change resets what was spent. */
+export function changePaygCap(
+  { database, databaseNow }: Deps,
+  caller: Caller,
+  capNanoUsd: bigint | null,
+): Promise<MessageInitShape<typeof BudgetSchema>> {
+  const { tenantId } = caller;
+  return sqlTransaction(database, async (sql) => {
+    const { paygCapNanoUsd: before } = await lockAccount(sql, tenantId);
+    const nowMs = await databaseNow(sql);
+    if (before !== capNanoUsd) {
+      await sql.query({
+        text: 'update accounts set payg_cap_nano_usd = $2 where tenant_id = $1',
+        values: [tenantId, capNanoUsd],
+      });
+      const change = {
+        tenantId,
+        type: 'payg_spend_cap_updated',
+        target: { type: 'organization', id: tenantId },
+        before: { limit_usd: before === null ? null : usdJson(before) },
+        after: { limit_usd: capNanoUsd === null ? null : usdJson(capNanoUsd) },
+      };
+      await audit(sql, caller, change, nowMs);
+    }
+    return paygCapAt(sql, tenantId, nowMs);
+  });
+}

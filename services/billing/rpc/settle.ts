@@ -1,0 +1,23 @@
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { settleLeases } from '../leasing/settle-leases.ts';
+import { leaseMessage, timeToLiveMs } from './lease.ts';
+
+export const settle =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'settle'> =>
+  async ({ holderId, settlements, timeToLive }, context) => {
+    requireService(callerOf(context));
+    const nowMs = await databaseNow(database.pool);
+    const expiresAtMs = nowMs + timeToLiveMs(timeToLive);
+    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, expiresAtMs, nowMs);
+    return {
+      leases: settlements.map(({ leaseId, fencingToken }) => {
+        const lease = settled.get(leaseId.toLowerCase());
+        // What is not answered for was not held under this number: unknown, lapsed, or given anew.
+        const isSame = lease !== undefined && lease.fencingToken === fencingToken;
+        const state = isSame ? lease.state : LeaseState.LAPSED;
+        return { leaseId, state, lease: state === LeaseState.HELD ? leaseMessage(lease!, nowMs) : undefined };
+      }),
+    };
+  };

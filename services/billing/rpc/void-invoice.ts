@@ -1,0 +1,36 @@
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { audit } from '../audit.ts';
+import { invoiceMessage } from '../db/messages.ts';
+import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { findInvoice, linesOf } from '../invoices.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { lockInvoice, voidInvoiceOf } from '../ledger/invoice-postings.ts';
+import { operatorCaller } from './caller.ts';
+
+export const voidInvoice =
+  ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'voidInvoice'> =>
+  async (request, context) => {
+    const caller = operatorCaller(context);
+    const tenantId = request.tenantId.toLowerCase();
+    const nowMs = await sqlTransaction(database, async (sql) => {
+      const account = await lockAccount(sql, tenantId);
+      const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
+      const nowMs = await databaseNow(sql);
+      if (invoice.status === InvoiceStatus.VOIDED) return nowMs;
+      await voidInvoiceOf(sql, account, invoice, nowMs);
+      const change = {
+        tenantId,
+        type: 'invoice_voided',
+        target: { type: 'invoice', id: invoice.id },
+        before: { status: 'finalized' },
+        after: { status: 'voided' },
+        asOperator: true,
+      };
+      await audit(sql, caller, change, nowMs);
+      return nowMs;
+    });
+    const em = database.em();
+    const invoice = await findInvoice(em, tenantId, request.invoiceId);
+    return { invoice: invoiceMessage(invoice, await linesOf(em, invoice), nowMs) };
+  };

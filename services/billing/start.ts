@@ -1,0 +1,65 @@
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { createPriceBook } from './charging/price-book.ts';
+import { billingEntities } from './db/entities.ts';
+import { databaseNow } from './db/sql.ts';
+import type { BillingDeps } from './deps.ts';
+import { billingService } from './index.ts';
+import { createRecalls } from './leasing/recalls.ts';
+import { stripeProvider } from './payments/stripe.ts';
+import { runWorkers } from './workers/run-workers.ts';
+
+export type BillingOptions = {
+  connection: DatabaseUrl;
+  clock: Clock;
+  logger: Logger;
+  /** Answers for the rates of price versions. */
+  models: Pick<Client<typeof ModelsService>, 'getPrices'>;
+  /** Chains audit events. */
+  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
+  /** Signs the webhooks of the provider `stripe`; undefined: there are none. */
+  paymentWebhookSecret: string | undefined;
+  /** The database's clock, where a test moves it. */
+  databaseNow?: BillingDeps['databaseNow'];
+};
+
+export type StartedBilling = {
+  implementation: Partial<ServiceImpl<typeof BillingService>>;
+  /** What the RPCs are made of, for workers that are run by hand. */
+  deps: BillingDeps;
+  /** Ends the workers, the relay and the database connections; calls in flight should have ended. */
+  close(): Promise<void>;
+};
+
+/** Opens Billing on a migrated database and starts its workers. */
+export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
+  const { connection, clock, logger, models, auth, paymentWebhookSecret: secret } = options;
+  const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
+  const deps: BillingDeps = {
+    database,
+    databaseNow: options.databaseNow ?? databaseNow,
+    prices: createPriceBook({ database, models }),
+    recalls: createRecalls(),
+    paymentProviders: new Map(secret === undefined ? [] : [['stripe', stripeProvider(secret)]]),
+    clock,
+    logger,
+  };
+  const workers = runWorkers(deps);
+  const auditRelay = startAuditRelay({ database, auth, logger });
+  return {
+    implementation: billingService(deps),
+    deps,
+    close: async () => {
+      await workers.close();
+      await auditRelay.close();
+      await database.close();
+    },
+  };
+}

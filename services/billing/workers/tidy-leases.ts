@@ -1,0 +1,82 @@
+import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps } from '../deps.ts';
+import { heldBy } from '../domain/lease.ts';
+import { lockBudget, readTerms } from '../leasing/budget.ts';
+import { asLapsed } from '../leasing/lapse.ts';
+import { type BudgetOfLease, type LeaseRow, lockLeases, lockOverdueLeases, saveLeases } from '../leasing/lease-row.ts';
+import { changeHeld, heldChange } from '../leasing/spend.ts';
+
+const budgetsPerRun = 1_000;
+const leasesPerRun = 10_000;
+
+/** Lets overdue leases lapse and forgets old ones; a demand for room does the former by itself. */
+export async function tidyLeases({
+  database,
+  databaseNow,
+}: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<void> {
+  const now = new Date(await databaseNow(database.pool));
+  const { rows: overdue } = await database.query<BudgetRow>({
+    name: 'budgets-with-overdue-leases',
+    text: `
+      select distinct tenant_id, kind, subject_id, period_start from leases
+      where state = ${LeaseState.HELD} and expires_at <= $1 limit ${budgetsPerRun}`,
+    values: [now],
+  });
+  for (const row of overdue) {
+    await sqlTransaction(database, async (sql) => lapseLeases(sql, budgetOf(row), await databaseNow(sql)));
+  }
+  const { rows: old } = await database.query<BudgetRow & { ids: string[] }>({
+    name: 'budgets-with-old-leases',
+    text: `
+      select tenant_id, kind, subject_id, period_start, array_agg(id) as ids from (
+        select * from leases where state <> ${LeaseState.HELD} and expires_at <= $1 limit ${leasesPerRun}) as old
+      group by tenant_id, kind, subject_id, period_start`,
+    values: [now],
+  });
+  for (const row of old) {
+    await sqlTransaction(database, async (sql) => forgetLeases(sql, budgetOf(row), row.ids, await databaseNow(sql)));
+  }
+}
+
+type BudgetRow = { tenant_id: string; kind: BudgetKind; subject_id: string; period_start: string };
+
+const budgetOf = (row: BudgetRow): BudgetOfLease => ({
+  tenantId: row.tenant_id,
+  kind: row.kind,
+  subjectId: row.subject_id,
+  periodStart: row.period_start,
+});
+
+async function lockRow(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
+  const terms = await readTerms(sql, budget.tenantId, '');
+  await lockBudget(sql, budget, { keyLimitNanoUsd: null, terms }, nowMs);
+}
+
+async function lapseLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
+  await lockRow(sql, budget, nowMs);
+  const before = await lockOverdueLeases(sql, budget, nowMs);
+  const after = before.map((lease) => asLapsed(lease, nowMs));
+  await saveLeases(sql, after);
+  await changeHeld(
+    sql,
+    after.map((lease, index) => ({ lease, changeNanoUsd: heldChange(before[index]!, lease) })),
+  );
+}
+
+/** Whatever an old lease still takes up was never charged in all that time, and never will be. */
+async function forgetLeases(sql: Sql, budget: BudgetOfLease, ids: readonly string[], nowMs: number): Promise<void> {
+  await lockRow(sql, budget, nowMs);
+  const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
+  await changeHeld(
+    sql,
+    leases.map((lease) => ({ lease, changeNanoUsd: -heldBy(lease) })),
+  );
+  await sql.query({
+    text: 'delete from leases where id = any($1::uuid[])',
+    values: [leases.map(({ id }) => id)],
+  });
+}
+
+const isOld = (nowMs: number) => (lease: LeaseRow) => lease.state !== LeaseState.HELD && lease.expiresAtMs <= nowMs;

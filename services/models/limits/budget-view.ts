@@ -1,0 +1,45 @@
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import type { HeldLease } from './held-lease.ts';
+
+/** What this process knows of one budget: of a key, a user or an organization. */
+export type BudgetView = {
+  kind: BudgetKind;
+  /** Billing said that the budget has no limit; null: it has one, or nobody has asked. Times are monotonic milliseconds. */
+  unlimited: { saidMs: number; servesUntilMs: number } | null;
+  slice: HeldLease | null;
+  /** A key's cap with which the slice was leased. */
+  limitNanoUsd: bigint | undefined;
+  /** Until then the budget is near its limit, and each call asks for itself. */
+  nearUntilMs: number;
+  /** A question to Billing that will tell more; calls which need the answer wait for it instead of asking as well. */
+  asking: Promise<void> | null;
+  /** What the next slice should hold, in calls; grows with demand. */
+  sliceCalls: bigint;
+  usedMs: number;
+};
+
+export const newView = (kind: BudgetKind): BudgetView => ({
+  kind,
+  unlimited: null,
+  slice: null,
+  limitNanoUsd: undefined,
+  nearUntilMs: Number.NEGATIVE_INFINITY,
+  asking: null,
+  sliceCalls: sliceCallsMin,
+  usedMs: 0,
+});
+
+export const sliceCallsMin = 16n;
+export const sliceCallsMax = 4_096n;
+
+const kindsByRefusal: ReadonlyMap<ErrorReason, BudgetKind> = new Map([
+  [ErrorReason.SPEND_CAP_EXCEEDED, BudgetKind.API_KEY],
+  [ErrorReason.COST_LIMIT_EXCEEDED, BudgetKind.USER],
+  [ErrorReason.PAYG_CAP_EXCEEDED, BudgetKind.ORGANIZATION],
+  [ErrorReason.CREDIT_BALANCE_EXHAUSTED, BudgetKind.ORGANIZATION],
+]);
+
+/** The budget which refused; undefined when the error is something else, such as Billing being out of reach. */
+export const refusingKind = (error: unknown): BudgetKind | undefined =>
+  error instanceof GatewayError ? kindsByRefusal.get(error.reason) : undefined;

@@ -1,0 +1,413 @@
+import type { Client } from '@connectrpc/connect';
+import type { BillingService, LeaseResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { BudgetKind, type Lease } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
+import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
+import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
+
+/** Room for one call in every budget that limits it. `settle` is called exactly once, with what the call cost. */
+export type Hold = {
+  /** The leases which hold the call's cost; they stand on its usage event. */
+  readonly leaseIds: readonly string[];
+  /** What the call may cost, when that is less than asked for; null: nothing beyond what was asked limits it. */
+  readonly costAllowedNanoUsd: bigint | null;
+  /**
+   * Gives back what the call did not cost. A promise near a limit only: it resolves once Billing knows, so that the caller's next
+   * request, at whichever edge, is not refused for room that this one no longer needs. It never rejects.
+   */
+  settle(costNanoUsd: bigint): Promise<void> | undefined;
+};
+
+/** Of callers whom nothing limits, and of calls that cost nothing. */
+export const freeHold: Hold = { leaseIds: [], costAllowedNanoUsd: null, settle: () => undefined };
+
+export type BudgetsDeps = {
+  billing: Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
+  clock: Pick<Clock, 'monotonic'>;
+  logger: Pick<Logger, 'warn'>;
+  /** The process as Billing knows it: a UUID made at its start. */
+  holderId?: string;
+};
+
+type BudgetCaller = Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'>;
+/** One budget of a call, with the key's cap when it is the key's. */
+type Need = { view: BudgetView; limitNanoUsd: bigint | undefined };
+/** What Billing granted: slices, which count the call already, and central holds for it alone. */
+type Granted = { slices: HeldLease[]; central: HeldLease[]; allowed: bigint | null };
+
+/** An answer "no limit" serves without a question for this long; then it is asked for again while it still serves. */
+const unlimitedFreshMs = 1_000;
+const unlimitedServesMs = 3_000;
+/** While Billing is out of reach, callers without a limit go on for this long (reliability.md, How), and Billing is asked each second. */
+const unlimitedWithoutBillingMs = 60_000;
+const retryMs = 1_000;
+/** How long a budget counts as near its limit after a central hold or a refusal. */
+const nearMs = 1_000;
+const rpcTimeoutMs = 3_000;
+const viewsBeforeSweep = 20_000;
+
+/**
+ * The budgets of one process (design.md, Snapshots): slices leased from Billing, in memory. A call far from every limit is held
+ * without waiting for anybody; near a limit each call asks Billing for itself.
+ */
+export class Budgets {
+  readonly #billing: BudgetsDeps['billing'];
+  readonly #now: () => number;
+  readonly #holderId: string;
+  readonly #views = new Map<string, BudgetView>();
+  readonly #settler: LeaseSettler;
+  #sweepAt = viewsBeforeSweep;
+
+  constructor({ billing, clock, logger, holderId = uuidv7() }: BudgetsDeps) {
+    this.#billing = billing;
+    this.#now = clock.monotonic;
+    this.#holderId = holderId;
+    this.#settler = new LeaseSettler({ billing, holderId, now: clock.monotonic, logger });
+  }
+
+  /**
+   * Holds the largest possible cost of a call in the key's, the user's and the organization's budget, in this order. Throws or
+   * rejects with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED, PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first without room,
+   * and with OVERLOADED when nobody can tell.
+   *
+   * A null cost is that of a model without a price: it is refused to callers with any limit, since nothing could enforce it.
+   * `costMin` lets a call run with less, down to that; 0 means only with all.
+   */
+  hold(
+    caller: BudgetCaller,
+    constraints: Pick<CallerConstraints, 'spendCapNanoUsd'> | undefined,
+    costMaxNanoUsd: bigint | null,
+    costMinNanoUsd = 0n,
+  ): Hold | Promise<Hold> {
+    if (costMaxNanoUsd === 0n) return freeHold;
+    const needs = this.#needs(caller, constraints?.spendCapNanoUsd);
+    if (needs.every((need) => this.#isCovered(need, costMaxNanoUsd ?? 0n))) {
+      return this.#holdHere(caller, needs, costMaxNanoUsd);
+    }
+    return this.#holdByAsking(caller, needs, costMaxNanoUsd, costMinNanoUsd);
+  }
+
+  /** Settles leases and forgets unused budgets; called every `settleIntervalMs`. Never rejects. */
+  tick(): Promise<void> {
+    this.#sweepViews();
+    return this.#settler.tick();
+  }
+
+  /** Gives back what running calls do not need. */
+  close(): Promise<void> {
+    return this.#settler.close();
+  }
+
+  /** Leases that Billing holds for this process. */
+  get leaseCount(): number {
+    return this.#settler.size;
+  }
+
+  #needs({ tenantId, userId, apiKeyId }: BudgetCaller, spendCapNanoUsd: bigint | undefined): Need[] {
+    const needs: Need[] = [
+      { view: this.#view(BudgetKind.USER, `${tenantId} ${userId}`), limitNanoUsd: undefined },
+      { view: this.#view(BudgetKind.ORGANIZATION, tenantId), limitNanoUsd: undefined },
+    ];
+    if (apiKeyId !== '' && spendCapNanoUsd !== undefined) {
+      needs.unshift({ view: this.#view(BudgetKind.API_KEY, `key ${apiKeyId}`), limitNanoUsd: spendCapNanoUsd });
+    }
+    return needs;
+  }
+
+  #view(kind: BudgetKind, id: string): BudgetView {
+    let view = this.#views.get(id);
+    if (view === undefined) {
+      view = newView(kind);
+      this.#views.set(id, view);
+    }
+    view.usedMs = this.#now();
+    return view;
+  }
+
+  /** Whether a call can be decided here: the budget is known to have no limit, or the slice has room. */
+  #isCovered({ view, limitNanoUsd }: Need, cost: bigint): boolean {
+    const nowMs = this.#now();
+    if (view.unlimited !== null) return nowMs < view.unlimited.servesUntilMs;
+    // A cap that was changed since acts at once: the slice of the old one is of no use.
+    return view.slice !== null && view.limitNanoUsd === limitNanoUsd && hasRoom(view.slice, cost, nowMs);
+  }
+
+  /** Holds in memory alone; every budget is covered. What will soon be needed is asked for meanwhile. */
+  #holdHere(caller: BudgetCaller, needs: readonly Need[], costMax: bigint | null): Hold {
+    if (costMax === null) return holdOfUnpriced(needs);
+    const nowMs = this.#now();
+    const slices = this.#enterSlices(needs, costMax, nowMs);
+    const ahead = needs.filter(({ view }) => shouldAskAhead(view, nowMs));
+    if (ahead.length > 0) void this.#askAhead(caller, ahead, costMax);
+    return slices.length === 0 ? freeHold : this.#newHold({ slices, central: [], allowed: null }, costMax);
+  }
+
+  #enterSlices(needs: readonly Need[], cost: bigint, nowMs: number): HeldLease[] {
+    const slices: HeldLease[] = [];
+    for (const { view } of needs) {
+      if (view.unlimited !== null) continue;
+      enter(view.slice!, cost, nowMs);
+      slices.push(view.slice!);
+    }
+    return slices;
+  }
+
+  async #holdByAsking(
+    caller: BudgetCaller,
+    needs: readonly Need[],
+    costMax: bigint | null,
+    costMin: bigint,
+  ): Promise<Hold> {
+    const cost = costMax ?? 0n;
+    // Whoever asks about the same budget may bring what this call needs; after two such waits the call asks for itself.
+    for (let waits = 0; waits < 2; waits++) {
+      const asking = needs.find((need) => need.view.asking !== null && !this.#isCovered(need, cost))?.view.asking;
+      if (asking == null) break;
+      await asking;
+    }
+    const lacking = needs.filter((need) => !this.#isCovered(need, cost));
+    if (lacking.length === 0) return this.#holdHere(caller, needs, costMax);
+
+    // What is here is taken before the question, so that nobody else takes it meanwhile.
+    const covered = needs.filter((need) => !lacking.includes(need));
+    const slices = this.#enterSlices(covered, cost, this.#now());
+    try {
+      const granted = await this.#ask(caller, lacking, cost, costMin);
+      const hold = this.#newHold({ ...granted, slices: [...slices, ...granted.slices] }, cost);
+      if (costMax !== null) return hold;
+      await hold.settle(0n);
+      return holdOfUnpriced(needs);
+    } catch (error) {
+      for (const slice of slices) leave(slice, cost, 0n);
+      throw error;
+    }
+  }
+
+  /** Asks Billing for room in budgets for a call that waits. */
+  async #ask(caller: BudgetCaller, lacking: readonly Need[], cost: bigint, costMin: bigint): Promise<Granted> {
+    const askedMs = this.#now();
+    // Far from a limit one call asks for all; near it each call needs a hold of its own, and nobody waits for another.
+    const announced = lacking.filter(({ view }) => view.asking === null && view.nearUntilMs <= askedMs);
+    const done = announce(announced);
+    try {
+      await this.#giveBackSlices(lacking);
+      const response = await this.#lease(caller, lacking, cost, { costMin, sliceOf: cost, attempts: 2 });
+      return this.#accept(response, lacking, cost, askedMs);
+    } catch (error) {
+      if (this.#mayGoOn(error, lacking)) return { slices: [], central: [], allowed: null };
+      throw error;
+    } finally {
+      done();
+    }
+  }
+
+  /** Asks before anybody waits: whether there is still no limit, and for the next slice while this one lasts. */
+  async #askAhead(caller: BudgetCaller, needs: readonly Need[], cost: bigint): Promise<void> {
+    const askedMs = this.#now();
+    const done = announce(needs);
+    try {
+      const response = await this.#lease(caller, needs, 0n, { costMin: 0n, sliceOf: cost, attempts: 1 });
+      const { slices, central } = this.#accept(response, needs, 0n, askedMs);
+      // No call came with the question, so that nothing is held for one.
+      for (const slice of slices) leave(slice, 0n, 0n);
+      for (const lease of central) {
+        leave(lease, 0n, 0n);
+        lease.closing = true;
+      }
+    } catch (error) {
+      this.#mayGoOn(error, needs);
+    } finally {
+      done();
+    }
+  }
+
+  /** Slices which have too little room free it before more is asked for. */
+  async #giveBackSlices(lacking: readonly Need[]): Promise<void> {
+    const slices = lacking.flatMap(({ view }) => view.slice ?? []);
+    if (slices.length === 0) return;
+    for (const slice of slices) slice.closing = true;
+    for (const { view } of lacking) view.slice = null;
+    await this.#settler.settle(slices);
+  }
+
+  async #lease(
+    { tenantId, userId, apiKeyId }: BudgetCaller,
+    needs: readonly Need[],
+    cost: bigint,
+    options: { costMin: bigint; sliceOf: bigint; attempts: number },
+  ): Promise<LeaseResponse> {
+    const nowMs = this.#now();
+    const request = {
+      holderId: this.#holderId,
+      tenantId,
+      userId,
+      apiKeyId: needs.some(({ view }) => view.kind === BudgetKind.API_KEY) ? apiKeyId : '',
+      costMaxNanoUsd: cost,
+      costMinNanoUsd: options.costMin,
+      demands: needs.map(({ view, limitNanoUsd }) => ({
+        kind: view.kind,
+        leaseId: uuidv7(),
+        limitNanoUsd,
+        sliceNanoUsd: view.nearUntilMs > nowMs ? 0n : options.sliceOf * view.sliceCalls,
+      })),
+      timeToLive: { seconds: BigInt(timeToLiveMs / 1000) },
+    };
+    for (let attempt = 1; ; attempt++) {
+      try {
+        return await this.#billing.lease(request, {
+          contextValues: callerContext(serviceCaller('inference')),
+          timeoutMs: rpcTimeoutMs,
+        });
+      } catch (error) {
+        if (refusingKind(error) !== undefined) throw error;
+        // The answer may have been lost on its way: the same ids answer the same leases. What is not asked for again is given back.
+        if (attempt < options.attempts) continue;
+        this.#release(request.demands.map(({ leaseId }) => leaseId));
+        throw error;
+      }
+    }
+  }
+
+  #release(leaseIds: readonly string[]): void {
+    const leases = leaseIds.map((leaseId) => ({ leaseId, fencingToken: 1n }));
+    const options = { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs };
+    // Should this fail as well, they lapse.
+    this.#billing.releaseHold({ holderId: this.#holderId, leases }, options).catch(() => {});
+  }
+
+  #accept(response: LeaseResponse, needs: readonly Need[], cost: bigint, askedMs: number): Granted {
+    const granted: Granted = { slices: [], central: [], allowed: null };
+    for (const [index, { view, limitNanoUsd }] of needs.entries()) {
+      const lease = response.leases[index]!;
+      if (lease.unlimited) {
+        view.unlimited = { saidMs: askedMs, servesUntilMs: askedMs + unlimitedServesMs };
+        continue;
+      }
+      view.unlimited = null;
+      const held = newLease(lease, askedMs);
+      this.#settler.add(held);
+      if (lease.central) {
+        view.nearUntilMs = this.#now() + nearMs;
+        view.sliceCalls = sliceCallsMin;
+        granted.central.push(held);
+        granted.allowed = response.costAllowedNanoUsd;
+      } else {
+        if (view.slice !== null) view.slice.closing = true;
+        view.slice = held;
+        view.limitNanoUsd = limitNanoUsd;
+        if (view.sliceCalls < sliceCallsMax) view.sliceCalls *= 2n;
+        enter(held, cost, askedMs);
+        granted.slices.push(held);
+      }
+    }
+    return granted;
+  }
+
+  /** Notes what a failure says. Without Billing, callers go on who had no limit a short while ago; true for them. */
+  #mayGoOn(error: unknown, needs: readonly Need[]): boolean {
+    const nowMs = this.#now();
+    const refusing = refusingKind(error);
+    if (refusing !== undefined) {
+      const refused = needs.find(({ view }) => view.kind === refusing)?.view;
+      if (refused !== undefined) {
+        refused.unlimited = null;
+        refused.nearUntilMs = nowMs + nearMs;
+      }
+      return false;
+    }
+    const known = needs.map(({ view }) => view.unlimited);
+    if (!known.every((answer) => answer !== null && nowMs - answer.saidMs < unlimitedWithoutBillingMs)) return false;
+    for (const answer of known) answer!.servesUntilMs = Math.max(answer!.servesUntilMs, nowMs + retryMs);
+    return true;
+  }
+
+  #newHold({ slices, central, allowed }: Granted, cost: bigint): Hold {
+    let settled = false;
+    return {
+      leaseIds: [...slices, ...central].map(({ id }) => id),
+      costAllowedNanoUsd: allowed,
+      settle: (costNanoUsd) => {
+        if (settled) return undefined;
+        settled = true;
+        for (const slice of slices) leave(slice, cost, costNanoUsd);
+        if (central.length === 0) return undefined;
+        for (const lease of central) {
+          leave(lease, lease.inFlightNanoUsd, costNanoUsd);
+          lease.closing = true;
+        }
+        return this.#settler.settle(central);
+      },
+    };
+  }
+
+  /** Forgets budgets that nobody used for a while; they are asked for again. */
+  #sweepViews(): void {
+    if (this.#views.size < this.#sweepAt) return;
+    const nowMs = this.#now();
+    for (const [id, view] of this.#views) {
+      const isIdle = view.asking === null && nowMs - view.usedMs > unlimitedWithoutBillingMs;
+      // A slice left behind is given back by the settler, for which it needs no view.
+      if (isIdle) this.#views.delete(id);
+    }
+    this.#sweepAt = Math.max(viewsBeforeSweep, this.#views.size * 2);
+  }
+}
+
+function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
+  if (view.asking !== null) return false;
+  if (view.unlimited !== null) {
+    const { saidMs, servesUntilMs } = view.unlimited;
+    // While Billing is out of reach it is asked once per extension, not with each call.
+    return nowMs - saidMs >= unlimitedFreshMs && servesUntilMs - nowMs <= unlimitedServesMs - unlimitedFreshMs;
+  }
+  const { usedNanoUsd, inFlightNanoUsd, roomNanoUsd } = view.slice!;
+  return view.nearUntilMs <= nowMs && (usedNanoUsd + inFlightNanoUsd) * 2n > roomNanoUsd;
+}
+
+/** Tells other calls that an answer about these budgets is on its way; the result says that it has come. */
+function announce(needs: readonly Need[]): () => void {
+  let resolveAsking: () => void = () => {};
+  const asking = new Promise<void>((resolve) => {
+    resolveAsking = resolve;
+  });
+  for (const { view } of needs) view.asking = asking;
+  return () => {
+    for (const { view } of needs) view.asking = null;
+    resolveAsking();
+  };
+}
+
+/** A model without a price cannot be held for: it is for those alone whom nothing limits. */
+function holdOfUnpriced(needs: readonly Need[]): Hold {
+  if (needs.every(({ view }) => view.unlimited !== null)) return freeHold;
+  throw gatewayError(
+    ErrorReason.MODEL_NOT_ALLOWED,
+    'This model has no price yet, so it cannot be used under a spend cap or limit.',
+    { param: 'model' },
+  );
+}
+
+function newLease(lease: Lease, askedMs: number): HeldLease {
+  const { id, fencingToken, central, heldNanoUsd } = lease;
+  return {
+    id,
+    fencingToken,
+    central,
+    roomNanoUsd: heldNanoUsd,
+    usedNanoUsd: 0n,
+    inFlightNanoUsd: central ? heldNanoUsd : 0n,
+    callsInFlight: central ? 1 : 0,
+    // By this machine's monotonic clock alone, and from before Billing began to count.
+    expiresMs: askedMs + timeToLiveMs,
+    settledMs: askedMs,
+    changed: false,
+    usedMs: askedMs,
+    closing: false,
+  };
+}

@@ -1,0 +1,41 @@
+/** Room in a budget that Billing holds for this process: a slice for many calls, or a central hold for one. */
+export type HeldLease = {
+  id: string;
+  fencingToken: bigint;
+  central: boolean;
+  roomNanoUsd: bigint;
+  /** Cost of the calls which ended under it. */
+  usedNanoUsd: bigint;
+  /** Largest possible cost of the calls which run under it. */
+  inFlightNanoUsd: bigint;
+  callsInFlight: number;
+  /** Monotonic milliseconds: nothing is admitted under it from then on. */
+  expiresMs: number;
+  /** When Billing was last told, and whether something has changed since. */
+  settledMs: number;
+  changed: boolean;
+  /** When a call was last admitted under it. */
+  usedMs: number;
+  /** No further call is admitted under it; it is given back. */
+  closing: boolean;
+};
+
+/** Whether a slice has room for a call: never beyond it, so that slices never overshoot. */
+export const hasRoom = (lease: HeldLease, costMaxNanoUsd: bigint, nowMs: number): boolean =>
+  !lease.closing &&
+  nowMs < lease.expiresMs &&
+  lease.usedNanoUsd + lease.inFlightNanoUsd + costMaxNanoUsd <= lease.roomNanoUsd;
+
+export function enter(lease: HeldLease, costMaxNanoUsd: bigint, nowMs: number): void {
+  lease.inFlightNanoUsd += costMaxNanoUsd;
+  lease.callsInFlight += 1;
+  lease.usedMs = nowMs;
+  lease.changed = true;
+}
+
+export function leave(lease: HeldLease, costMaxNanoUsd: bigint, costNanoUsd: bigint): void {
+  lease.inFlightNanoUsd -= costMaxNanoUsd;
+  lease.usedNanoUsd += costNanoUsd;
+  lease.callsInFlight -= 1;
+  lease.changed = true;
+}

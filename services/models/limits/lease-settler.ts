@@ -1,0 +1,126 @@
+import type { Client } from '@connectrpc/connect';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { HeldLease } from './held-lease.ts';
+
+/** How long a lease holds without a settlement. */
+export const timeToLiveMs = 30_000;
+/** Leases are settled this often while something changes; Billing takes idle room back at that moment. */
+export const settleIntervalMs = 500;
+/** A slice that no call used for so long is given back. */
+const idleMs = 2_000;
+/** An answer waits for the settlement of its central hold, so this may not take long. */
+const rpcTimeoutMs = 1_000;
+const settlementsMax = 10_000;
+
+/** Every lease that Billing holds for this process, and what Billing is told of them. */
+export class LeaseSettler {
+  readonly #billing: Pick<Client<typeof BillingService>, 'settle'>;
+  readonly #holderId: string;
+  readonly #now: () => number;
+  readonly #logger: Pick<Logger, 'warn'>;
+  readonly #leases = new Map<string, HeldLease>();
+  readonly #queued = new Set<HeldLease>();
+  /** The call that runs, and the one behind it which takes everything queued meanwhile. */
+  #telling: Promise<void> = Promise.resolve();
+  #next: Promise<void> | null = null;
+
+  constructor(deps: {
+    billing: Pick<Client<typeof BillingService>, 'settle'>;
+    holderId: string;
+    now: () => number;
+    logger: Pick<Logger, 'warn'>;
+  }) {
+    this.#billing = deps.billing;
+    this.#holderId = deps.holderId;
+    this.#now = deps.now;
+    this.#logger = deps.logger;
+  }
+
+  get size(): number {
+    return this.#leases.size;
+  }
+
+  add(lease: HeldLease): void {
+    this.#leases.set(lease.id, lease);
+  }
+
+  /**
+   * Tells Billing how leases are used; those that are closing are given back. Resolves once it was told, or could not be: then it is
+   * told again with the next tick. One call at a time, so that what is told never goes back in time.
+   */
+  settle(leases: Iterable<HeldLease>): Promise<void> {
+    for (const lease of leases) this.#queued.add(lease);
+    this.#next ??= this.#telling.then(() => {
+      this.#next = null;
+      this.#telling = this.#tellQueued();
+      return this.#telling;
+    });
+    return this.#next;
+  }
+
+  /** Settles what has changed, keeps what is in use alive and gives idle slices back. Never rejects. */
+  tick(): Promise<void> {
+    const nowMs = this.#now();
+    const due = [...this.#leases.values()].filter((lease) => isDue(lease, nowMs));
+    return due.length === 0 ? Promise.resolve() : this.settle(due);
+  }
+
+  /** Gives everything back but what running calls need. */
+  async close(): Promise<void> {
+    for (const lease of this.#leases.values()) lease.closing = true;
+    await this.settle(this.#leases.values());
+  }
+
+  async #tellQueued(): Promise<void> {
+    const due = [...this.#queued].slice(0, settlementsMax);
+    for (const lease of due) this.#queued.delete(lease);
+    const known = due.filter(({ id }) => this.#leases.has(id));
+    if (known.length > 0) await this.#tell(known);
+    if (this.#queued.size > 0) await this.#tellQueued();
+  }
+
+  async #tell(leases: readonly HeldLease[]): Promise<void> {
+    const askedMs = this.#now();
+    const settlements = leases.map((lease) => {
+      lease.changed = false;
+      return {
+        leaseId: lease.id,
+        fencingToken: lease.fencingToken,
+        usedNanoUsd: lease.usedNanoUsd,
+        inFlightNanoUsd: lease.inFlightNanoUsd,
+        // A lease that is given back while calls run under it is kept alive for them.
+        keep: !lease.closing || lease.callsInFlight > 0,
+      };
+    });
+    const request = { holderId: this.#holderId, settlements, timeToLive: { seconds: BigInt(timeToLiveMs / 1000) } };
+    try {
+      const response = await this.#billing.settle(request, {
+        contextValues: callerContext(serviceCaller('inference')),
+        timeoutMs: rpcTimeoutMs,
+      });
+      for (const [index, settled] of response.leases.entries()) {
+        const lease = leases[index]!;
+        lease.settledMs = askedMs;
+        if (settled.state === LeaseState.HELD) {
+          lease.roomNanoUsd = settled.lease!.heldNanoUsd;
+          lease.expiresMs = askedMs + timeToLiveMs;
+        } else {
+          lease.closing = true;
+          this.#leases.delete(lease.id);
+        }
+      }
+    } catch (err) {
+      for (const lease of leases) lease.changed = true;
+      this.#logger.warn({ err, leases: leases.length }, 'budget leases could not be settled');
+    }
+  }
+}
+
+function isDue(lease: HeldLease, nowMs: number): boolean {
+  if (!lease.central && lease.callsInFlight === 0 && nowMs - lease.usedMs >= idleMs) lease.closing = true;
+  const isEnded = lease.closing && lease.callsInFlight === 0;
+  return isEnded || lease.changed || nowMs - lease.settledMs >= timeToLiveMs / 3;
+}
