@@ -1,0 +1,266 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let gateway: TestGateway;
+let simulator: UpstreamSimulator;
+let operator: string;
+let key: { id: string; key: string };
+
+beforeAll(async () => {
+  simulator = await startUpstreamSimulator();
+  gateway = await startTestGateway();
+  operator = await gateway.login();
+  key = await gateway.createKey(operator);
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await simulator?.[Symbol.asyncDispose]();
+});
+
+const admin = (method: string, path: string, body?: unknown) =>
+  gateway.call(method, `/api/v1/admin${path}`, operator, body);
+let made = 0;
+const createModel = async (fields: Record<string, unknown> = {}): Promise<string> => {
+  made += 1;
+  const name = `acme/model-${made}:latest`;
+  const answer = await admin('POST', '/models', { name, operations: ['chat_completions'], ...fields });
+  expect(answer.status, answer.text).toBe(201);
+  return name;
+};
+const addSandbox = async (model: string) => {
+  const answer = await admin('POST', '/deployments', { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
+  expect(answer.status, answer.text).toBe(201);
+  return answer.json;
+};
+const chat = (model: string) =>
+  gateway.call('POST', '/v1/chat/completions', key.key, { model, messages: [{ role: 'user', content: 'Hi' }] });
+const pathOf = (model: string) => `/models/${encodeURIComponent(model)}`;
+
+describe('models', () => {
+  test('a model made by an operator serves its users as soon as it has a deployment', async () => {
+    const name = await createModel({ display_name: 'Model one', owned_by: 'Acme', context_window: 4096 });
+    const before = await admin('GET', pathOf(name));
+    expect(before.json).toMatchObject({
+      id: name,
+      display_name: 'Model one',
+      owned_by: 'Acme',
+      operations: ['chat_completions'],
+      context_window: 4096,
+      max_output_tokens: null,
+      visibility: 'public',
+      is_serviceable: false,
+      deprecated_at: null,
+      deployments: [],
+      prices: [],
+      granted_tenant_ids: [],
+    });
+    expect((await chat(name)).status).toBe(503);
+    await addSandbox(name);
+    await waitFor(async () => (await chat(name)).status === 200, { description: 'the edge to know', timeoutMs: 1000 });
+    expect((await gateway.call('GET', `/v1/models/${name}`, key.key)).json).toMatchObject({ id: name });
+  });
+
+  test('a name in use is a conflict and changes nothing', async () => {
+    const name = await createModel();
+    const again = await admin('POST', '/models', { name, operations: ['embeddings'] });
+    expect(again).toMatchObject({ status: 409, json: { error: { param: 'name', code: 'conflict' } } });
+    expect((await admin('GET', pathOf(name))).json.operations).toEqual(['chat_completions']);
+  });
+
+  test.each([
+    [{ name: 'a b', operations: ['embeddings'] }, 'name'],
+    [{ name: 'ä', operations: ['embeddings'] }, 'name'],
+    [{ name: 'x\r\nLink: <y>', operations: ['embeddings'] }, 'name'],
+    [{ name: 'fine', operations: [] }, 'operations'],
+    [{ name: 'fine' }, 'operations'],
+    [{ name: 'fine', operations: ['teleport'] }, 'operations'],
+    [{ name: 'fine', operations: ['embeddings'], visibility: 'secret' }, 'visibility'],
+    [{ name: 'fine', operations: ['embeddings'], context_window: -1 }, 'context_window'],
+    [{ name: 'fine', operations: ['embeddings'], id: uuidv7() }, 'id'],
+  ])('a model of %j is refused, and the field named', async (body, param) => {
+    const answer = await admin('POST', '/models', body);
+    expect(answer.status, answer.text).toBe(400);
+    expect(answer.json.error.param).toBe(param);
+    expect((await admin('GET', '/models/fine')).status).toBe(404);
+  });
+
+  test('a change leaves what it does not name', async () => {
+    const name = await createModel({ display_name: 'Before', context_window: 100 });
+    const changed = await admin('PATCH', pathOf(name), { display_name: 'After', context_window: null });
+    expect(changed.json).toMatchObject({ display_name: 'After', context_window: null, visibility: 'public' });
+  });
+
+  test('the list is searched and paged, and answers all when nothing is asked', async () => {
+    const name = await createModel();
+    const found = await admin('GET', `/models?search=${encodeURIComponent(name)}&limit=1`);
+    expect(found.json).toMatchObject({ data: [{ id: name }], pagination: { total: 1, limit: 1 } });
+    expect((await admin('GET', '/models')).json.pagination.total).toBeGreaterThan(5);
+  });
+
+  test('a deleted model is gone for its users, and its name may be used again', async () => {
+    const name = await createModel();
+    await addSandbox(name);
+    expect((await admin('POST', '/prices', { model: name, per_request_usd: 1 })).status).toBe(201);
+    expect((await admin('DELETE', pathOf(name))).status).toBe(204);
+    expect((await admin('GET', pathOf(name))).status).toBe(404);
+    expect((await gateway.call('GET', `/v1/models/${name}`, key.key)).status).toBe(404);
+    const again = await admin('POST', '/models', { name, operations: ['embeddings'] });
+    expect(again).toMatchObject({ status: 201, json: { deployments: [], prices: [] } });
+  });
+
+  test('each change is an audit event with what was and what is', async () => {
+    const name = await createModel({ display_name: 'Before' });
+    await admin('PATCH', pathOf(name), { display_name: 'After' });
+    const event = await waitFor(
+      async () => {
+        const { json } = await admin('GET', '/audit-events?limit=100');
+        return json.data.find(
+          (one: { type: string; target: { id: string } }) => one.type === 'model_updated' && one.target.id === name,
+        );
+      },
+      { description: 'the audit event' },
+    );
+    expect(event).toMatchObject({
+      actor: { type: 'operator' },
+      changes: { before: { display_name: 'Before' }, after: { display_name: 'After' } },
+    });
+  });
+});
+
+describe('deployments', () => {
+  test('one that is added, changed and removed is what calls go to', async () => {
+    const name = await createModel();
+    const added = await admin('POST', '/deployments', {
+      model: name,
+      base_url: simulator.url,
+      upstream_model: 'gpt-sim',
+      weight: 3,
+      concurrency_limit: 7,
+      secret_reference: 'env:NO_SUCH_SECRET',
+    });
+    expect(added.status, added.text).toBe(201);
+    expect(added.json).toMatchObject({
+      model: name,
+      base_url: simulator.url,
+      upstream_model: 'gpt-sim',
+      secret_reference: 'env:NO_SUCH_SECRET',
+      weight: 3,
+      priority: 0,
+      concurrency_limit: 7,
+      dialect: 'openai',
+      enabled: true,
+      status_reason: null,
+    });
+    const path = `/deployments/${added.json.id}`;
+    const stopped = await admin('PATCH', path, { enabled: false });
+    expect(stopped.json).toMatchObject({ status: 'Stopped', enabled: false, weight: 3, base_url: simulator.url });
+    expect((await admin('GET', `/deployments?model=${encodeURIComponent(name)}`)).json.data).toHaveLength(1);
+    expect((await admin('DELETE', path)).status).toBe(204);
+    expect((await admin('DELETE', path)).status).toBe(404);
+    expect((await admin('GET', `/deployments?model=${encodeURIComponent(name)}`)).json.data).toEqual([]);
+  });
+
+  test.each([
+    [{}, 'base_url'],
+    [{ base_url: 'ftp://host/v1' }, 'base_url'],
+    [{ base_url: 'https://user:secret@host/v1' }, 'base_url'],
+    [{ base_url: 'not a url' }, 'base_url'],
+    [{ base_url: 'https://host/v1', weight: 0 }, 'weight'],
+    [{ base_url: 'https://host/v1', dialect: 'klingon' }, 'dialect'],
+    [{ base_url: 'https://host/v1', api_key: 'sk-secret' }, 'api_key'],
+  ])('a deployment of %j is refused, and the field named', async (fields, param) => {
+    const model = await createModel();
+    const answer = await admin('POST', '/deployments', { model, ...fields });
+    expect(answer.status, answer.text).toBe(400);
+    expect(answer.json.error.param).toMatch(new RegExp(`(^|\\.)${param}$`));
+    expect((await admin('GET', pathOf(model))).json.deployments).toEqual([]);
+  });
+
+  test('the same address and name twice is a conflict', async () => {
+    const model = await createModel();
+    const first = await admin('POST', '/deployments', { model, base_url: 'https://host/v1' });
+    expect(first.status).toBe(201);
+    expect((await admin('POST', '/deployments', { model, base_url: 'https://host/v1' })).status).toBe(409);
+    const other = await admin('POST', '/deployments', { model, base_url: 'https://other/v1' });
+    expect((await admin('PATCH', `/deployments/${other.json.id}`, { base_url: 'https://host/v1' })).status).toBe(409);
+  });
+});
+
+describe('prices', () => {
+  test('a version is kept to the last digit and never changed by the next', async () => {
+    const model = await createModel();
+    const first = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 0.000000001 });
+    expect(first.status, first.text).toBe(201);
+    expect(first.text).toContain('"input_per_million_tokens_usd":0.000000001');
+    const later = '2100-01-01T00:00:00.000Z';
+    const second = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 2, effective_from: later });
+    expect(second.json.effective_from).toBe(later);
+    const { prices } = (await admin('GET', pathOf(model))).json;
+    expect(prices.map(({ id }: { id: string }) => id)).toEqual([first.json.id, second.json.id]);
+    expect((await gateway.call('GET', `/api/v1/models/${model}`, key.key)).text).toContain(
+      '"input_per_million_tokens_usd":0.000000001',
+    );
+    const same = await admin('POST', '/prices', { model, input_per_million_tokens_usd: 3, effective_from: later });
+    expect(same.status).toBe(409);
+  });
+
+  test.each([
+    [{ input_per_million_tokens_usd: -1 }, 'input_per_million_tokens_usd'],
+    [{ input_per_million_tokens_usd: 0.0000000001 }, 'input_per_million_tokens_usd'],
+    [{ per_image_usd: 1, effective_from: '2020-01-01T00:00:00Z' }, 'effective_from'],
+    [{ per_image_usd: 1, effective_from: 'tomorrow' }, 'effective_from'],
+    [{}, 'input_per_million_tokens_usd'],
+  ])('a price of %j is refused, and the field named', async (fields, param) => {
+    const model = await createModel();
+    const answer = await admin('POST', '/prices', { model, ...fields });
+    expect(answer.status, answer.text).toBe(400);
+    expect(answer.json.error.param).toBe(param);
+    expect((await admin('GET', pathOf(model))).json.prices).toEqual([]);
+  });
+});
+
+describe('grants', () => {
+  test('a private model exists for the organizations which were granted it, and for no others', async () => {
+    const model = await createModel({ visibility: 'private' });
+    await addSandbox(model);
+    const unknown = await gateway.call('GET', '/v1/models/acme/unknown-0:latest', key.key);
+    const hidden = await gateway.call('GET', `/v1/models/${model}`, key.key);
+    expect(hidden.status).toBe(404);
+    expect(hidden.text.replaceAll(model, 'acme/unknown-0:latest')).toBe(unknown.text);
+    const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+    const granted = await admin('POST', '/grants', { model, tenant_id });
+    expect(granted).toMatchObject({ status: 201, json: { model, tenant_id } });
+    expect((await gateway.call('GET', `/v1/models/${model}`, key.key)).status).toBe(200);
+    await waitFor(async () => (await chat(model)).status === 200, { description: 'the edge to know', timeoutMs: 1000 });
+    const path = `/grants?model=${encodeURIComponent(model)}&tenant_id=${tenant_id}`;
+    expect((await admin('DELETE', path)).status).toBe(204);
+    expect((await admin('DELETE', path)).status).toBe(204);
+    expect((await gateway.call('GET', `/v1/models/${model}`, key.key)).text).toBe(hidden.text);
+  });
+
+  test('an organization that does not exist is refused', async () => {
+    const model = await createModel({ visibility: 'private' });
+    expect((await admin('POST', '/grants', { model, tenant_id: 'acme' })).json.error.param).toBe('tenant_id');
+    const answer = await admin('POST', '/grants', { model, tenant_id: uuidv7() });
+    expect(answer).toMatchObject({ status: 404, json: { error: { param: 'tenant_id' } } });
+  });
+});
+
+test('an upstream that is registered brings its models', async () => {
+  const answer = await admin('POST', '/upstreams', { base_url: simulator.url });
+  expect(answer.status, answer.text).toBe(200);
+  expect(answer.json.models.length).toBeGreaterThan(0);
+});
+
+test.each(['/models', '/deployments', '/prices', '/grants', '/retirements', '/reminders'])(
+  'GET %s is for operators in a session alone',
+  async (path) => {
+    expect((await gateway.call('GET', `/api/v1/admin${path}`)).status).toBe(401);
+    const answer = await gateway.call('GET', `/api/v1/admin${path}`, key.key);
+    expect(answer).toMatchObject({ status: 403, json: { error: { type: 'authentication_error' } } });
+    expect((await admin('GET', path)).status).toBe(200);
+  },
+);
