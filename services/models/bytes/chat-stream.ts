@@ -12,6 +12,7 @@ import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
 import { applySplices, type Splice } from './splice.ts';
 import { type SseFrame, SseSplitter } from './sse.ts';
+import { ownError, readErrorText, type UpstreamStreamError } from './stream-error.ts';
 
 export type ChatStreamOptions = {
   operation: ChatOperation;
@@ -40,8 +41,6 @@ export type ChatStreamEnd = {
   /** What the upstream said: its error's members, or a message of ours about its bytes. */
   error: UpstreamStreamError | null;
 };
-
-export type UpstreamStreamError = { message: string; type: string | null; code: string | number | null };
 
 /** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
 const textBytesMax = 1024 * 1024;
@@ -145,7 +144,7 @@ export class ChatStream {
   #take(frame: SseFrame): void {
     if (this.state !== 'open') return;
     if (frame.error !== null) {
-      this.#fail(readError(parseOrText(frame.error)));
+      this.#fail(readErrorText(frame.error));
     } else if (frame.dataStart === -1) {
       // Comments, blank lines, retry times; but the name of an event without data breaks clients.
       if (frame.event === '') this.#pass(frame);
@@ -198,7 +197,7 @@ export class ChatStream {
     const scan = this.#scan;
     const problem = scan.read(data, dataStart, dataEnd);
     if (frame.event === 'error' || (problem === null && isError(scan))) {
-      return readError(parseOrText(data.toString('utf8', dataStart, dataEnd)));
+      return readErrorText(data.toString('utf8', dataStart, dataEnd));
     }
     // Of a member that stands there twice clients could read either.
     if (problem !== null || scan.hasDuplicate) return ownError('The upstream sent an event that is no JSON object.');
@@ -296,8 +295,6 @@ export class ChatStream {
   }
 }
 
-const ownError = (message: string): UpstreamStreamError => ({ message, type: null, code: null });
-
 /** A copy, so that the chunk which the value came in can be freed. */
 const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {
   const { valueStart, valueEnd } = scan.member(name)!;
@@ -318,24 +315,4 @@ function isDone({ data, dataStart, dataEnd }: SseFrame): boolean {
 
 function replaceByte(bytes: Buffer, byte: number, by: number): void {
   for (let at = bytes.indexOf(byte); at !== -1; at = bytes.indexOf(byte, at + 1)) bytes[at] = by;
-}
-
-function parseOrText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
-}
-
-/** The members of an error in any of the shapes that upstreams write. */
-function readError(json: unknown): UpstreamStreamError {
-  const outer = typeof json === 'object' && json !== null && 'error' in json ? json.error : json;
-  if (typeof outer !== 'object' || outer === null) return { message: String(outer), type: null, code: null };
-  const { message, type, code } = outer as Record<string, unknown>;
-  return {
-    message: typeof message === 'string' ? message : JSON.stringify(outer),
-    type: typeof type === 'string' ? type : null,
-    code: typeof code === 'string' || typeof code === 'number' ? code : null,
-  };
 }
