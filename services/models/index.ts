@@ -19,6 +19,7 @@ import { listModels } from './rpc/list-models.ts';
 import { listReminders } from './rpc/list-reminders.ts';
 import { listRetirements } from './rpc/list-retirements.ts';
 import { registerUpstream } from './rpc/register-upstream.ts';
+import { reportDeploymentHealth } from './rpc/report-deployment-health.ts';
 import { revokeGrant } from './rpc/revoke-grant.ts';
 import { setPrice } from './rpc/set-price.ts';
 import { setSunsetDate } from './rpc/set-sunset-date.ts';
@@ -67,4 +68,5 @@ export const modelsService = (deps: ModelsDeps): Partial<ServiceImpl<typeof Mode
   // Services.
   watchCatalog: watchCatalog(deps),
   getPrices: getPrices(deps),
+  reportDeploymentHealth: reportDeploymentHealth(deps),
 });

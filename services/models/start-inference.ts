@@ -10,6 +10,7 @@ import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
+import { watchHealth } from './health/watch-health.ts';
 import type { ModelsDeps } from './index.ts';
 import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
@@ -48,9 +49,11 @@ export async function startInference(options: {
   const { models, usage, clock, logger, registry } = options;
   const self = { contextValues: callerContext(serviceCaller('inference')) };
 
-  const catalog = new Catalog((deployment) => options.connectUpstream(deployment.settings!));
+  const catalog = new Catalog((deployment) => options.connectUpstream(deployment.settings!), clock);
   const following = followCatalog({ catalog, models, logger });
   await following.first;
+
+  const health = watchHealth({ catalog, models, clock, logger });
 
   const directory = join(options.dataDir, 'journal');
   const journal = openJournal({
@@ -84,6 +87,7 @@ export async function startInference(options: {
     ready: () => catalog.version >= 0n,
     async close() {
       clearInterval(adoption);
+      await health.close();
       await following.close();
       await shipper.close(lastShipmentMs);
       await journal.close();

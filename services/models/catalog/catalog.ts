@@ -3,8 +3,10 @@ import type { CatalogModel, CatalogSnapshot } from '#gen/modelgateway/models/v1/
 import { type Deployment, DeploymentStatus, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
+import type { Clock } from '#shared/clock.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import type { RetirementSchedule } from '../domain/retirement.ts';
+import { RetryBudget } from '../domain/retry-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { DeploymentRuntime } from './deployment-runtime.ts';
 
@@ -23,6 +25,7 @@ export type ServedModel = {
   /** Sorted by the moment from which they hold. */
   prices: readonly PriceVersion[];
   deployments: readonly DeploymentRuntime[];
+  retryBudget: RetryBudget;
 };
 
 /** Connects a deployment to whatever answers it. */
@@ -34,12 +37,15 @@ export type OpenUpstream = (deployment: Deployment) => Upstream;
  */
 export class Catalog {
   readonly #openUpstream: OpenUpstream;
+  readonly #clock: Pick<Clock, 'monotonic'>;
   #models: ReadonlyMap<string, ServedModel> = new Map();
   #runtimes = new Map<string, DeploymentRuntime>();
+  #retryBudgets = new Map<string, RetryBudget>();
   #version = -1n;
 
-  constructor(openUpstream: OpenUpstream) {
+  constructor(openUpstream: OpenUpstream, clock: Pick<Clock, 'monotonic'>) {
     this.#openUpstream = openUpstream;
+    this.#clock = clock;
   }
 
   /** The version of the snapshot in force; -1 before the first. */
@@ -55,6 +61,11 @@ export class Catalog {
     return this.#models.values();
   }
 
+  /** All deployments that may serve. */
+  deployments(): Iterable<DeploymentRuntime> {
+    return this.#runtimes.values();
+  }
+
   /** Takes a snapshot over; an older one than that in force changes nothing. */
   replace(snapshot: CatalogSnapshot): void {
     if (snapshot.version < this.#version) return;
@@ -68,6 +79,7 @@ export class Catalog {
       if (runtimes.get(id) !== runtime) runtime.retire();
     }
     this.#runtimes = runtimes;
+    this.#retryBudgets = new Map([...this.#models].map(([name, { retryBudget }]) => [name, retryBudget]));
     this.#version = snapshot.version;
   }
 
@@ -92,13 +104,14 @@ export class Catalog {
       deployments: entry.deployments
         .filter((deployment) => deployment.settings!.enabled !== false)
         .map((deployment) => this.#runtime(deployment, runtimes)),
+      retryBudget: this.#retryBudgets.get(model.name) ?? new RetryBudget(),
     };
   }
 
   #runtime(deployment: Deployment, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
     let runtime = this.#runtimes.get(deployment.id);
     if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
-      runtime = new DeploymentRuntime(deployment, this.#openUpstream(deployment));
+      runtime = new DeploymentRuntime(deployment, this.#openUpstream(deployment), this.#clock);
     }
     runtime.status = deployment.status;
     runtimes.set(deployment.id, runtime);

@@ -5,60 +5,178 @@ import {
   DeploymentSettingsSchema,
   DeploymentStatus,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { Breaker } from '../domain/breaker.ts';
 import type { RoutableDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 
-const defaults = { weight: 1, priority: 0, concurrencyMax: 1000, headTimeoutMs: 120_000, idleTimeoutMs: 120_000 };
+const defaults = {
+  weight: 1,
+  priority: 0,
+  concurrencyMax: 1000,
+  headTimeoutMs: 120_000,
+  idleTimeoutMs: 60_000,
+  totalTimeoutMs: 600_000,
+};
 
-/** A deployment at work in this process: its upstream, its load and its state. */
+/** The longest that a deployment is left alone because it said so, in milliseconds. */
+const coolingMsMax = 30_000;
+
+/** What one call, or one probe, says about a deployment. */
+export type Verdict =
+  /** Answered properly; a refusal of a bad request is that too. */
+  | { kind: 'good' }
+  /** Failed by the deployment's fault. */
+  | { kind: 'bad'; message: string }
+  /** At its rate limit: no fault, but others first. */
+  | { kind: 'busy'; retryAfterMs: number }
+  /** Nothing: the client left before there was an answer. */
+  | { kind: 'none' };
+
+/** What was seen since the last report (DeploymentHealth in models_service.proto). */
+export type SeenHealth = {
+  successes: number;
+  failures: number;
+  consecutiveFailures: number;
+  ejected: boolean;
+  lastError: string;
+};
+
+/** A deployment at work in this process: its upstream, its load, its breaker and what was seen of its health. */
 export class DeploymentRuntime implements RoutableDeployment {
   readonly id: string;
   /** The model's name at the upstream. */
   readonly upstreamModel: string;
+  readonly settings: DeploymentSettings;
   readonly priority: number;
   readonly weight: number;
   readonly concurrencyMax: number;
   readonly headTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  readonly totalTimeoutMs: number;
   readonly upstream: Upstream;
   status: DeploymentStatus;
   /** Requests that it runs now. */
   inFlight = 0;
   /** Requests that it was ever given; breaks ties between equally loaded deployments. */
   assigned = 0;
-  readonly #settings: DeploymentSettings;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #breaker = new Breaker();
+  #coolingUntilMs = Number.NEGATIVE_INFINITY;
+  #lastSuccessMs = Number.NEGATIVE_INFINITY;
+  #successes = 0;
+  #failures = 0;
+  #lastError = '';
   #retired = false;
 
-  constructor(deployment: Deployment, upstream: Upstream) {
+  constructor(deployment: Deployment, upstream: Upstream, clock: Pick<Clock, 'monotonic'>) {
     const settings = deployment.settings!;
     this.id = deployment.id;
     this.upstreamModel = settings.upstreamModel || deployment.model;
+    this.settings = settings;
     this.priority = settings.priority ?? defaults.priority;
     this.weight = Math.max(1, settings.weight ?? defaults.weight);
     this.concurrencyMax = settings.concurrencyLimit || defaults.concurrencyMax;
     this.headTimeoutMs = settings.firstByteTimeoutMs ?? defaults.headTimeoutMs;
     this.idleTimeoutMs = settings.idleTimeoutMs ?? defaults.idleTimeoutMs;
+    this.totalTimeoutMs = settings.totalTimeoutMs ?? defaults.totalTimeoutMs;
     this.upstream = upstream;
     this.status = deployment.status;
-    this.#settings = settings;
+    this.#clock = clock;
   }
 
   get available(): boolean {
-    return this.status === DeploymentStatus.RUNNING || this.status === DeploymentStatus.DEGRADED;
+    const serves = this.status === DeploymentStatus.RUNNING || this.status === DeploymentStatus.DEGRADED;
+    return serves && this.#breaker.admits(this.#clock.monotonic());
+  }
+
+  get cooling(): boolean {
+    return this.#clock.monotonic() < this.#coolingUntilMs;
+  }
+
+  /** Monotonic milliseconds of the last success; minus infinity before the first. */
+  get lastSuccessMs(): number {
+    return this.#lastSuccessMs;
+  }
+
+  /** Whether it lately failed, or is not known to serve: worth a look more often. */
+  get isDoubtful(): boolean {
+    return this.status !== DeploymentStatus.RUNNING || this.#breaker.consecutiveFailures > 0;
   }
 
   hasSettings(settings: DeploymentSettings): boolean {
-    return equals(DeploymentSettingsSchema, this.#settings, settings);
+    return equals(DeploymentSettingsSchema, this.settings, settings);
   }
 
-  start(): void {
+  /** A call begins; answers how it is to be ended, which is done exactly once. */
+  start(): (verdict: Verdict) => void {
     this.inFlight++;
     this.assigned++;
+    const isTrial = this.#breaker.begin(this.#clock.monotonic());
+    return (verdict) => {
+      if (isTrial) this.#breaker.endTrial();
+      this.judge(verdict);
+      this.inFlight--;
+      if (this.#retired && this.inFlight === 0) void this.close();
+    };
   }
 
-  finish(): void {
-    this.inFlight--;
-    if (this.#retired && this.inFlight === 0) void this.close();
+  /** A call was answered, whatever its body brings: reason enough to let others through again. */
+  answers(): void {
+    if (this.#breaker.state(this.#clock.monotonic()) !== 'closed') this.#breaker.succeed();
+  }
+
+  /** Takes note of what a call said. */
+  judge(verdict: Verdict): void {
+    const nowMs = this.#clock.monotonic();
+    switch (verdict.kind) {
+      case 'good':
+        this.#breaker.succeed();
+        this.#succeeded(nowMs);
+        return;
+      case 'bad':
+        this.#failed(nowMs, verdict.message);
+        return;
+      case 'busy':
+        this.#coolingUntilMs = nowMs + Math.min(verdict.retryAfterMs, coolingMsMax);
+        return;
+      case 'none':
+        return;
+      default:
+        verdict satisfies never;
+    }
+  }
+
+  /** Takes note of a probe. A good one closes no breaker, since an upstream may list its models and fail all calls. */
+  probed(failure: string | null): void {
+    const nowMs = this.#clock.monotonic();
+    if (failure === null) this.#succeeded(nowMs);
+    else this.#failed(nowMs, failure);
+  }
+
+  /** What was seen since this was called last. */
+  takeHealth(): SeenHealth {
+    const health = {
+      successes: this.#successes,
+      failures: this.#failures,
+      consecutiveFailures: this.#breaker.consecutiveFailures,
+      ejected: this.#breaker.state(this.#clock.monotonic()) === 'open',
+      lastError: this.#lastError,
+    };
+    this.#successes = 0;
+    this.#failures = 0;
+    return health;
+  }
+
+  #succeeded(nowMs: number): void {
+    this.#successes += 1;
+    this.#lastSuccessMs = nowMs;
+  }
+
+  #failed(nowMs: number, message: string): void {
+    this.#breaker.fail(nowMs);
+    this.#failures += 1;
+    this.#lastError = message.slice(0, 500);
   }
 
   /** Takes no more requests, and closes once those that run have ended. */

@@ -12,6 +12,8 @@ export type RoutableDeployment = {
   readonly assigned: number;
   /** False while it is stopped or failed, or its breaker is open. */
   readonly available: boolean;
+  /** True while it asked to be left alone; it is then used when nothing else is there. */
+  readonly cooling: boolean;
 };
 
 /**
@@ -31,8 +33,9 @@ export function chooseDeployment<T extends RoutableDeployment>(
 }
 
 function goesBefore(candidate: RoutableDeployment, best: RoutableDeployment): boolean {
+  if (candidate.cooling !== best.cooling) return best.cooling;
   if (candidate.priority !== best.priority) return candidate.priority < best.priority;
-  // The load after this request; between equals, the one that had less than its share so far.
-  const load = (candidate.inFlight + 1) * best.weight - (best.inFlight + 1) * candidate.weight;
+  // The load now; between equals, such as two idle ones, the one that had less than its share so far.
+  const load = candidate.inFlight * best.weight - best.inFlight * candidate.weight;
   return load < 0 || (load === 0 && candidate.assigned * best.weight < best.assigned * candidate.weight);
 }

@@ -1,6 +1,6 @@
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { type Catalog, isGranted, isServiceable, type ServedModel } from '../catalog/catalog.ts';
 import { retirementState, sunsetMessage } from '../domain/retirement.ts';
 
@@ -43,7 +43,7 @@ export function admitModel(
   return model;
 }
 
-export const modelUnavailable = (model: string, internal?: string): Error =>
+export const modelUnavailable = (model: string, internal?: string): GatewayError =>
   gatewayError(
     ErrorReason.MODEL_UNAVAILABLE,
     `The model \`${model}\` is temporarily not serving. It recovers on its own; try again shortly.`,

@@ -1,6 +1,6 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
-import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
@@ -12,6 +12,9 @@ import { errorBytesMax, exchangeError, mayTryElsewhere, upstreamError } from './
 
 export type Answered = { exchange: PulledExchange; reader: AnswerReader; status: number };
 
+/** The most deployments that one call is tried on. */
+const attemptsMax = 3;
+
 /** Tries the deployments of a model until one answers with success. Nothing is tried again behind the first byte. */
 export class Attempts {
   readonly #model: ServedModel;
@@ -19,7 +22,7 @@ export class Attempts {
   readonly #metered: MeteredCall;
   readonly #signal: AbortSignal;
   readonly #tried = new Set<DeploymentRuntime>();
-  #running: { deployment: DeploymentRuntime; exchange: PulledExchange } | null = null;
+  #running: Running | null = null;
   readonly #onAbort = (): void => {
     this.#running?.exchange.abort();
     this.#running?.exchange.interrupt();
@@ -35,31 +38,39 @@ export class Attempts {
 
   /** Resolves with the exchange whose head says success. Rejects with the last failure, as one of the gateway's errors. */
   async answered(): Promise<Answered> {
+    const { deployments, retryBudget } = this.#model;
+    retryBudget.deposit();
     for (;;) {
-      const deployment = chooseDeployment(this.#model.deployments, this.#tried);
-      if (deployment === null) throw modelUnavailable(this.#model.name, 'no deployment has room');
+      const deployment = chooseDeployment(deployments, this.#tried);
+      if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
       const exchange = this.#start(deployment);
       const outcome = await this.#outcome(exchange);
-      if (outcome.kind === 'answered')
+      if (outcome.kind === 'answered') {
+        deployment.answers();
         return { exchange, reader: this.#call.reader(outcome.head), status: outcome.head.status };
-      this.#stop();
-      const another = chooseDeployment(this.#model.deployments, this.#tried) !== null;
-      if (!another || !mayTryElsewhere(outcome.error, outcome.failure)) throw outcome.error;
+      }
+      this.#stop(verdictOf(outcome));
+      const goesOn =
+        mayTryElsewhere(outcome.error, outcome.failure) &&
+        this.#tried.size < attemptsMax &&
+        chooseDeployment(deployments, this.#tried) !== null &&
+        retryBudget.withdraw();
+      if (!goesOn) throw outcome.error;
     }
   }
 
-  /** The call is over: the running exchange, if it still runs, is aborted. */
-  finish(): void {
+  /** The call is over: the running exchange, if it still runs, is aborted. `verdict` is what its answer says of the deployment. */
+  finish(verdict: Verdict): void {
     this.#signal.removeEventListener('abort', this.#onAbort);
-    this.#stop();
+    this.#stop(verdict);
   }
 
   #start(deployment: DeploymentRuntime): PulledExchange {
     const exchange = new PulledExchange();
-    this.#running = { deployment, exchange };
+    const timer = setTimeout(() => exchange.expire(), deployment.totalTimeoutMs);
+    this.#running = { exchange, timer, end: deployment.start() };
     this.#metered.deploymentId = deployment.id;
-    deployment.start();
     exchange.attach(
       deployment.upstream.send(
         {
@@ -76,11 +87,13 @@ export class Attempts {
     return exchange;
   }
 
-  #stop(): void {
+  #stop(verdict: Verdict): void {
     if (this.#running === null) return;
-    this.#running.exchange.abort();
-    this.#running.deployment.finish();
+    const { exchange, timer, end } = this.#running;
     this.#running = null;
+    clearTimeout(timer);
+    exchange.abort();
+    end(verdict);
   }
 
   async #outcome(exchange: PulledExchange): Promise<Outcome> {
@@ -119,8 +132,33 @@ export class Attempts {
   }
 }
 
-type Outcome =
-  | { kind: 'answered'; head: UpstreamHead }
-  | { kind: 'failed'; error: GatewayError; failure: UpstreamFailure | null };
+type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; end(verdict: Verdict): void };
+
+type Failed = { kind: 'failed'; error: GatewayError; failure: UpstreamFailure | null };
+type Outcome = { kind: 'answered'; head: UpstreamHead } | Failed;
+
+/** What a failed attempt says about its deployment. */
+function verdictOf({ error }: Failed): Verdict {
+  switch (error.reason) {
+    case ErrorReason.UPSTREAM_REFUSED:
+    case ErrorReason.CONTEXT_LENGTH_EXCEEDED:
+      return { kind: 'good' };
+    case ErrorReason.RATE_LIMITED:
+      return { kind: 'busy', retryAfterMs: error.details.retryAfterMs ?? 1_000 };
+    default:
+      return { kind: 'bad', message: error.details.internal ?? error.message };
+  }
+}
+
+/** Full, rather than failing: a client may try again at once when somebody else is done. */
+function noDeployment(model: ServedModel): GatewayError {
+  if (!model.deployments.some(({ available }) => available)) {
+    return modelUnavailable(model.name, 'every deployment is failed, stopped or ejected');
+  }
+  return gatewayError(ErrorReason.OVERLOADED, `The model \`${model.name}\` is overloaded. Try again shortly.`, {
+    retryAfterMs: 5_000,
+    internal: 'every deployment is at its concurrency limit',
+  });
+}
 
 export const cancelled = (): GatewayError => gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.');

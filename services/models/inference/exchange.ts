@@ -85,4 +85,10 @@ export class PulledExchange implements UpstreamHandler {
   abort(): void {
     this.#exchange?.abort();
   }
+
+  /** The time of the whole call is over. */
+  expire(): void {
+    this.#exchange?.abort();
+    this.#push({ kind: 'failed', failure: { kind: 'timeout', message: 'the call took too long as a whole' } });
+  }
 }

@@ -7,9 +7,11 @@ import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
+import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
 import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel } from './admission.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
@@ -79,10 +81,16 @@ export const invoke = (deps: InvokeDeps) =>
     } finally {
       // The consumer has stopped asking for more: the client left between two pieces.
       if (delivery !== null) await delivery.abandon(clientGoneCode);
-      attempts.finish();
+      attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
       rate.release(metered.event.inputTokens + metered.event.outputTokens);
     }
   };
+
+/** What a delivered answer says about its deployment; that its client left says nothing bad. */
+const verdictOn = ({ errorCode }: MeteredEvent): Verdict =>
+  errorCode === 'upstream_error' || errorCode === 'upstream_timeout'
+    ? { kind: 'bad', message: `an answer broke off: ${errorCode}` }
+    : { kind: 'good' };
 
 /** The error code of calls whose client went away. */
 const clientGoneCode = 'client_closed_request';

@@ -31,6 +31,16 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   // One prebuilt list for each content type that is seen with a fixed text; multipart ones carry a boundary of their own.
   const jsonHeaders = [...authorization, 'content-type', 'application/json', 'accept', '*/*'];
 
+  const getModels = (signal: AbortSignal) =>
+    pool.request({
+      method: 'GET',
+      path: `${basePath}/models`,
+      headers: [...authorization, 'accept', 'application/json'],
+      headersTimeout: 10_000,
+      bodyTimeout: 10_000,
+      signal,
+    });
+
   return {
     send(request, handler) {
       const exchange = new PoolExchange(handler);
@@ -55,19 +65,21 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     },
 
     async listModels(signal) {
-      const { statusCode, body } = await pool.request({
-        method: 'GET',
-        path: `${basePath}/models`,
-        headers: [...authorization, 'accept', 'application/json'],
-        headersTimeout: 10_000,
-        bodyTimeout: 10_000,
-        signal,
-      });
+      const { statusCode, body } = await getModels(signal);
       if (statusCode !== 200) {
         await body.dump();
         throw new Error(`GET ${basePath}/models answered ${statusCode}`);
       }
       return modelIds(await body.json());
+    },
+
+    async probe(signal) {
+      const { statusCode, body } = await getModels(signal);
+      await body.dump();
+      // Not every server lists its models; a 404 is a sign of life as well. One that refuses the credential refuses all calls.
+      if (statusCode >= 500 || statusCode === 401 || statusCode === 403) {
+        throw new Error(`GET ${basePath}/models answered ${statusCode}`);
+      }
     },
 
     close: () => pool.destroy(),

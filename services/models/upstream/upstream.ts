@@ -9,6 +9,8 @@ export type Upstream = {
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
   /** The models which the upstream offers (GET /models), by its own names. */
   listModels(signal: AbortSignal): Promise<string[]>;
+  /** Whether anybody answers there who would take a call. Rejects with why not. */
+  probe(signal: AbortSignal): Promise<void>;
   /** Closes idle connections and ends what is running. */
   close(): Promise<void>;
 };

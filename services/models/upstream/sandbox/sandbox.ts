@@ -56,6 +56,10 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
       return sandboxModels.map((model) => model.id);
     },
 
+    async probe(signal) {
+      signal.throwIfAborted();
+    },
+
     async close() {
       closed = true;
       for (const playback of running) playback.fail({ kind: 'reset', message: 'sandbox: closed' });

@@ -1,0 +1,55 @@
+import { expect, test } from 'vitest';
+import { Breaker } from './breaker.ts';
+
+const failing = (times: number, nowMs = 0): Breaker => {
+  const breaker = new Breaker();
+  for (let time = 0; time < times; time++) breaker.fail(nowMs);
+  return breaker;
+};
+
+test('the fifth failure in a row opens it, and a success in between starts anew', () => {
+  expect(failing(4).admits(0)).toBe(true);
+  expect(failing(5).admits(0)).toBe(false);
+  const breaker = failing(4);
+  breaker.succeed();
+  breaker.fail(0);
+  expect(breaker.admits(0)).toBe(true);
+});
+
+test('once it has been open for a while it lets one trial through, and only one', () => {
+  const breaker = failing(5);
+  expect(breaker.admits(999)).toBe(false);
+  expect(breaker.admits(1_000)).toBe(true);
+  expect(breaker.begin(1_000)).toBe(true);
+  expect(breaker.admits(1_000)).toBe(false);
+  breaker.endTrial();
+  expect(breaker.admits(1_000)).toBe(true);
+});
+
+test('a good trial closes it, a bad one opens it for longer, and never for more than 15 s', () => {
+  const breaker = failing(5);
+  let nowMs = 0;
+  const openMs: number[] = [];
+  for (let trial = 0; trial < 6; trial++) {
+    let waitedMs = 0;
+    while (!breaker.admits(nowMs + waitedMs)) waitedMs += 1_000;
+    openMs.push(waitedMs);
+    nowMs += waitedMs;
+    breaker.begin(nowMs);
+    breaker.fail(nowMs);
+    breaker.endTrial();
+  }
+  expect(openMs).toEqual([1_000, 2_000, 4_000, 8_000, 15_000, 15_000]);
+  nowMs += 15_000;
+  breaker.begin(nowMs);
+  breaker.succeed();
+  breaker.endTrial();
+  expect(breaker.state(nowMs)).toBe('closed');
+  expect(breaker.begin(nowMs)).toBe(false);
+});
+
+test('failures of calls that began before it opened do not keep it open', () => {
+  const breaker = failing(5);
+  breaker.fail(900);
+  expect(breaker.admits(1_000)).toBe(true);
+});

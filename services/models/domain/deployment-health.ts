@@ -1,0 +1,55 @@
+import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+
+/** What one edge says about one deployment. */
+export type HealthReport = {
+  successes: number;
+  failures: number;
+  consecutiveFailures: number;
+  ejected: boolean;
+  lastError: string;
+};
+
+/** An edge that has said nothing for this long no longer counts. */
+const freshMs = 15_000;
+/** How long errors make a deployment Degraded, so that a status does not change with every second. */
+const degradedMs = 10_000;
+/** Errors in one report which are more than an accident: so many, and so large a share. */
+const failuresMin = 2;
+const failuresShareMin = 0.1;
+/** So many failures in a row have opened a breaker; until a call succeeds, the deployment is on trial. */
+const failuresOfTrial = 5;
+
+export type Judged = { status: DeploymentStatus; reason: string };
+
+/** What all edges say about one deployment, and what follows for its status (decisions.md, Models). Times are monotonic. */
+export class DeploymentHealth {
+  readonly #edges = new Map<string, HealthReport & { atMs: number }>();
+  #degradedUntilMs = Number.NEGATIVE_INFINITY;
+  #hasSucceeded = false;
+  #lastError = '';
+
+  take(edgeId: string, report: HealthReport, nowMs: number): void {
+    this.#edges.set(edgeId, { ...report, atMs: nowMs });
+    if (report.successes > 0) this.#hasSucceeded = true;
+    if (report.failures > 0) this.#lastError = report.lastError;
+    const share = report.failures / (report.failures + report.successes);
+    if (report.failures >= failuresMin && share >= failuresShareMin) this.#degradedUntilMs = nowMs + degradedMs;
+  }
+
+  /** The status now; null when nothing is known that would change it. Stopped is the operator's alone. */
+  judge(current: DeploymentStatus, nowMs: number): Judged | null {
+    for (const [edgeId, { atMs }] of this.#edges) if (nowMs - atMs > freshMs) this.#edges.delete(edgeId);
+    const edges = [...this.#edges.values()];
+    if (edges.length === 0 || current === DeploymentStatus.STOPPED) return null;
+    const judged = this.#statusOf(edges, nowMs);
+    if (judged === null || judged === current) return null;
+    return { status: judged, reason: judged === DeploymentStatus.RUNNING ? '' : this.#lastError };
+  }
+
+  #statusOf(edges: readonly HealthReport[], nowMs: number): DeploymentStatus | null {
+    if (edges.every(({ ejected }) => ejected)) return DeploymentStatus.FAILED;
+    const onTrial = edges.some((edge) => edge.ejected || edge.consecutiveFailures >= failuresOfTrial);
+    if (onTrial || nowMs < this.#degradedUntilMs) return DeploymentStatus.DEGRADED;
+    return this.#hasSucceeded ? DeploymentStatus.RUNNING : null;
+  }
+}

@@ -1,0 +1,97 @@
+import type { Client } from '@connectrpc/connect';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { Catalog } from '../catalog/catalog.ts';
+import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+
+/** How often what was seen is reported, and who is due for a probe is looked up. */
+const tickMs = 1_000;
+/** A deployment that succeeds is probed when it was idle for this long, one in doubt this often. */
+const idleProbeMs = 10_000;
+const doubtProbeMs = 2_000;
+const probeTimeoutMs = 5_000;
+const reportTimeoutMs = 3_000;
+/** Probes at the same time: a catalog may have thousands of deployments. */
+const probesMax = 32;
+
+/**
+ * Probes the deployments of this process and reports what it saw of them, so that Models can tell how they are. Recovery needs
+ * the probes: a deployment that failed gets no calls that could show that it is well again.
+ */
+export function watchHealth(deps: {
+  catalog: Pick<Catalog, 'deployments'>;
+  models: Pick<Client<typeof ModelsService>, 'reportDeploymentHealth'>;
+  clock: Pick<Clock, 'monotonic'>;
+  logger: Pick<Logger, 'warn'>;
+}): { close(): Promise<void> } {
+  const { catalog, models, clock, logger } = deps;
+  const edgeId = uuidv7();
+  const closing = new AbortController();
+  const probedMs = new WeakMap<DeploymentRuntime, number>();
+  const probes = new Set<Promise<void>>();
+  let reporting: Promise<void> | null = null;
+
+  const isDue = (deployment: DeploymentRuntime, nowMs: number): boolean => {
+    const sinceProbeMs = nowMs - (probedMs.get(deployment) ?? Number.NEGATIVE_INFINITY);
+    if (deployment.isDoubtful) return sinceProbeMs >= doubtProbeMs;
+    return sinceProbeMs >= idleProbeMs && nowMs - deployment.lastSuccessMs >= idleProbeMs;
+  };
+
+  const probe = async (deployment: DeploymentRuntime): Promise<void> => {
+    try {
+      await deployment.upstream.probe(AbortSignal.any([closing.signal, AbortSignal.timeout(probeTimeoutMs)]));
+      deployment.probed(null);
+    } catch (error) {
+      if (!closing.signal.aborted) deployment.probed(`a probe failed: ${(error as Error).message}`);
+    }
+  };
+
+  const report = async (): Promise<void> => {
+    const deployments = [];
+    for (const deployment of catalog.deployments()) {
+      const seen = deployment.takeHealth();
+      if (seen.successes + seen.failures > 0 || deployment.isDoubtful) {
+        deployments.push({ deploymentId: deployment.id, ...seen });
+      }
+    }
+    if (deployments.length === 0) return;
+    try {
+      await models.reportDeploymentHealth(
+        { edgeId, deployments },
+        {
+          contextValues: callerContext(serviceCaller('inference')),
+          signal: closing.signal,
+          timeoutMs: reportTimeoutMs,
+        },
+      );
+    } catch (err) {
+      // Whatever is still in doubt stands in the next report again.
+      if (!closing.signal.aborted) logger.warn({ err }, 'the health of deployments could not be reported');
+    }
+  };
+
+  const tick = (): void => {
+    const nowMs = clock.monotonic();
+    for (const deployment of catalog.deployments()) {
+      if (probes.size >= probesMax || !isDue(deployment, nowMs)) continue;
+      probedMs.set(deployment, nowMs);
+      const running = probe(deployment).finally(() => probes.delete(running));
+      probes.add(running);
+    }
+    reporting ??= report().finally(() => {
+      reporting = null;
+    });
+  };
+  const timer = setInterval(tick, tickMs);
+
+  return {
+    async close() {
+      clearInterval(timer);
+      closing.abort();
+      await Promise.all([...probes, reporting]);
+    },
+  };
+}

@@ -1,0 +1,62 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type ReportDeploymentHealthRequest,
+  type ReportDeploymentHealthResponse,
+  ReportDeploymentHealthResponseSchema,
+} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { DeploymentEntity } from '../db/catalog.entities.ts';
+import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
+import type { ModelsDeps } from '../index.ts';
+
+/**
+ * Takes an edge's report and moves the status of deployments by what all edges say. What they said is kept in memory: a status
+ * that a restart makes wrong is set right by the next reports.
+ */
+export function reportDeploymentHealth({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) {
+  const healthOf = new Map<string, DeploymentHealth>();
+
+  return async (
+    { edgeId, deployments }: ReportDeploymentHealthRequest,
+    context: HandlerContext,
+  ): Promise<ReportDeploymentHealthResponse> => {
+    requireService(callerOf(context), 'inference');
+    const nowMs = clock.monotonic();
+    const statuses = currentStatuses(feed.snapshot);
+    // Deployments that were deleted are forgotten.
+    for (const id of healthOf.keys()) if (!statuses.has(id)) healthOf.delete(id);
+
+    const changes = new Map<string, Judged>();
+    for (const report of deployments) {
+      const current = statuses.get(report.deploymentId);
+      if (current === undefined) continue;
+      const health = healthOf.get(report.deploymentId) ?? new DeploymentHealth();
+      healthOf.set(report.deploymentId, health);
+      health.take(edgeId, report, nowMs);
+      const judged = health.judge(current, nowMs);
+      if (judged !== null) changes.set(report.deploymentId, judged);
+    }
+    if (changes.size > 0) {
+      await transaction(database, async (em) => {
+        const rows = await em.find(DeploymentEntity, {
+          id: { $in: [...changes.keys()] },
+          status: { $ne: DeploymentStatus.STOPPED },
+        });
+        for (const row of rows) {
+          const { status, reason } = changes.get(row.id)!;
+          Object.assign(row, { status, statusReason: reason, statusChangedAt: new Date(clock.now()) });
+        }
+        if (rows.length > 0) await touchCatalog(em);
+      });
+      await feed.refresh();
+    }
+    return create(ReportDeploymentHealthResponseSchema, {});
+  };
+}
+
+const currentStatuses = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, DeploymentStatus> =>
+  new Map(snapshot.models.flatMap(({ deployments }) => deployments.map(({ id, status }) => [id, status] as const)));

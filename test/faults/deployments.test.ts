@@ -1,0 +1,185 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+let one: UpstreamSimulator;
+let two: UpstreamSimulator;
+const model = 'org/pair:latest';
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+
+beforeAll(async () => {
+  bench = await startInferenceBench();
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(async () => {
+  await bench.renew();
+  [one, two] = [await startUpstreamSimulator(), await startUpstreamSimulator()];
+});
+afterEach(async () => {
+  await admin('DELETE', `/models/${encodeURIComponent(model)}`);
+  await one.close();
+  await two.close();
+});
+
+async function admin(method: string, path: string, body?: unknown) {
+  const answer = await bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
+  if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+  return answer.json;
+}
+
+/** Makes the model with its deployments, and waits until it is served. */
+async function deploy(...deployments: { at: UpstreamSimulator; [setting: string]: unknown }[]): Promise<void> {
+  await admin('POST', '/models', { name: model, operations: ['chat_completions'] });
+  for (const { at, ...settings } of deployments) {
+    await admin('POST', '/deployments', { model, base_url: at.url, upstream_model: 'sim-chat', ...settings });
+  }
+  await waitFor(async () => (await record()).deployments.length === deployments.length && isServed(), {
+    description: 'the model to be served',
+  });
+  for (const { at } of deployments) at.reset();
+}
+
+const record = async () =>
+  (await bench.gateway.call('GET', `/api/v1/models/${model}`, bench.session)).json as {
+    is_serviceable: boolean;
+    deployments: { status: string }[];
+  };
+
+const chat = (options: object = {}) => bench.client.chat.completions.create({ model, messages, ...options });
+/** The status of one chat, and its error's code. */
+const outcome = (): Promise<[number, string | null]> =>
+  chat().then(
+    () => [200, null],
+    (error) => [error.status, error.code],
+  );
+const isServed = async (): Promise<boolean> => (await outcome())[0] === 200;
+
+describe('one deployment', () => {
+  test('that fails five times is left alone, fails at once for clients, and recovers by itself within 30 s', async () => {
+    await deploy({ at: one });
+    one.otherwise('server-error');
+    for (let time = 0; time < 5; time++) expect(await outcome()).toEqual([502, 'upstream_error']);
+    const answer = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, { model, messages });
+    expect([answer.status, answer.json.error.code]).toEqual([503, 'model_unavailable']);
+    const retryAfter = Number(answer.headers.get('retry-after'));
+    expect(retryAfter).toBeGreaterThanOrEqual(5);
+    expect(retryAfter).toBeLessThanOrEqual(15);
+    expect(one.requests).toHaveLength(5);
+
+    await waitFor(async () => (await record()).deployments[0]!.status === 'Failed', {
+      description: 'the status Failed',
+    });
+    expect((await record()).is_serviceable).toBe(false);
+
+    one.otherwise('plain');
+    await waitFor(isServed, { description: 'a recovery', timeoutMs: 30_000, intervalMs: 100 });
+    await waitFor(async () => (await record()).deployments[0]!.status === 'Running', {
+      description: 'the status Running',
+      timeoutMs: 15_000,
+    });
+  }, 60_000);
+
+  test('that is gone is found out by probes alone, and found again', async () => {
+    await deploy({ at: one });
+    const { port } = one;
+    await one.close();
+    await waitFor(async () => !(await record()).is_serviceable, {
+      description: 'a model that is not serviceable',
+      timeoutMs: 30_000,
+      intervalMs: 100,
+    });
+    one = await startUpstreamSimulator({ port });
+    await waitFor(async () => (await record()).is_serviceable && isServed(), {
+      description: 'the model to be back',
+      timeoutMs: 30_000,
+      intervalMs: 100,
+    });
+  }, 75_000);
+
+  test('refusals of bad requests are no failures', async () => {
+    await deploy({ at: one });
+    one.otherwise('vllm-error');
+    for (let time = 0; time < 8; time++) expect(await outcome()).toEqual([400, 'context_length_exceeded']);
+    one.otherwise('plain');
+    expect(await outcome()).toEqual([200, null]);
+  });
+
+  test('that is full is no reason to wait for', async () => {
+    await deploy({ at: one, concurrency_limit: 2 });
+    const released = Promise.withResolvers<void>();
+    one.next({ hold: { until: released.promise } }, 2);
+    const held = [chat(), chat()];
+    await waitFor(() => one.requests.length === 2, { description: 'two calls at the upstream' });
+    const answer = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, { model, messages });
+    expect([answer.status, answer.json.error.code]).toEqual([503, 'server_is_overloaded']);
+    expect(answer.headers.get('retry-after')).toBe('5');
+    released.resolve();
+    await Promise.all(held);
+    expect(await isServed()).toBe(true);
+  });
+
+  test('may take only so long in all', async () => {
+    await deploy({ at: one, total_timeout_ms: 300 });
+    one.next({ chunkDelayMs: 30, tokens: 1_000 });
+    const stream = await bench.client.chat.completions.create({ model, messages, stream: true });
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_timeout' });
+    await one.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
+  });
+});
+
+describe('two deployments', () => {
+  test.each(['server-error', 'overloaded', 'rate-limited', 'reset-before-head', 'html-502'] as BehaviourName[])(
+    '%s of the first is answered by the second, unseen',
+    async (fault) => {
+      await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+      one.otherwise(fault);
+      expect(await outcome()).toEqual([200, null]);
+      expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+    },
+  );
+
+  test('a first that is gone is no longer asked', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    one.otherwise('server-error');
+    for (let time = 0; time < 8; time++) expect(await outcome()).toEqual([200, null]);
+    expect(one.requests.length).toBe(5);
+    expect(two.requests.length).toBe(8);
+  });
+
+  test('a first at its rate limit is left alone for as long as it asked, and then used again', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    one.next({ instead: { status: 429, headers: { 'retry-after': '1' }, body: {} } });
+    for (let time = 0; time < 3; time++) expect(await outcome()).toEqual([200, null]);
+    expect([one.requests.length, two.requests.length]).toEqual([1, 3]);
+    await waitFor(async () => (await isServed()) && one.requests.length > 1, { description: 'the first in use again' });
+  });
+
+  test('nothing is tried again behind the first byte', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    one.next('reset-in-stream');
+    const stream = await bench.client.chat.completions.create({ model, messages, stream: true });
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+    expect(two.requests).toHaveLength(0);
+  });
+
+  test('retries add a fifth of the load at most, beyond the first ten', async () => {
+    await deploy({ at: one }, { at: two });
+    // At their rate limit they are neither ejected nor of use.
+    one.otherwise('rate-limited');
+    two.otherwise('rate-limited');
+    const requests = 150;
+    for (let time = 0; time < requests; time++) expect((await outcome())[0]).toBe(429);
+    const attempts = one.requests.length + two.requests.length;
+    expect(attempts).toBeGreaterThan(requests);
+    expect(attempts).toBeLessThanOrEqual(requests * 1.2 + 10);
+  });
+
+  test('share the load by their weights', async () => {
+    await deploy({ at: one, weight: 3 }, { at: two, weight: 1 });
+    for (let time = 0; time < 40; time++) await chat();
+    expect(Math.abs(one.requests.length - 30)).toBeLessThanOrEqual(1);
+    expect(one.requests.length + two.requests.length).toBe(40);
+  });
+});
