@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { owner } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** 10,000 in the long run (LONG=1). */
+const users = process.env.LONG === '1' ? 10_000 : 1_500;
+const model = 'sandbox-chat';
+
+let database: TestDatabase;
+let client: pg.Client;
+let dataDir: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  client = new pg.Client(database.url);
+  await client.connect();
+  dataDir = mkdtempSync(join(tmpdir(), 'gateway-reminders-'));
+});
+afterAll(async () => {
+  await client?.end();
+  await database?.drop();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+async function startReplica(name: string): Promise<{ child: StartedProcess; url: string }> {
+  const child = startProcess({
+    script: 'services/cmd/all.ts',
+    env: {
+      PORT: '0',
+      RPC_PORT: '0',
+      DATA_DIR: join(dataDir, name),
+      DATABASE_URL: database.url,
+      BOOTSTRAP_EMAIL: owner.email,
+      BOOTSTRAP_PASSWORD: owner.password,
+      PUBLIC_URL: 'http://gateway.test',
+      KEY_PEPPER: 'a pepper for tests that is long enough',
+      SERVICE_SECRET: 'a service secret for tests that is long enough',
+      LOG_LEVEL: 'error',
+    },
+  });
+  const port = await child.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/, 60_000);
+  return { child, url: `http://127.0.0.1:${port}` };
+}
+
+async function post(url: string, token: string, body: unknown): Promise<Record<string, string>> {
+  const response = await fetch(url, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
+    body: JSON.stringify(body),
+  });
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
+  return response.json() as Promise<Record<string, string>>;
+}
+
+const mailed = async (): Promise<number> => {
+  const { rows } = await client.query(`select count(*)::int as n from auth.mails where kind = 'model_retirement'`);
+  return rows[0].n;
+};
+
+test(`${users} users are told once each, though workers die in the middle`, { timeout: 300_000 }, async () => {
+  let first = await startReplica('first');
+  const second = await startReplica('second');
+  const { access_token: session } = await post(`${first.url}/api/v1/auth/login`, '', owner);
+  await post(`${first.url}/api/v1/api-keys`, session!, { name: 'allows it', model_allowlist: [model] });
+  await client.query(
+    `insert into auth.users (id, tenant_id, email, first_name, last_name, role, is_active, password_hash, tokens_not_before, created_at)
+     select gen_random_uuid(), o.tenant_id, 'user' || n || '@example.com', '', '', 1, n % 10 > 0, 'none', now(), now()
+     from auth.users o, generate_series(1, $1) n where o.email = $2`,
+    [users, owner.email],
+  );
+  const { rows } = await client.query('select count(*)::int as n from auth.users where is_active');
+  const active: number = rows[0].n;
+
+  const sunsetAt = new Date(Date.now() + 5 * 86_400_000).toISOString();
+  await post(`${first.url}/api/v1/admin/retirements`, session!, {
+    model,
+    sunset_at: sunsetAt,
+    retirement_note: 'None.',
+  });
+  const interrupted: number[] = [];
+  const killInTheMiddle = async (child: StartedProcess): Promise<void> => {
+    const from = interrupted.at(-1) ?? 0;
+    await waitFor(async () => (await mailed()) > from, { description: 'some mails', timeoutMs: 60_000, intervalMs: 1 });
+    await child.kill();
+    interrupted.push(await mailed());
+  };
+  // Whichever of the two was at work dies, the other takes over and dies as well.
+  await killInTheMiddle(first.child);
+  await killInTheMiddle(second.child);
+  first = await startReplica('first');
+  await waitFor(async () => (await mailed()) >= active, { description: 'all mails', timeoutMs: 120_000 });
+  await waitFor(
+    async () =>
+      (await client.query('select 1 from models.reminder_points where point = 1 and done_at is not null')).rowCount,
+    { description: 'the point to be done', timeoutMs: 30_000 },
+  );
+  await first.child.kill();
+
+  expect(interrupted.every((count) => count > 0 && count < active)).toBe(true);
+  const perUser = await client.query<{ times: number; n: number }>(
+    `select times, count(*)::int as n from (
+       select count(m.id)::int as times from auth.users u
+       left join auth.mails m on m.to_user_id = u.id and m.kind = 'model_retirement' where u.is_active group by u.id) t
+     group by times`,
+  );
+  expect(perUser.rows).toEqual([{ times: 1, n: active }]);
+  expect(await mailed()).toBe(active);
+  const reminders = await client.query('select status, count(*)::int as n from models.reminders group by status');
+  expect(reminders.rows).toEqual([{ status: 2, n: active }]);
+});
