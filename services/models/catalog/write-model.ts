@@ -36,7 +36,9 @@ export async function addModel(
   return created;
 }
 
-const operationNames = new Map<Operation, string>(Object.entries(Operation).map(([name, value]) => [value, name.toLowerCase()]));
+const operationNames = new Map<Operation, string>(
+  Object.entries(Operation).map(([name, value]) => [value, name.toLowerCase()]),
+);
 
 /** A model's fields in audit events, in the public API's spelling. */
 export const modelFields = (row: ModelRow): object => ({
