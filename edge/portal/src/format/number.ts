@@ -47,3 +47,12 @@ export function formatDurationMs(milliseconds: number): string {
   if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`;
   return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
 }
+
+/**
+ * What was typed as a number; other text stays text, for the API to say what it expects. Number('ten') would be NaN, which
+ * becomes null in JSON, and null means "none" in some fields.
+ */
+export function numberOrText(text: string): number | string {
+  const value = Number(text);
+  return text.trim() === '' || !Number.isFinite(value) ? text : value;
+}

@@ -48,7 +48,8 @@ export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<R
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>;
   const heads = table.getHeaderGroups()[0]?.headers ?? [];
   return (
-    <div className="overflow-x-auto">
+    // Positioned, so that what is hidden inside for screen readers scrolls with it.
+    <div className="relative overflow-x-auto">
       <table aria-label={label} className="stacked-table w-full border-collapse text-sm">
         <thead>
           <tr>

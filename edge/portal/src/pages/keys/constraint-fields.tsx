@@ -1,6 +1,7 @@
 import type { ApiError } from '../../api/error.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { KeyType, Model } from '../../api/types.ts';
+import { numberOrText } from '../../format/number.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 
 /** As text, while they are typed. */
@@ -20,8 +21,7 @@ export function constraintsOf(texts: ConstraintTexts): Constraints {
   return {
     model_allowlist: models.length === 0 ? null : models,
     ip_allowlist: addresses.length === 0 ? null : addresses,
-    // What is not a number goes to the API as it is, which then says what it expects.
-    spend_cap_usd: cap === '' ? null : Number.isFinite(Number(cap)) ? Number(cap) : cap,
+    spend_cap_usd: cap === '' ? null : numberOrText(cap),
   };
 }
 

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Budget } from '../../api/types.ts';
-import { formatUsd } from '../../format/number.ts';
+import { formatUsd, numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -32,8 +32,6 @@ function BudgetView({ budget, path, editable }: { budget: Budget; path: string; 
   const [text, setText] = useState(budget.limit_usd === null ? '' : String(budget.limit_usd));
   const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('The limit is saved.') });
   const remove = useAction({ stale: [path], onSuccess: () => toast.say('The limit is removed.') });
-  // What is not a number goes to the API as it is, which then says what it expects.
-  const value = Number.isFinite(Number(text)) && text.trim() !== '' ? Number(text) : text;
   return (
     <div className="grid gap-4">
       {budget.limit_usd === null ? (
@@ -54,7 +52,10 @@ function BudgetView({ budget, path, editable }: { budget: Budget; path: string; 
         />
       )}
       {editable && (
-        <Form onSubmit={() => save.run({ method: 'PUT', path, body: { limit_usd: value } })} className="grid gap-3">
+        <Form
+          onSubmit={() => save.run({ method: 'PUT', path, body: { limit_usd: numberOrText(text) } })}
+          className="grid gap-3"
+        >
           <FormError error={save.error ?? remove.error} fields={['limit_usd']} />
           <TextField
             label="Limit in USD"

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
-import { formatCount } from '../../format/number.ts';
+import { formatCount, numberOrText } from '../../format/number.ts';
 import { addDays, utcDay } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -104,10 +104,10 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
   });
   const body = {
     ...(code === '' ? {} : { code: code.trim() }),
-    amount_usd: Number(amount),
-    redemptions_max: Number(most),
+    amount_usd: numberOrText(amount),
+    redemptions_max: numberOrText(most),
     ...(until === '' ? {} : { redeem_until: until }),
-    ...(lifetime === '' ? {} : { credit_lifetime_days: Number(lifetime) }),
+    ...(lifetime === '' ? {} : { credit_lifetime_days: numberOrText(lifetime) }),
   };
   return (
     <Dialog open onClose={onClose} keep title="Create a coupon">

@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
@@ -41,9 +42,9 @@ export function DeploymentDialog({
       ...(dialect === 'sandbox' ? {} : { base_url: baseUrl.trim() }),
       ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
       secret_reference: secret.trim(),
-      weight: Number(weight),
-      priority: Number(priority),
-      concurrency_limit: Number(concurrency),
+      weight: numberOrText(weight),
+      priority: numberOrText(priority),
+      concurrency_limit: numberOrText(concurrency),
       dialect,
       enabled,
     };

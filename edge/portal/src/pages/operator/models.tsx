@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { navigate } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -123,7 +124,7 @@ function CreateModel({ onClose }: { onClose: () => void }) {
         visibility,
         ...(displayName === '' ? {} : { display_name: displayName }),
         ...(owner === '' ? {} : { owned_by: owner }),
-        ...(context === '' ? {} : { context_window: Number(context) }),
+        ...(context === '' ? {} : { context_window: numberOrText(context) }),
       },
     });
   return (

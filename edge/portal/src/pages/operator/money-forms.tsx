@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
 import { addDays, utcDay } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -24,7 +25,7 @@ export function CreditForm({ path }: { path: string }) {
     },
   });
   const body = {
-    amount_usd: Number(amount),
+    amount_usd: numberOrText(amount),
     source,
     ...(expires === '' ? {} : { expires_at: expires }),
     ...(description === '' ? {} : { description }),
@@ -98,7 +99,7 @@ export function CommitmentForm({ path }: { path: string }) {
           create.run({
             method: 'POST',
             path,
-            body: { amount_usd: Number(amount), period_start: start, period_end: end },
+            body: { amount_usd: numberOrText(amount), period_start: start, period_end: end },
           })
         }
       >

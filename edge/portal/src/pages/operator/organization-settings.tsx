@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
@@ -30,11 +31,15 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
       path,
       body: {
         ...(name === organization.name ? {} : { name }),
-        ...(quota === '' ? {} : { key_quota: quota.toLowerCase() === 'unlimited' ? null : Number(quota) }),
+        ...(quota === ''
+          ? {}
+          : {
+              key_quota: quota.trim().toLowerCase() === 'unlimited' ? null : numberOrText(quota.trim().toLowerCase()),
+            }),
         ...(plan.trim() === '' ? {} : { plan: plan.trim() }),
         ...(given.length === 0
           ? {}
-          : { rate_limits: Object.fromEntries(given.map(([key, text]) => [key, Number(text)])) }),
+          : { rate_limits: Object.fromEntries(given.map(([key, text]) => [key, numberOrText(text)])) }),
       },
     });
   };
@@ -46,7 +51,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
         <div className="grid grid-cols-2 gap-3">
           <TextField
             label="Keys per user"
-            hint="A number, or unlimited."
+            hint="A number, unlimited or default."
             value={quota}
             onChange={setQuota}
             error={fieldError(save.error, 'key_quota')}

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import type { Rates } from '../../api/types.ts';
+import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
@@ -36,7 +37,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
       body: {
         model,
         ...(from === '' ? {} : { effective_from: new Date(from).toISOString() }),
-        ...Object.fromEntries(given.map(([field, text]) => [field, Number(text)])),
+        ...Object.fromEntries(given.map(([field, text]) => [field, numberOrText(text)])),
       },
     });
   };

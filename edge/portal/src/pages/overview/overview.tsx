@@ -33,9 +33,19 @@ export function Overview() {
             <Tile label="Requests" value={formatCompact(data.requests)} title={formatCount(data.requests)} />
             <Tile label="Tokens" value={formatCompact(data.total_tokens)} title={formatCount(data.total_tokens)} />
             {isAdmin ? (
-              <Tile label="Credit left" value={wallet.data === undefined ? '…' : formatUsd(wallet.data.balance_usd)} />
+              <Tile
+                label="Credit left"
+                value={
+                  wallet.data === undefined ? (wallet.error === null ? '…' : '—') : formatUsd(wallet.data.balance_usd)
+                }
+              />
             ) : (
-              <Tile label="Your keys" value={keys.data === undefined ? '…' : formatCount(keys.data.pagination.total)} />
+              <Tile
+                label="Your keys"
+                value={
+                  keys.data === undefined ? (keys.error === null ? '…' : '—') : formatCount(keys.data.pagination.total)
+                }
+              />
             )}
           </TileRow>
         )}

@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'react';
 import { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
-import { formatCount, formatDurationMs } from '../../format/number.ts';
+import { formatCount, formatDurationMs, numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { classNames } from '../../ui/class-names.ts';
 import { CopyButton } from '../../ui/copy-button.tsx';
@@ -51,8 +51,8 @@ export function Chat({ model }: { model: string }) {
         ...history.map(({ role, content }) => ({ role, content })),
       ];
       const options = {
-        ...(temperature === '' ? {} : { temperature: Number(temperature) }),
-        ...(maxTokens === '' ? {} : { max_tokens: Number(maxTokens) }),
+        ...(temperature === '' ? {} : { temperature: numberOrText(temperature) }),
+        ...(maxTokens === '' ? {} : { max_tokens: numberOrText(maxTokens) }),
       };
       for await (const piece of streamChat(api, { model, messages, ...options }, abort.signal)) {
         if (piece.text !== undefined) {

@@ -3,7 +3,12 @@ import { ApiError } from '../../api/error.ts';
 
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 export type ChatUsage = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
-export type ChatRequest = { model: string; messages: readonly Message[]; temperature?: number; max_tokens?: number };
+export type ChatRequest = {
+  model: string;
+  messages: readonly Message[];
+  temperature?: number | string;
+  max_tokens?: number | string;
+};
 
 type Chunk = {
   choices?: { delta?: { content?: string | null } }[];

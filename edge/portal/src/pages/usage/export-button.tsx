@@ -2,6 +2,7 @@ import { useState } from 'react';
 import type { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { downloadFile } from '../../format/csv.ts';
+import { localTimeZone } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -15,7 +16,7 @@ export function ExportButton({ range }: { range: DayRange }) {
     setPending(true);
     try {
       const response = await api.fetch('/api/v1/usage/export', {
-        query: { start_date: range.start, end_date: range.end, scope: 'tenant' },
+        query: { start_date: range.start, end_date: range.end, timezone: localTimeZone(), scope: 'tenant' },
       });
       downloadFile(`usage-${range.start}-${range.end}.csv`, await response.blob());
     } catch (error) {

@@ -3,6 +3,7 @@ import { useGet } from '../../api/hooks.ts';
 import type { List, UsageEvent } from '../../api/types.ts';
 import { downloadCsv } from '../../format/csv.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
+import { localTimeZone } from '../../format/time.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -30,6 +31,7 @@ export function History({
   const events = useGet<List<UsageEvent>>('/usage/history', {
     start_date: range.start,
     end_date: range.end,
+    timezone: localTimeZone(),
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,

@@ -141,7 +141,7 @@ function Report({ range, scope, granularity }: { range: DayRange; scope: string;
 }
 
 function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; isAdmin: boolean }) {
-  const query = { start_date: range.start, end_date: range.end };
+  const query = { start_date: range.start, end_date: range.end, timezone: localTimeZone() };
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
   const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, { enabled: isAdmin && tab === 'user' });
