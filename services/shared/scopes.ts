@@ -41,7 +41,9 @@ const retiredScopes = {
 export type Scope = (typeof inferenceScopes)[number] | (typeof managementScopes)[number];
 export type StoredScope = Scope | keyof typeof retiredScopes;
 
-const bits: ReadonlyMap<string, number> = new Map([...inferenceScopes, ...managementScopes].map((scope, index) => [scope, 1 << index]));
+const bits: ReadonlyMap<string, number> = new Map(
+  [...inferenceScopes, ...managementScopes].map((scope, index) => [scope, 1 << index]),
+);
 
 /** The bit of one scope. */
 export const scopeBit = (scope: Scope): number => bits.get(scope)!;
@@ -58,7 +60,9 @@ export function scopeBits(stored: readonly string[]): number {
 
 /** The scopes that a key of a type may be given, retired names included. */
 export function allowedScopes(keyType: KeyType): readonly StoredScope[] {
-  return keyType === 'inference' ? inferenceScopes : [...managementScopes, ...(Object.keys(retiredScopes) as StoredScope[])];
+  return keyType === 'inference'
+    ? inferenceScopes
+    : [...managementScopes, ...(Object.keys(retiredScopes) as StoredScope[])];
 }
 
 /** What a key gets when it names no scopes (decisions.md, Keys): a member's management key goes without the tenant breakdown. */
@@ -68,4 +72,5 @@ export function defaultScopes(keyType: KeyType, mayReadBreakdown: boolean): read
 }
 
 /** The key type to which a scope belongs. */
-export const keyTypeOfScope = (scope: Scope): KeyType => ((inferenceScopes as readonly string[]).includes(scope) ? 'inference' : 'management');
+export const keyTypeOfScope = (scope: Scope): KeyType =>
+  (inferenceScopes as readonly string[]).includes(scope) ? 'inference' : 'management';
