@@ -1,4 +1,5 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { smaller } from './amounts.ts';
 import type { LedgerAccount, LedgerEntry } from './ledger.ts';
 
 /** What usage may draw on, as long as something is left. */
@@ -39,7 +40,7 @@ export class Funds {
     const debits: LedgerEntry[] = [];
     let left = costNanoUsd;
     const take = (account: LedgerAccount, source: DrawableLot | DrawableCommitment): void => {
-      const amountNanoUsd = source.remainingNanoUsd < left ? source.remainingNanoUsd : left;
+      const amountNanoUsd = smaller(source.remainingNanoUsd, left);
       if (amountNanoUsd <= 0n) return;
       source.remainingNanoUsd -= amountNanoUsd;
       this.#touched.add(source);

@@ -16,6 +16,8 @@ export type LeaseRow = LeaseAmounts & {
   /** A key's cap as its holder knew it. */
   limitNanoUsd: bigint | null;
   state: LeaseState;
+  /** When its holder last told of it. */
+  settledAtMs: number;
   expiresAtMs: number;
 };
 
@@ -37,6 +39,7 @@ type Stored = {
   in_flight_nano_usd: bigint;
   charged_nano_usd: bigint;
   state: LeaseState;
+  settled_at: Date;
   expires_at: Date;
 };
 
@@ -55,6 +58,7 @@ const leaseRow = (row: Stored): LeaseRow => ({
   inFlightNanoUsd: row.in_flight_nano_usd,
   chargedNanoUsd: row.charged_nano_usd,
   state: row.state,
+  settledAtMs: row.settled_at.getTime(),
   expiresAtMs: row.expires_at.getTime(),
 });
 
@@ -91,17 +95,22 @@ export async function lockOverdueLeases(sql: Sql, budget: BudgetOfLease, nowMs: 
   return rows.map(leaseRow);
 }
 
-/** Room in slices which nobody uses at the moment, as far as their holders have told. */
-export async function idleRoom(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<bigint> {
-  const { rows } = await sql.query<{ idle: bigint }>({
-    name: 'idle-room',
+/** What slices of a budget may give back, and when the one was settled that was not settled for the longest time. */
+export async function recallableRoom(
+  sql: Sql,
+  budget: BudgetOfLease,
+  nowMs: number,
+): Promise<{ roomNanoUsd: bigint; settledAtMs: number }> {
+  const { rows } = await sql.query<{ room: bigint; settled_at: Date | null }>({
+    name: 'recallable-room',
     text: `
-      select coalesce(sum(greatest(room_nano_usd - used_nano_usd - in_flight_nano_usd, 0)), 0)::bigint as idle
+      select coalesce(sum(room_nano_usd - used_nano_usd), 0)::bigint as room, min(settled_at) as settled_at
       from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
-        and period_start = $4 and expires_at > $5 and not central`,
+        and period_start = $4 and expires_at > $5 and not central and room_nano_usd > used_nano_usd`,
     values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs)],
   });
-  return rows[0]!.idle;
+  const { room, settled_at } = rows[0]!;
+  return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };
 }
 
 /** Writes leases, new or changed. */
@@ -111,15 +120,15 @@ export async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise
     name: 'save-leases',
     text: `
       insert into leases as kept (tenant_id, id, kind, subject_id, period_start, holder_id, fencing_token, central,
-        limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, expires_at)
+        limit_nano_usd, room_nano_usd, used_nano_usd, in_flight_nano_usd, charged_nano_usd, state, settled_at, expires_at)
       select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::uuid[], $5::date[], $6::uuid[], $7::bigint[],
         $8::boolean[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::smallint[],
-        $15::timestamptz[])
+        $15::timestamptz[], $16::timestamptz[])
       on conflict (tenant_id, id) do update set period_start = excluded.period_start, central = excluded.central,
         fencing_token = excluded.fencing_token, limit_nano_usd = excluded.limit_nano_usd,
         room_nano_usd = excluded.room_nano_usd, used_nano_usd = excluded.used_nano_usd,
         in_flight_nano_usd = excluded.in_flight_nano_usd, charged_nano_usd = excluded.charged_nano_usd,
-        state = excluded.state, expires_at = excluded.expires_at`,
+        state = excluded.state, settled_at = excluded.settled_at, expires_at = excluded.expires_at`,
     values: [
       leases.map((lease) => lease.tenantId),
       leases.map((lease) => lease.id),
@@ -135,6 +144,7 @@ export async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise
       leases.map((lease) => lease.inFlightNanoUsd),
       leases.map((lease) => lease.chargedNanoUsd),
       leases.map((lease) => lease.state),
+      leases.map((lease) => new Date(lease.settledAtMs)),
       leases.map((lease) => new Date(lease.expiresAtMs)),
     ],
   });

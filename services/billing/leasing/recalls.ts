@@ -2,13 +2,13 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { BudgetOfLease } from './lease-row.ts';
 
 /**
- * Waits for idle room to come back. Holders settle their slices twice a second, and near the limit a settlement leaves no free
- * room; so a request which finds a budget full of idle slices waits for that moment rather than being refused too early.
- * However many requests wait for a budget, one looks.
+ * Waits for room in slices to come back. Holders settle their slices twice a second, and near the limit a settlement leaves no free
+ * room; so a request which finds a budget full of slices waits until each was settled, rather than being refused for what a
+ * call needed that has ended since. However many requests wait for a budget, one looks.
  */
 export type Recalls = {
-  /** Resolves once `isIdle` answers false, or after the longest time that a settlement may take. */
-  wait(budget: BudgetOfLease, isIdle: () => Promise<boolean>): Promise<void>;
+  /** Resolves once all slices were settled after `sinceMs`, or after the longest time that a settlement may take. */
+  wait(budget: BudgetOfLease, sinceMs: number, oldestSettlementMs: () => Promise<number>): Promise<void>;
 };
 
 const lookMs = 50;
@@ -16,24 +16,26 @@ const lookMs = 50;
 const waitMsMax = 1_500;
 
 export function createRecalls(): Recalls {
-  const running = new Map<string, Promise<void>>();
+  const looks = new Map<string, Promise<number>>();
 
-  async function untilBack(isIdle: () => Promise<boolean>): Promise<void> {
-    for (let waitedMs = 0; waitedMs < waitMsMax; waitedMs += lookMs) {
-      await delay(lookMs);
-      if (!(await isIdle())) return;
+  /** The next look at a budget, the same for all who wait for it. */
+  function nextLook(key: string, look: () => Promise<number>): Promise<number> {
+    let running = looks.get(key);
+    if (running === undefined) {
+      running = delay(lookMs)
+        .then(look)
+        .finally(() => looks.delete(key));
+      looks.set(key, running);
     }
+    return running;
   }
 
   return {
-    wait({ tenantId, kind, subjectId }, isIdle) {
+    async wait({ tenantId, kind, subjectId }, sinceMs, oldestSettlementMs) {
       const key = `${tenantId} ${kind} ${subjectId}`;
-      let waiting = running.get(key);
-      if (waiting === undefined) {
-        waiting = untilBack(isIdle).finally(() => running.delete(key));
-        running.set(key, waiting);
+      for (let waitedMs = 0; waitedMs < waitMsMax; waitedMs += lookMs) {
+        if ((await nextLook(key, oldestSettlementMs)) > sinceMs) return;
       }
-      return waiting;
     },
   };
 }

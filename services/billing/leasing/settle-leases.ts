@@ -24,7 +24,8 @@ export async function settleLeases(
   const settled: Settled = new Map();
   const kept = settlements.filter(({ keep }) => keep);
   if (kept.length > 0) {
-    for (const lease of await keepLeases(database.pool, holderId, kept, expiresAtMs)) settled.set(lease.id, lease);
+    for (const lease of await keepLeases(database.pool, holderId, kept, { nowMs, expiresAtMs }))
+      settled.set(lease.id, lease);
     for (const lease of await shrinkSlices(database, [...settled.values()], nowMs)) settled.set(lease.id, lease);
   }
   const given = new Map(settlements.filter(({ keep }) => !keep).map((row) => [row.leaseId.toLowerCase(), row]));
@@ -37,12 +38,13 @@ async function keepLeases(
   sql: Sql,
   holderId: string,
   settlements: readonly LeaseSettlement[],
-  expiresAtMs: number,
+  times: { nowMs: number; expiresAtMs: number },
 ): Promise<LeaseRow[]> {
   const { rows } = await sql.query<{ id: string }>({
     name: 'keep-leases',
     text: `
-      update leases set used_nano_usd = told.used, in_flight_nano_usd = told.in_flight, expires_at = $6
+      update leases set used_nano_usd = told.used, in_flight_nano_usd = told.in_flight, expires_at = $6,
+        settled_at = $7
       from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as told (id, fencing_token, used, in_flight)
       where leases.id = told.id and leases.fencing_token = told.fencing_token and leases.holder_id = $5
         and leases.state = ${LeaseState.HELD}
@@ -53,7 +55,8 @@ async function keepLeases(
       settlements.map(({ usedNanoUsd }) => usedNanoUsd),
       settlements.map(({ inFlightNanoUsd }) => inFlightNanoUsd),
       holderId,
-      new Date(expiresAtMs),
+      new Date(times.expiresAtMs),
+      new Date(times.nowMs),
     ],
   });
   return readLeases(

@@ -4,7 +4,14 @@ import type { Sql } from '../db/sql.ts';
 import { type BudgetState, grantedRoom, heldBy, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { lockBudget, periodAt, type Terms } from './budget.ts';
 import { asLapsed } from './lapse.ts';
-import { type BudgetOfLease, idleRoom, type LeaseRow, lockLeases, lockOverdueLeases, saveLeases } from './lease-row.ts';
+import {
+  type BudgetOfLease,
+  type LeaseRow,
+  lockLeases,
+  lockOverdueLeases,
+  recallableRoom,
+  saveLeases,
+} from './lease-row.ts';
 import { changeHeld, heldChange } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
@@ -12,7 +19,7 @@ export type LimitedDemand = BudgetOfLease & { leaseId: string; keyLimitNanoUsd: 
 
 export type Taken =
   | { granted: LeaseRow[] }
-  /** Without room in this budget; `recallable` when slices of it lie idle somewhere. */
+  /** Without room in this budget; `recallable` when slices of it may give some back. */
   | { refused: LimitedDemand; recallable: boolean };
 
 /** The demands of a request whose budgets have limits, in the order in which they were made. */
@@ -63,7 +70,7 @@ export async function takeRoom(
     const lease =
       earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
         ? earlier
-        : newLease(demand, budget, request, options.expiresAtMs, earlier);
+        : newLease(demand, budget, request, options, earlier);
     if (lease === null) return { refused: demand, recallable: await isRecallable(sql, demand, budget, nowMs) };
     granted.push(lease);
   }
@@ -86,7 +93,7 @@ function newLease(
   demand: LimitedDemand,
   budget: BudgetState,
   request: Pick<LeaseRequest, 'holderId'> & Omit<LeaseTerms, 'sliceNanoUsd'>,
-  expiresAtMs: number,
+  times: { nowMs: number; expiresAtMs: number },
   earlier: LeaseRow | undefined,
 ): LeaseRow | null {
   const { tenantId, kind, subjectId, periodStart, leaseId, keyLimitNanoUsd, sliceNanoUsd } = demand;
@@ -104,10 +111,12 @@ function newLease(
     limitNanoUsd: keyLimitNanoUsd,
     ...room,
     usedNanoUsd: 0n,
-    inFlightNanoUsd: room.central ? room.roomNanoUsd : 0n,
+    // The call which asks is the first to run under it.
+    inFlightNanoUsd: room.central ? room.roomNanoUsd : costMaxNanoUsd,
     chargedNanoUsd: 0n,
     state: LeaseState.HELD,
-    expiresAtMs,
+    settledAtMs: times.nowMs,
+    expiresAtMs: times.expiresAtMs,
   };
 }
 
@@ -131,6 +140,6 @@ async function withoutOverdue(
 }
 
 async function isRecallable(sql: Sql, demand: LimitedDemand, budget: BudgetState, nowMs: number): Promise<boolean> {
-  const idle = await idleRoom(sql, demand, nowMs);
-  return idle > 0n && remainingIn(budget) + idle > 0n;
+  const { roomNanoUsd } = await recallableRoom(sql, demand, nowMs);
+  return roomNanoUsd > 0n && remainingIn(budget) + roomNanoUsd > 0n;
 }

@@ -8,7 +8,7 @@ import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
 import { readTerms, resetsAtMs, type Terms } from '../leasing/budget.ts';
-import { idleRoom, type LeaseRow } from '../leasing/lease-row.ts';
+import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { limitedDemands, type Taken, takeRoom } from '../leasing/take-room.ts';
 
@@ -34,7 +34,10 @@ export const lease =
     if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
     const { refused, recallable } = first.taken;
     if (recallable) {
-      await recalls.wait(refused, async () => (await idleRoom(database.pool, refused, first.nowMs)) > 0n);
+      await recalls.wait(refused, first.nowMs, async () => {
+        const { settledAtMs } = await recallableRoom(database.pool, refused, first.nowMs);
+        return settledAtMs;
+      });
       const second = await attempt(deps, request, terms);
       if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
       throw budgetRefusal(second.taken.refused.kind, terms, second.nowMs);

@@ -7,7 +7,7 @@ import type { HeldLease } from './held-lease.ts';
 
 /** How long a lease holds without a settlement. */
 export const timeToLiveMs = 30_000;
-/** Leases are settled this often while something changes; Billing takes idle room back at that moment. */
+/** Slices are settled this often; Billing takes idle room back at that moment. */
 export const settleIntervalMs = 500;
 /** A slice that no call used for so long is given back. */
 const idleMs = 2_000;
@@ -122,5 +122,6 @@ export class LeaseSettler {
 function isDue(lease: HeldLease, nowMs: number): boolean {
   if (!lease.central && lease.callsInFlight === 0 && nowMs - lease.usedMs >= idleMs) lease.closing = true;
   const isEnded = lease.closing && lease.callsInFlight === 0;
-  return isEnded || lease.changed || nowMs - lease.settledMs >= timeToLiveMs / 3;
+  // Slices every time: whoever is near the limit waits for all of them to be settled.
+  return isEnded || !lease.central || lease.changed || nowMs - lease.settledMs >= timeToLiveMs / 3;
 }

@@ -187,6 +187,8 @@ const budgets = `
     charged_nano_usd bigint not null default 0 check (charged_nano_usd >= 0),
     -- 1 held, 2 closed, 3 lapsed (modelgateway.billing.v1.LeaseState)
     state smallint not null default 1 check (state between 1 and 3),
+    -- When its holder last told of it.
+    settled_at timestamptz not null,
     expires_at timestamptz not null,
     primary key (tenant_id, id)
   ) with (fillfactor = 70);

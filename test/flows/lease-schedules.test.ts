@@ -1,0 +1,189 @@
+import { expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
+import { silentLogger } from '../support/keys.ts';
+import { SeededRandom, VirtualTime } from '../support/leases/schedule.ts';
+import { SimulatedBilling } from '../support/leases/simulated-billing.ts';
+
+/** The full size, 10,000, is `LEASE_SCHEDULES=10000`; this many gate every merge. */
+const schedules = Number(process.env.LEASE_SCHEDULES ?? 1_000);
+/** Set to a seed to replay that schedule alone. */
+const onlySeed = process.env.LEASE_SEED;
+
+test(`${schedules} random schedules of leases and holds break no cap, lose no money and leak no hold`, async () => {
+  const [first, last] = onlySeed === undefined ? [1, schedules] : [Number(onlySeed), Number(onlySeed)];
+  for (let seed = first; seed <= last; seed++) {
+    await runSchedule(seed).catch((error: Error) => {
+      throw new Error(`replay with LEASE_SEED=${seed}: ${error.message}`, { cause: error });
+    });
+  }
+}, 600_000);
+
+type Edge = { budgets: Budgets; isAlive: boolean };
+
+/** One caller after the other, each when the one before has its answer; all at once; or all at once with faults. */
+type Kind = 'sequential' | 'parallel' | 'faulty';
+const kinds: readonly Kind[] = ['sequential', 'parallel', 'faulty', 'faulty'];
+
+async function runSchedule(seed: number): Promise<void> {
+  const kind = kinds[seed % kinds.length]!;
+  const random = new SeededRandom(seed);
+  const time = new VirtualTime();
+  /** Some run so fast that slices are settled long after the limit was met. */
+  const isFast = random.chance(0.5);
+  /** In some one edge takes it all while the others' slices lie idle. */
+  const isLopsided = random.chance(0.5);
+  const costMax = BigInt(random.between(50, 200));
+  const limits = new Map<BudgetKind, bigint>([[BudgetKind.API_KEY, costMax * BigInt(random.between(0, 60))]]);
+  if (random.chance(0.3)) limits.set(BudgetKind.USER, costMax * BigInt(random.between(1, 60)));
+  if (random.chance(0.3)) limits.set(BudgetKind.ORGANIZATION, costMax * BigInt(random.between(1, 60)));
+
+  /** What is really spent, whatever anybody believes. */
+  let spent = 0n;
+  const billing = new SimulatedBilling(limits, time, (budget) => {
+    if (kind !== 'sequential' || spent >= limits.get(budget)!) return;
+    throw new Error(`refused early: ${spent} spent of ${limits.get(budget)} and nothing running`);
+  });
+  const edges = Array.from({ length: random.between(1, 4) }, () =>
+    startEdge(billing, time, random, { isFast, withFaults: kind === 'faulty' }),
+  );
+  for (const edge of edges) void tick(edge, time);
+
+  const work = new Workload();
+  const calls = random.between(5, 150);
+  if (kind === 'sequential') {
+    work.add(
+      (async () => {
+        for (let call = 0; call < calls; call++) await oneCall(call);
+      })(),
+    );
+  } else {
+    for (let call = 0; call < calls; call++) work.add(time.sleep(random.between(0, 4_000)).then(() => oneCall(call)));
+  }
+  if (kind === 'faulty' && random.chance(0.4)) {
+    const edge = edges[random.between(0, edges.length - 1)]!;
+    work.add(
+      time.sleep(random.between(500, 4_000)).then(() => {
+        edge.isAlive = false;
+      }),
+    );
+  }
+
+  async function oneCall(call: number): Promise<void> {
+    const edge = edges[isLopsided && call > edges.length * 2 ? 0 : random.between(0, edges.length - 1)]!;
+    if (!edge.isAlive) return;
+    const caller = { tenantId: 'tenant', userId: 'user', apiKeyId: 'key' };
+    const hold = await admitted(edge, caller);
+    if (hold === null) return;
+    await time.sleep(random.between(1, isFast ? 3 : kind === 'sequential' ? 200 : 3_000));
+    const cost = BigInt(random.between(random.chance(0.2) ? 0 : Number(costMax / 2n), Number(costMax)));
+    spent += cost;
+    // A vanished edge settles nothing; its journal is replayed by the next process within 5 s.
+    const replayMs = edge.isAlive ? 0 : random.between(100, 5_000);
+    if (edge.isAlive) await hold.settle(cost);
+    const charging = time.sleep(replayMs + random.between(20, 2_000)).then(() => {
+      billing.charge(`event ${call}`, hold.leaseIds, cost);
+      if (random.chance(0.2)) billing.charge(`event ${call}`, hold.leaseIds, cost);
+    });
+    work.add(charging);
+  }
+
+  async function admitted(edge: Edge, caller: { tenantId: string; userId: string; apiKeyId: string }) {
+    try {
+      return await edge.budgets.hold(caller, { spendCapNanoUsd: limits.get(BudgetKind.API_KEY)! }, costMax);
+    } catch (error) {
+      if (isRefusal(error) || (kind === 'faulty' && isOverloaded(error))) return null;
+      throw error;
+    }
+  }
+
+  await work.done(time);
+  // Whoever is left gives everything back; what vanished edges and lost answers held lapses.
+  for (const edge of edges) {
+    if (edge.isAlive) work.add(edge.budgets.close());
+  }
+  await work.done(time);
+  for (const edge of edges) edge.isAlive = false;
+  work.add(time.sleep(35_000));
+  await work.done(time);
+  billing.tidy();
+
+  for (const [budgetKind, { postedNanoUsd, heldNanoUsd }] of billing.budgets) {
+    expect(postedNanoUsd, 'every call is posted, once').toBe(spent);
+    expect(heldNanoUsd, 'nothing stays held').toBe(0n);
+    const limit = limits.get(budgetKind)!;
+    const most = limit === 0n ? 0n : limit - 1n + costMax;
+    if (postedNanoUsd > most) throw new Error(`${postedNanoUsd} spent of ${limit} by calls of at most ${costMax}`);
+  }
+}
+
+/** Work under way; the first failure ends it. */
+class Workload {
+  #open = 0;
+  #failure: unknown;
+
+  add(work: Promise<unknown>): void {
+    this.#open += 1;
+    work
+      .catch((error) => {
+        this.#failure ??= error;
+      })
+      .finally(() => {
+        this.#open -= 1;
+      });
+  }
+
+  async done(time: VirtualTime): Promise<void> {
+    await time.runUntil(() => this.#open === 0 || this.#failure !== undefined);
+    if (this.#failure !== undefined) throw this.#failure;
+  }
+}
+
+async function tick(edge: Edge, time: VirtualTime): Promise<void> {
+  while (edge.isAlive) {
+    await time.sleep(500);
+    if (edge.isAlive) await edge.budgets.tick();
+  }
+}
+
+const refusals: readonly ErrorReason[] = [
+  ErrorReason.SPEND_CAP_EXCEEDED,
+  ErrorReason.COST_LIMIT_EXCEEDED,
+  ErrorReason.PAYG_CAP_EXCEEDED,
+];
+const isRefusal = (error: unknown): boolean => error instanceof GatewayError && refusals.includes(error.reason);
+const isOverloaded = (error: unknown): boolean =>
+  error instanceof GatewayError && error.reason === ErrorReason.OVERLOADED;
+
+/** An edge whose calls to Billing take their time and, with faults, get lost on the way there or back. */
+function startEdge(
+  billing: SimulatedBilling,
+  time: VirtualTime,
+  random: SeededRandom,
+  { isFast, withFaults }: { isFast: boolean; withFaults: boolean },
+): Edge {
+  const lost = () => gatewayError(ErrorReason.OVERLOADED, 'lost on the network');
+  const overNetwork =
+    <Request, Response>(call: (request: Request) => Promise<Response>) =>
+    async (request: Request): Promise<Response> => {
+      await time.sleep(random.between(0, isFast ? 2 : 60));
+      if (withFaults && random.chance(0.04)) throw lost();
+      const response = await call(request);
+      await time.sleep(random.between(0, isFast ? 2 : 60));
+      if (withFaults && random.chance(0.04)) throw lost();
+      return response;
+    };
+  const budgets = new Budgets({
+    billing: {
+      lease: overNetwork((request: Parameters<SimulatedBilling['lease']>[0]) => billing.lease(request)),
+      settle: overNetwork((request: Parameters<SimulatedBilling['settle']>[0]) => billing.settle(request)),
+      releaseHold: overNetwork((request: Parameters<SimulatedBilling['releaseHold']>[0]) =>
+        billing.releaseHold(request),
+      ),
+    } as BudgetsDeps['billing'],
+    clock: { monotonic: time.now },
+    logger: silentLogger,
+  });
+  return { budgets, isAlive: true };
+}

@@ -1,0 +1,243 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  startTestBilling,
+  type TestBilling,
+  usageEvent,
+} from '../../services/billing/fixtures/test-billing.ts';
+import { Budgets, type Hold } from '../../services/models/limits/budgets.ts';
+import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
+import { silentLogger } from '../support/keys.ts';
+import { SeededRandom } from '../support/leases/schedule.ts';
+
+const costMax = 1_000_000n;
+let started: TestBilling;
+
+beforeAll(async () => {
+  started = await startTestBilling();
+});
+afterAll(() => started.close());
+
+/** Four edges of one gateway, settling as they do in production. */
+function fourEdges() {
+  const edges = Array.from(
+    { length: 4 },
+    () => new Budgets({ billing: started.billing, clock: systemClock, logger: silentLogger }),
+  );
+  const timers = edges.map((edge) => setInterval(() => void edge.tick(), settleIntervalMs));
+  return {
+    edges,
+    async [Symbol.asyncDispose]() {
+      for (const timer of timers) clearInterval(timer);
+      await Promise.all(edges.map((edge) => edge.close()));
+    },
+  };
+}
+
+type Caller = { tenantId: string; userId: string; apiKeyId: string };
+const someone = (): Caller => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() });
+
+const isRefusal = (error: unknown, reason: ErrorReason): boolean =>
+  error instanceof GatewayError && error.reason === reason;
+
+/** A call from admission to its charge; null when it was refused. Its charge goes on by itself. */
+async function runCall(
+  edge: Budgets,
+  caller: Caller,
+  options: { capNanoUsd?: bigint; costNanoUsd: bigint; reason: ErrorReason; charges: Promise<unknown>[] },
+): Promise<bigint | null> {
+  let hold: Hold;
+  try {
+    hold = await edge.hold(caller, { spendCapNanoUsd: options.capNanoUsd }, costMax);
+  } catch (error) {
+    if (isRefusal(error, options.reason)) return null;
+    throw error;
+  }
+  await new Promise((resolve) => setImmediate(resolve));
+  await hold.settle(options.costNanoUsd);
+  const event = usageEvent({ ...caller, costNanoUsd: options.costNanoUsd, leaseIds: [...hold.leaseIds] });
+  options.charges.push(started.billing.charge({ events: [event] }, service));
+  return options.costNanoUsd;
+}
+
+const held = async ({ tenantId }: Caller): Promise<bigint> => {
+  const { rows } = await started.deps.database.pool.query<{ held: bigint }>(
+    `select (coalesce((select sum(held_nano_usd) from spend where tenant_id = $1), 0)
+      + coalesce((select sum(held_nano_usd) from accounts where tenant_id = $1), 0))::bigint as held`,
+    [tenantId],
+  );
+  return rows[0]!.held;
+};
+
+test('200 requests at a cap from four edges at once overshoot by at most one request, and later ones fill the cap', async () => {
+  await using gateway = fourEdges();
+  const caller = someone();
+  const capNanoUsd = 60n * costMax;
+  const random = new SeededRandom(7);
+  const charges: Promise<unknown>[] = [];
+  const call = (index: number) =>
+    runCall(gateway.edges[index % 4]!, caller, {
+      capNanoUsd,
+      costNanoUsd: BigInt(random.between(300_000, 1_000_000)),
+      reason: ErrorReason.SPEND_CAP_EXCEEDED,
+      charges,
+    });
+
+  let spent = 0n;
+  for (const cost of await Promise.all(Array.from({ length: 200 }, (_, index) => call(index)))) spent += cost ?? 0n;
+  expect(spent).toBeLessThan(capNanoUsd + costMax);
+
+  // One after the other, at whichever edge: nobody is refused while what was spent is below the cap.
+  for (let index = 0; ; index++) {
+    const cost = await call(index);
+    if (cost === null) break;
+    spent += cost;
+  }
+  expect(spent).toBeGreaterThanOrEqual(capNanoUsd);
+  expect(spent).toBeLessThan(capNanoUsd + costMax);
+
+  await Promise.all(charges);
+  const { spends } = await started.billing.getSpendToday({ apiKeyIds: [caller.apiKeyId] }, as(person(caller)));
+  expect(spends[0]!.spentNanoUsd).toBe(spent);
+  await Promise.all(gateway.edges.map((edge) => edge.close()));
+  expect(await held(caller)).toBe(0n);
+});
+
+test('credit without PAYG runs out at its end, whichever edge asks', async () => {
+  await using gateway = fourEdges();
+  const caller = someone();
+  const { tenantId } = caller;
+  await started.billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+  await started.billing.grantCredit(
+    { requestId: uuidv7(), tenantId, source: 1, amountNanoUsd: 20n * costMax },
+    operator,
+  );
+  const charges: Promise<unknown>[] = [];
+  const options = { costNanoUsd: 700_000n, reason: ErrorReason.CREDIT_BALANCE_EXHAUSTED, charges };
+  let spent = 0n;
+  const all = Array.from({ length: 60 }, (_, index) => runCall(gateway.edges[index % 4]!, caller, options));
+  for (const cost of await Promise.all(all)) spent += cost ?? 0n;
+  for (let index = 0; ; index++) {
+    const cost = await runCall(gateway.edges[index % 4]!, caller, options);
+    if (cost === null) break;
+    spent += cost;
+  }
+  expect(spent).toBeGreaterThanOrEqual(20n * costMax);
+  expect(spent).toBeLessThan(21n * costMax);
+  await Promise.all(charges);
+  await Promise.all(gateway.edges.map((edge) => edge.close()));
+  expect(await held(caller)).toBe(0n);
+  const { faults } = await started.billing.verifyLedger({ tenantId }, service);
+  expect(faults).toEqual([]);
+});
+
+test('the key, the user and the organization limit a call in this order, and say when they reset', async () => {
+  await using gateway = fourEdges();
+  const edge = gateway.edges[0]!;
+  const caller = someone();
+  const user = as(person(caller));
+  const refusal = async (capNanoUsd: bigint | undefined): Promise<GatewayError> => {
+    try {
+      const hold = await edge.hold(caller, { spendCapNanoUsd: capNanoUsd }, costMax);
+      await hold.settle(0n);
+    } catch (error) {
+      return error as GatewayError;
+    }
+    throw new Error('it was admitted');
+  };
+  await started.billing.setPaygSpendCap({ limitNanoUsd: 0n }, user);
+  const organization = await refusal(undefined);
+  expect(organization.reason).toBe(ErrorReason.PAYG_CAP_EXCEEDED);
+  await started.billing.setCostLimit({ limitNanoUsd: 0n }, user);
+  // The limit that a moment ago was none is asked for again within seconds; a fresh edge asks at once.
+  const fresh = gateway.edges[1]!;
+  await expect(fresh.hold(caller, {}, costMax)).rejects.toMatchObject({ reason: ErrorReason.COST_LIMIT_EXCEEDED });
+  const key = await refusal(0n);
+  expect(key.reason).toBe(ErrorReason.SPEND_CAP_EXCEEDED);
+  const midnight = new Date();
+  midnight.setUTCHours(24, 0, 0, 0);
+  expect(key.message).toContain(`will reset at ${midnight.toISOString()}`);
+  expect(key.details.resetsAtMs).toBe(midnight.getTime());
+  expect(new Date(organization.details.resetsAtMs!).toISOString()).toMatch(/-01T00:00:00.000Z$/);
+
+  await started.billing.deleteCostLimit({}, user);
+  await started.billing.deletePaygSpendCap({}, user);
+  const hold = await gateway.edges[2]!.hold(caller, {}, costMax);
+  expect(hold.leaseIds).toEqual([]);
+});
+
+test('a lowered cap acts with the next request, and a model without a price is refused under any limit', async () => {
+  await using gateway = fourEdges();
+  const edge = gateway.edges[0]!;
+  const caller = someone();
+  const first = await edge.hold(caller, { spendCapNanoUsd: 1_000n * costMax }, costMax);
+  await first.settle(costMax);
+  await expect(edge.hold(caller, { spendCapNanoUsd: costMax }, costMax)).rejects.toMatchObject({
+    reason: ErrorReason.SPEND_CAP_EXCEEDED,
+  });
+  await expect(
+    Promise.resolve().then(() => edge.hold(caller, { spendCapNanoUsd: 1_000n * costMax }, null)),
+  ).rejects.toMatchObject({
+    reason: ErrorReason.MODEL_NOT_ALLOWED,
+  });
+  expect((await edge.hold(caller, {}, null)).leaseIds).toEqual([]);
+});
+
+test('without limits a call is decided in memory, and goes on when Billing is away', async () => {
+  let isAway = false;
+  const away = new GatewayError(ErrorReason.OVERLOADED, 'away');
+  let calls = 0;
+  const billing = {
+    ...started.billing,
+    lease: (...call: Parameters<typeof started.billing.lease>) => {
+      calls += 1;
+      return isAway ? Promise.reject(away) : started.billing.lease(...call);
+    },
+  };
+  let nowMs = 0;
+  const edge = new Budgets({ billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
+  const caller = someone();
+  await edge.hold(caller, {}, costMax);
+  for (let index = 0; index < 1_000; index++) expect(edge.hold(caller, {}, costMax)).not.toBeInstanceOf(Promise);
+  expect(calls).toBe(1);
+
+  isAway = true;
+  nowMs += 30_000;
+  expect((await edge.hold(caller, {}, costMax)).leaseIds).toEqual([]);
+  nowMs += 31_000;
+  await expect(edge.hold(caller, {}, costMax)).rejects.toBe(away);
+  await expect(edge.hold(someone(), {}, costMax)).rejects.toBe(away);
+});
+
+test('what a vanished edge held is free after its time to live, and what it had used stays held until it is charged', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const key = { spendCapNanoUsd: 100n * costMax };
+  const vanished = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
+  const used = await vanished.hold(caller, key, costMax);
+  await used.settle(costMax);
+  await vanished.tick();
+  await vanished.hold(caller, key, costMax);
+  const heldNow = async () => {
+    const { rows } = await billing.deps.database.pool.query<{ held: bigint }>(
+      'select sum(held_nano_usd)::bigint as held from spend where tenant_id = $1',
+      [caller.tenantId],
+    );
+    return rows[0]!.held;
+  };
+  expect(await heldNow()).toBeGreaterThan(costMax);
+  billing.travel(31_000);
+  const next = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
+  await (await next.hold(caller, key, costMax)).settle(0n);
+  await next.close();
+  expect(await heldNow()).toBe(costMax);
+  const event = usageEvent({ ...caller, costNanoUsd: costMax, leaseIds: [...used.leaseIds] });
+  await billing.billing.charge({ events: [event] }, service);
+  expect(await heldNow()).toBe(0n);
+});
