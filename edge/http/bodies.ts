@@ -28,15 +28,25 @@ export function managementBodies(app: EdgeApp): void {
       return;
     }
     parse(request, body as string, (error, value) => {
-      if (error === null && (body as string).includes('\\u0000') && holdsNul(value)) done(nul(), undefined);
-      else if (error === null) done(null, value);
-      else done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);
+      if (error !== null) {
+        done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);
+      } else if ((body as string).includes('\\u0000') && holdsNul(value)) {
+        done(nul(fieldWithNul(value)), undefined);
+      } else {
+        done(null, value);
+      }
     });
   });
 }
 
 /** Postgres keeps no NUL in a text, and nobody means one. */
-const nul = () => invalidRequest(undefined, 'Texts must not contain the character NUL.');
+const nul = (field?: string) => invalidRequest(field, 'Texts must not contain the character NUL.');
+
+/** The member of a body that holds a NUL; undefined when it stands in a name, or the body is no object. */
+function fieldWithNul(body: unknown): string | undefined {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
+  return Object.entries(body).find(([name, value]) => !name.includes('\0') && holdsNul(value))?.[0];
+}
 
 /** With a list of its own, since a body may be nested deeper than the stack. */
 function holdsNul(body: unknown): boolean {
