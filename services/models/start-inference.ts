@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import type { Client, ServiceImpl } from '@connectrpc/connect';
 import { Gauge, type Registry } from 'prom-client';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
@@ -14,6 +15,8 @@ import { watchHealth } from './health/watch-health.ts';
 import type { ModelsDeps } from './index.ts';
 import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
+import { Budgets, freeHold } from './limits/budgets.ts';
+import { settleIntervalMs } from './limits/lease-settler.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
@@ -37,6 +40,8 @@ const lastShipmentMs = 3_000;
 export async function startInference(options: {
   models: Client<typeof ModelsService>;
   usage: Client<typeof UsageService>;
+  /** Holds budgets; undefined: nothing is limited. */
+  billing?: Client<typeof BillingService>;
   connectUpstream: ModelsDeps['connectUpstream'];
   dataDir: string;
   journalSync: 'group' | 'always';
@@ -82,14 +87,26 @@ export async function startInference(options: {
   journalMetrics(registry, journal);
 
   const limiter = new RateLimiter(clock.monotonic);
+  const { billing } = options;
+  const budgets = billing === undefined ? null : new Budgets({ billing, clock, logger });
+  const settling = setInterval(() => void budgets?.tick(), settleIntervalMs);
   return {
-    implementation: inferenceService({ catalog, limiter, journal, clock, tools: createCallTools(clock) }),
+    implementation: inferenceService({
+      catalog,
+      limiter,
+      budgets: budgets ?? { hold: () => freeHold },
+      journal,
+      clock,
+      tools: createCallTools(clock),
+    }),
     ready: () => catalog.version >= 0n,
     async close() {
       clearInterval(adoption);
       await health.close();
       await following.close();
       await shipper.close(lastShipmentMs);
+      clearInterval(settling);
+      await budgets?.close();
       await journal.close();
       await catalog.close();
     },

@@ -4,24 +4,27 @@ import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/
 import { RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
-import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
+import type { Budgets, Hold } from '../limits/budgets.ts';
 import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
-import { admitModel } from './admission.ts';
+import { admitModel, cannotMeter } from './admission.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
+import { holdBudget } from './hold-budget.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 export type InvokeDeps = {
   catalog: Catalog;
   limiter: RateLimiter;
+  budgets: Pick<Budgets, 'hold'>;
   journal: MeteringJournal;
   clock: Clock;
   tools: CallTools;
@@ -45,6 +48,16 @@ export const invoke = (deps: InvokeDeps) =>
       estimatedTokens(call, model),
     );
 
+    const price = priceAt(model.prices, nowMs);
+    let hold: Hold;
+    try {
+      const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price);
+      hold = holding instanceof Promise ? await holding : holding;
+    } catch (refusal) {
+      rate.release(0);
+      throw refusal;
+    }
+
     const metered = new MeteredCall(
       deps.journal,
       deps.clock,
@@ -59,9 +72,10 @@ export const invoke = (deps: InvokeDeps) =>
         streamed: call.streamed,
         requestId: caller.requestId,
         jobId: request.jobId,
-        leaseIds: [],
+        leaseIds: hold.leaseIds,
       },
-      priceAt(model.prices, nowMs),
+      price,
+      hold,
     );
     const attempts = new Attempts(model, call, metered, context.signal);
     let delivery: Delivery | null = null;
@@ -94,12 +108,6 @@ const verdictOn = ({ errorCode }: MeteredEvent): Verdict =>
 
 /** The error code of calls whose client went away. */
 const clientGoneCode = 'client_closed_request';
-
-const cannotMeter = (): GatewayError =>
-  gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot take new requests at the moment. Try again shortly.', {
-    retryAfterMs: 5_000,
-    internal: 'the metering journal refuses writes',
-  });
 
 /** Tokens held against the limit of tokens per minute until the call's real use is known. */
 const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>

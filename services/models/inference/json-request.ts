@@ -40,12 +40,12 @@ export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'mode
 export function bodyForUpstream<Name extends string>(
   scan: ObjectScan<Name | 'model' | 'background'>,
   upstreamModel: string,
-  further: MemberEdit<Name | 'model' | 'background'> | null = null,
+  further: readonly MemberEdit<Name | 'model' | 'background'>[] = [],
 ): readonly Uint8Array[] {
   const edits: MemberEdit<Name | 'model' | 'background'>[] = [['model', JSON.stringify(upstreamModel)]];
   // Only true asks for a job (openai-contract.md section 6); `transparent` and the like are for the upstream.
   if (scan.boolean('background') === true) edits.push(['background', null]);
-  if (further !== null) edits.push(further);
+  edits.push(...further);
   return spliceMembers(scan, edits);
 }
 

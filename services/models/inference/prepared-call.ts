@@ -7,15 +7,18 @@ export type Estimate = {
   inputTokens: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
+  /** How many answers are asked for at once. */
+  answers: number;
   images: number;
   audioMs: number;
   characters: number;
 };
 
 /** The estimate of a request for text. */
-export const textEstimate = (inputTokens: number, outputTokensMax: number | null): Estimate => ({
+export const textEstimate = (inputTokens: number, outputTokensMax: number | null, answers = 1): Estimate => ({
   inputTokens,
   outputTokensMax,
+  answers,
   images: 0,
   audioMs: 0,
   characters: 0,
@@ -31,6 +34,8 @@ export type PreparedCall = {
   /** The body for a deployment, in its own name of the model. */
   bodyFor(upstreamModel: string): readonly BodyPiece[];
   contentType: string;
+  /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
+  limitOutputTokens?(tokens: number): void;
   /** Reads the answer of one attempt, once its head has a status of success. */
   reader(head: UpstreamHead): AnswerReader;
 };

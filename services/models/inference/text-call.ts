@@ -42,7 +42,15 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) ??
     optionalInteger(scan, 'max_tokens', 0, tokensMax) ??
     null;
+  /** Set when the caller's budget allows a shorter answer only. */
+  let outputTokensLimit: number | null = null;
   const isChat = request.operation === Operation.CHAT_COMPLETIONS;
+  const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
+  const edits = () => {
+    const usage = streamed ? includeUsageEdit(scan) : null;
+    const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
+    return [usage, limit].filter((edit) => edit !== null);
+  };
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
@@ -50,9 +58,16 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     estimate: textEstimate(
       Math.ceil(request.body.byteLength / bytesPerToken),
       outputTokensMax === null ? null : outputTokensMax * answers,
+      answers,
     ),
     contentType: 'application/json',
-    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel, streamed ? includeUsageEdit(scan) : null),
+    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel, edits()),
+    limitOutputTokens:
+      outputTokensMax === null
+        ? (tokens) => {
+            outputTokensLimit = tokens;
+          }
+        : undefined,
     reader: () =>
       streamed
         ? new ChatStreamReader({

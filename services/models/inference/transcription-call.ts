@@ -25,6 +25,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     model: form.model,
     streamed: form.streamed,
     estimate: {
+      answers: 1,
       inputTokens: seconds * audioTokensPerSecond,
       outputTokensMax: seconds * textTokensPerSecond,
       images: 0,

@@ -1,6 +1,7 @@
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
+import type { Hold } from '../limits/budgets.ts';
 import type { Journal } from './journal.ts';
 import type { MeteredEvent, MeteredProgress } from './metered-event.ts';
 
@@ -32,10 +33,19 @@ export class MeteredCall {
   readonly #price: PriceVersion | null;
   readonly #startedMs: number;
   readonly #event: MeteredEvent;
+  readonly #hold: Pick<Hold, 'settle'> | null;
   #progressTokens = 0;
   #ended = false;
 
-  constructor(journal: MeteringJournal, clock: Clock, call: AdmittedCall, price: PriceVersion | null) {
+  /** `hold` is what budgets hold for the call; it is settled with the call's end. */
+  constructor(
+    journal: MeteringJournal,
+    clock: Clock,
+    call: AdmittedCall,
+    price: PriceVersion | null,
+    hold: Pick<Hold, 'settle'> | null = null,
+  ) {
+    this.#hold = hold;
     this.#journal = journal;
     this.#clock = clock;
     this.#price = price;
@@ -85,7 +95,10 @@ export class MeteredCall {
     return new Promise((resolve) => this.#journal.progress(this.#event.id, { outputTokens, costNanoUsd }, resolve));
   }
 
-  /** Ends the call. Resolves once its event can no longer be lost: the last bytes may then be sent. */
+  /**
+   * Ends the call. Resolves once its event can no longer be lost, and near a budget's limit once Billing knows what room is free
+   * again: the last bytes may then be sent.
+   */
   end(outcome: CallOutcome): Promise<void> {
     this.#ended = true;
     Object.assign(this.#event, outcome.used);
@@ -94,7 +107,9 @@ export class MeteredCall {
     this.#event.errorCode = outcome.errorCode;
     this.#event.costNanoUsd = this.#cost(outcome.used);
     this.#event.latencyMs = this.#elapsedMs();
-    return new Promise((resolve) => this.#journal.end(this.#event.id, this.#event, resolve));
+    const written = new Promise<void>((resolve) => this.#journal.end(this.#event.id, this.#event, resolve));
+    const settled = this.#hold?.settle(this.#event.costNanoUsd);
+    return settled === undefined ? written : settled.then(() => written);
   }
 
   #cost(used: Measures): bigint {

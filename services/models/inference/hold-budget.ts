@@ -1,0 +1,74 @@
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import type { ServedModel } from '../catalog/catalog.ts';
+import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
+import type { Budgets, Hold } from '../limits/budgets.ts';
+import type { PreparedCall } from './prepared-call.ts';
+
+/** Estimates count four bytes to a token; no token is shorter than one byte, so this is the most it can be. */
+const tokensPerEstimatedToken = 4;
+
+/** The most output of a model of which nothing is known, in tokens. */
+const outputTokensUnknown = 32_768;
+
+/** An answer which is cut shorter than this for want of money is worth nothing. */
+const outputTokensWorthIt = 256;
+
+/** What a call can use at most, and with how many output tokens less it is still worth running. */
+function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
+  const { inputTokens, outputTokensMax, answers, images, audioMs, characters } = estimate;
+  const promptMax = inputTokens * tokensPerEstimatedToken;
+  return {
+    ...noMeasures,
+    inputTokens: model.contextWindow === 0 ? promptMax : Math.min(promptMax, model.contextWindow),
+    outputTokens: outputTokensMax ?? answers * (model.maxOutputTokens || model.contextWindow || outputTokensUnknown),
+    images,
+    audioMs,
+    characters,
+  };
+}
+
+/**
+ * Holds the largest possible cost of a call (design.md, Snapshots). A call that names no max_tokens may run with less, down to a short
+ * answer: near a limit its output is cut to what is left, instead of refusing it or going beyond.
+ */
+export function holdBudget(
+  budgets: Pick<Budgets, 'hold'>,
+  caller: Caller,
+  constraints: CallerConstraints | undefined,
+  call: PreparedCall,
+  model: ServedModel,
+  price: PriceVersion | null,
+): Hold | Promise<Hold> {
+  if (price === null) return budgets.hold(caller, constraints, null);
+  const most = largestUse(call, model);
+  const costMax = largestCost(price, most);
+  const { limitOutputTokens } = call;
+  if (limitOutputTokens === undefined || price.outputPerMillionTokens === 0n) {
+    return budgets.hold(caller, constraints, costMax);
+  }
+  const worthIt = Math.min(most.outputTokens, outputTokensWorthIt * call.estimate.answers);
+  const costMin = largestCost(price, { ...most, outputTokens: worthIt });
+  const holding = budgets.hold(caller, constraints, costMax, costMin);
+  if (!(holding instanceof Promise)) return holding;
+  return holding.then((hold) => {
+    const allowed = hold.costAllowedNanoUsd;
+    if (allowed !== null && allowed < costMax) {
+      const affordable = affordableTokens(price, most, allowed);
+      limitOutputTokens(Math.max(outputTokensWorthIt, Math.floor(affordable / call.estimate.answers)));
+    }
+    return hold;
+  });
+}
+
+/** What the use costs at most: how much of the prompt is cached is known afterwards only. */
+function largestCost(price: PriceVersion, used: Measures): bigint {
+  const isCachedDearer = price.cachedInputPerMillionTokens > price.inputPerMillionTokens;
+  return priceUsage(price, { ...used, cachedInputTokens: isCachedDearer ? used.inputTokens : 0 });
+}
+
+/** Output tokens for which an amount is enough, the prompt paid. */
+function affordableTokens(price: PriceVersion, most: Measures, amountNanoUsd: bigint): number {
+  const left = amountNanoUsd - largestCost(price, { ...most, outputTokens: 0 });
+  return left <= 0n ? 0 : Number((left * 1_000_000n) / price.outputPerMillionTokens);
+}
