@@ -87,6 +87,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       const inference = await startInference({
         models: switchboard.client('inference', ModelsService),
         usage: switchboard.client('inference', UsageService),
+        billing: switchboard.client('inference', BillingService),
         connectUpstream: connectUpstream({
           clock,
           secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),

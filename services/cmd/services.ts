@@ -1,5 +1,6 @@
 import type { Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
@@ -9,6 +10,7 @@ import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { startAuth } from '../auth/start.ts';
+import { startBilling } from '../billing/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
@@ -18,7 +20,7 @@ import type { Switchboard } from './switchboard.ts';
 /** The services which own data, each with a Postgres schema of its own. */
 export const serviceNames = ['keys', 'auth', 'usage', 'billing', 'models', 'jobs'] as const;
 /** Those which exist so far. */
-export const builtServices = ['keys', 'models', 'usage', 'auth'] as const;
+export const builtServices = ['keys', 'models', 'billing', 'usage', 'auth'] as const;
 export type ServiceName = (typeof serviceNames)[number];
 
 export type ServiceContext = {
@@ -95,8 +97,20 @@ export async function startService(name: ServiceName, context: ServiceContext): 
         logger,
         registry: context.registry,
         auth: switchboard.client('usage', AuthService),
+        billing: switchboard.client('usage', BillingService),
       });
       return { rpc: rpcService(UsageService, implementation, options), close };
+    }
+    case 'billing': {
+      const { implementation, close } = await startBilling({
+        connection,
+        clock,
+        logger,
+        models: switchboard.client('billing', ModelsService),
+        auth: switchboard.client('billing', AuthService),
+        paymentWebhookSecret: undefined,
+      });
+      return { rpc: rpcService(BillingService, implementation, options), close };
     }
     default:
       throw new Error(`${name} has no implementation yet`);
