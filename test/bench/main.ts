@@ -112,7 +112,9 @@ try {
   const idleMiB = residentMiB(gateway.pid);
   const token = await makeKey(url, password, postgres.url);
 
-  process.stdout.write(`start ${Math.round(firstStart)} ms, again ${Math.round(secondStart)} ms, ${Math.round(idleMiB)} MiB at rest\n`);
+  process.stdout.write(
+    `start ${Math.round(firstStart)} ms, again ${Math.round(secondStart)} ms, ${Math.round(idleMiB)} MiB at rest\n`,
+  );
   const rows = [];
   for (const workload of workloads) {
     const contenders = [
