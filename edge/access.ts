@@ -1,4 +1,6 @@
+import type { FastifyRequest } from 'fastify';
 import type { Scope } from '#shared/scopes.ts';
+import type { Principal } from './principal.ts';
 
 /**
  * Who may call a route. Every route declares it where it is registered, so that the list of routes is the access matrix
@@ -17,6 +19,8 @@ export type Access =
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
+    /** Finds who makes the request, where that is not told by a bearer token of the edge's credentials alone. */
+    authenticate?: (request: FastifyRequest) => Principal | Promise<Principal>;
     /** Refused while the organization is suspended: inference, jobs and realtime (decisions.md, Auth). */
     refusedWhileSuspended?: boolean;
     /** Admitted once the body is there, so that a refusal can announce the retirement of the model it names. */

@@ -18,6 +18,7 @@ import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics } from './http/metrics.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
+import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
 import { registerRoutes } from './routes/index.ts';
 
 /** What the edge is given: clients of the services, and the parts of the process which it shares. */
@@ -36,6 +37,8 @@ export type EdgeDeps = {
   logger: Logger;
   /** Origin of links in headers and pages, without a trailing slash. */
   publicUrl: string;
+  /** SERVICE_SECRET, newest first: what client secrets of realtime sessions are sealed with. */
+  serviceSecrets: readonly string[];
   /** Where uploads are spooled to. */
   uploadsDir: string;
   /** The built portal, served at `/`; undefined: none is. */
@@ -71,6 +74,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnparsable,
+    // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
+    http: { shouldUpgradeCallback: isRealtimeUpgrade },
     return503OnClosing: true,
     forceCloseConnections: 'idle',
   });

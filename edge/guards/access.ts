@@ -42,14 +42,15 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   });
 
   app.addHook('onRequest', (request, _reply, done) => {
-    const rule = request.routeOptions.config.compiledAccess;
+    const { compiledAccess: rule, authenticate } = request.routeOptions.config;
     // Without a rule the request met no route, and is answered by the not-found handler.
     if (rule === undefined || rule.access.surface === 'public') {
       done();
       return;
     }
     try {
-      const principal = credentials.authenticate(bearerToken(request.raw));
+      const principal =
+        authenticate === undefined ? credentials.authenticate(bearerToken(request.raw)) : authenticate(request);
       if (principal instanceof Promise) {
         principal.then((loaded) => enter(request, loaded, rule)).then(() => done(), done);
       } else {

@@ -2,6 +2,7 @@ import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
+import { installWebSockets } from '../realtime/web-sockets.ts';
 import { catalogAdminRoutes } from './api/admin/catalog.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { identityRoutes } from './api/identity.ts';
@@ -17,6 +18,8 @@ import { completionRoutes } from './v1/completions.ts';
 import { embeddingRoutes } from './v1/embeddings.ts';
 import { imageGenerationRoutes } from './v1/images/generations.ts';
 import { modelRoutes } from './v1/models.ts';
+import { clientSecretRoutes } from './v1/realtime/client-secrets.ts';
+import { realtimeRoutes } from './v1/realtime.ts';
 
 /**
  * The contents page of the API. Inference routes keep their bodies as bytes, or in a file; management routes take JSON. Each file declares
@@ -40,6 +43,13 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     announceRetirementOnErrors(uploads, deps);
     transcriptionRoutes(uploads, deps);
     translationRoutes(uploads, deps);
+  });
+
+  await app.register(async (realtime: EdgeApp) => {
+    await installWebSockets(realtime);
+    managementBodies(realtime);
+    clientSecretRoutes(realtime, deps);
+    realtimeRoutes(realtime, deps);
   });
 
   await app.register(async (management: EdgeApp) => {

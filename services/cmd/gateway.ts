@@ -140,6 +140,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         clock,
         logger,
         publicUrl: env.publicUrl,
+        serviceSecrets: env.serviceSecrets,
         uploadsDir: join(env.dataDir, 'uploads'),
         portalDirectory: await parts.portal,
         trustedProxies: env.trustedProxies,

@@ -23,8 +23,7 @@ const secretPaths = secretFields.flatMap((field) => [
 ]);
 
 /** Issued secrets have recognisable prefixes; should one reach a message or a stack, it is cut there. */
-const issuedSecret =
-  /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[A-Za-z0-9]{4})[A-Za-z0-9]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
+const issuedSecret = /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[\w-]{4})[\w-]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
 
 /** Removes issued secrets from a text, keeping enough of a key to recognise it. */
 export const withoutSecrets = (text: string): string =>

@@ -1,3 +1,4 @@
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
@@ -21,6 +22,7 @@ export class Attempts {
   readonly #call: PreparedCall;
   readonly #metered: MeteredCall;
   readonly #signal: AbortSignal;
+  readonly #operation: Operation;
   readonly #tried = new Set<DeploymentRuntime>();
   #running: Running | null = null;
   readonly #onAbort = (): void => {
@@ -28,11 +30,19 @@ export class Attempts {
     this.#running?.exchange.interrupt();
   };
 
-  constructor(model: ServedModel, call: PreparedCall, metered: MeteredCall, signal: AbortSignal) {
+  /** `operation` is what the upstream is asked for, where that is not what the call is metered as. */
+  constructor(
+    model: ServedModel,
+    call: PreparedCall,
+    metered: MeteredCall,
+    signal: AbortSignal,
+    operation: Operation = metered.event.operation,
+  ) {
     this.#model = model;
     this.#call = call;
     this.#metered = metered;
     this.#signal = signal;
+    this.#operation = operation;
     signal.addEventListener('abort', this.#onAbort);
   }
 
@@ -74,8 +84,8 @@ export class Attempts {
     exchange.attach(
       deployment.upstream.send(
         {
-          operation: this.#metered.event.operation,
-          path: upstreamPath(this.#metered.event.operation),
+          operation: this.#operation,
+          path: upstreamPath(this.#operation),
           contentType: this.#call.contentType,
           body: this.#call.bodyFor(deployment.upstreamModel),
           headTimeoutMs: deployment.headTimeoutMs,

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { type Dispatcher, Pool } from 'undici';
 import { bodyInMemory, bodyLength, bodyStream } from './request-body.ts';
 import type { Upstream, UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead } from './upstream.ts';
+import { openWebSocket, socketUrl } from './web-socket.ts';
 
 export type HttpUpstreamOptions = {
   /** The base of the upstream's OpenAI-compatible API, e.g. `http://127.0.0.1:8000/v1`, without a trailing slash. */
@@ -63,6 +64,9 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       );
       return exchange;
     },
+
+    openSocket: (path, handler) =>
+      openWebSocket({ url: socketUrl(base, basePath + path), apiKey: options.apiKey, connect: options }, handler),
 
     async listModels(signal) {
       const { statusCode, body } = await getModels(signal);

@@ -7,6 +7,8 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 export type Upstream = {
   /** Starts one exchange. Never throws; failures arrive at `handler.onError`. */
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
+  /** Opens a WebSocket at a path below the base URL. Never throws; failures arrive at `handler.onClose`. Null: there are none here. */
+  openSocket: ((path: string, handler: SocketHandler) => UpstreamSocket) | null;
   /** The models which the upstream offers (GET /models), by its own names. */
   listModels(signal: AbortSignal): Promise<string[]>;
   /** Whether anybody answers there who would take a call. Rejects with why not. */
@@ -63,4 +65,20 @@ export type UpstreamFailure = {
   kind: 'refused' | 'reset' | 'timeout' | 'protocol';
   /** For the log only. */
   message: string;
+};
+
+/** Receives what happens on a WebSocket: onOpen, any number of onText, then onClose once. onClose may also come first. */
+export type SocketHandler = {
+  onOpen(): void;
+  onText(text: string): void;
+  /** The socket is closed; `reason` is for the log only. */
+  onClose(reason: string): void;
+};
+
+export type UpstreamSocket = {
+  send(text: string): void;
+  /** Bytes that wait to be sent. */
+  readonly waitingBytes: number;
+  /** Closes the socket. No callback follows. */
+  close(): void;
 };

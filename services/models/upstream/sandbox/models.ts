@@ -28,7 +28,7 @@ export type SandboxPrice = {
 
 const text = { operations: [Operation.CHAT_COMPLETIONS, Operation.COMPLETIONS], audioUsage: 'duration' } as const;
 const listening = {
-  operations: [Operation.AUDIO_TRANSCRIPTIONS, Operation.AUDIO_TRANSLATIONS],
+  operations: [Operation.AUDIO_TRANSCRIPTIONS, Operation.AUDIO_TRANSLATIONS, Operation.REALTIME_TRANSCRIPTION],
   contextWindowTokens: 0,
   outputTokensMax: 0,
 } as const;

@@ -51,6 +51,9 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
       return playback;
     },
 
+    // It transcribes files alone; what is said in a session is cut into such.
+    openSocket: null,
+
     async listModels(signal) {
       signal.throwIfAborted();
       return sandboxModels.map((model) => model.id);

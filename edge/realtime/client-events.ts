@@ -1,0 +1,64 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { TranscribeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+
+type Request = MessageInitShape<typeof TranscribeRequestSchema>;
+
+/** Characters of events that may wait before the socket is no longer read. */
+const waitingMax = 1024 * 1024;
+
+/** The events of a socket, as the stream of requests that Transcribe takes. */
+export class ClientEvents implements AsyncIterable<Request> {
+  readonly #start: Request;
+  readonly #waiting: string[] = [];
+  #waitingLength = 0;
+  #isOver = false;
+  #isFull = false;
+  #wake: (() => void) | null = null;
+  /** Called when the socket may be read again. */
+  onRoom: () => void = () => {};
+
+  constructor(start: Request) {
+    this.#start = start;
+  }
+
+  /** Takes an event; false when no more should be read for now. */
+  push(json: string): boolean {
+    this.#waiting.push(json);
+    this.#waitingLength += json.length;
+    this.#awake();
+    this.#isFull = this.#waitingLength > waitingMax;
+    return !this.#isFull;
+  }
+
+  /** The client says no more. */
+  end(): void {
+    this.#isOver = true;
+    this.#awake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Request> {
+    yield this.#start;
+    for (;;) {
+      const json = this.#waiting.shift();
+      if (json !== undefined) {
+        this.#waitingLength -= json.length;
+        if (this.#isFull && this.#waitingLength <= waitingMax) {
+          this.#isFull = false;
+          this.onRoom();
+        }
+        yield { message: { case: 'eventJson', value: json } };
+      } else if (this.#isOver) {
+        return;
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  #awake(): void {
+    this.#wake?.();
+    this.#wake = null;
+  }
+}

@@ -1,0 +1,143 @@
+import type { FastifyRequest } from 'fastify';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { logFailure, toGatewayError } from '../http/errors.ts';
+import { errorBody, statusOf } from '../openai/errors.ts';
+import type { AdmittedSession } from './session.ts';
+
+/** As much of a WebSocket of `ws` as is used here. */
+export type WebSocketLike = {
+  on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): unknown;
+  on(event: 'pong' | 'close', listener: () => void): unknown;
+  send(text: string, sent: (error?: Error) => void): void;
+  ping(): void;
+  close(code: number, reason: string): void;
+  terminate(): void;
+  pause(): void;
+  resume(): void;
+};
+
+export type CarryOptions = {
+  clock: Pick<Clock, 'now'>;
+  request: FastifyRequest;
+  /** When the credential ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
+  credentialEndsAtMs: number;
+  /** Calls back when the credential is no longer served; answers how to stop listening. */
+  onCredentialEnded(listener: () => void): () => void;
+};
+
+/** A socket that has not answered a ping by the next one is gone. */
+const pingMs = 20_000;
+const sessionMsMax = 60 * 60 * 1000;
+/** A client that does not end the closing handshake is cut off after this, in milliseconds. */
+const closeTimeoutMs = 5_000;
+/** setTimeout fires at once above this. */
+const timerMsMax = 2_147_483_647;
+
+/** Close codes (openai-contract.md section 5): what is refused for good, what may be tried again, and the regular end. */
+const closeCodes = { refused: 4000, policy: 1008, tryAgain: 1013, goingAway: 1001, normal: 1000 } as const;
+
+/** Carries a session over its socket, both ways, until one side ends it. Resolves when the socket is closed. */
+export async function carrySession(
+  socket: WebSocketLike,
+  session: AdmittedSession,
+  options: CarryOptions,
+): Promise<void> {
+  const closed = Promise.withResolvers<void>();
+  let isAlive = true;
+  let isClosing = false;
+
+  const close = (code: number, reason: string): void => {
+    if (isClosing) return;
+    isClosing = true;
+    socket.close(code, reason.slice(0, 123));
+    cutOff = setTimeout(() => socket.terminate(), closeTimeoutMs);
+    session.abort();
+  };
+  const send = (json: string): Promise<void> => new Promise((resolve) => socket.send(json, () => resolve()));
+  /** Says why, and closes. */
+  const end = (error: GatewayError, code: number): void => {
+    if (isClosing) return;
+    const body = errorBody(error).error;
+    void send(JSON.stringify({ type: 'error', event_id: newEventId(), error: { ...body, event_id: null } }));
+    close(code, `${body.type}.${body.code ?? 'error'}`);
+  };
+
+  let cutOff: NodeJS.Timeout | undefined;
+  const pings = setInterval(() => {
+    if (!isAlive) socket.terminate();
+    isAlive = false;
+    socket.ping();
+  }, pingMs);
+  const lastMoment = setTimeout(() => end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
+  const credentialMs = Math.min(options.credentialEndsAtMs - options.clock.now(), timerMsMax);
+  const credentialEnd = setTimeout(() => end(credentialEnded(), closeCodes.policy), credentialMs);
+  const stopListening = options.onCredentialEnded(() => end(credentialEnded(), closeCodes.policy));
+
+  socket.on('pong', () => {
+    isAlive = true;
+  });
+  socket.on('message', (data, isBinary) => {
+    isAlive = true;
+    if (isClosing) return;
+    if (isBinary) end(textOnly(), closeCodes.policy);
+    else if (!session.events.push(data.toString('utf8'))) socket.pause();
+  });
+  session.events.onRoom = () => socket.resume();
+  socket.on('close', () => {
+    isClosing = true;
+    session.events.end();
+    session.abort();
+    closed.resolve();
+  });
+
+  try {
+    for await (const { message } of session.responses) {
+      if (isClosing) break;
+      // A client that does not read holds its own session up.
+      if (message.case === 'eventJson') await send(message.value);
+      else if (message.case === 'close') close(message.value.code, message.value.reason);
+    }
+    close(closeCodes.normal, '');
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    if (!isClosing) logFailure(error, statusOf(error), options.request);
+    end(error, closeCodeOf(error));
+  }
+  await closed.promise;
+  clearInterval(pings);
+  for (const timer of [lastMoment, credentialEnd, cutOff]) clearTimeout(timer);
+  stopListening();
+}
+
+const newEventId = (): string => `event_${uuidv7().replaceAll('-', '')}`;
+
+/** Whether it is worth another try decides how clients reconnect. */
+function closeCodeOf(error: GatewayError): number {
+  switch (error.reason) {
+    case ErrorReason.RATE_LIMITED:
+    case ErrorReason.TOKEN_RATE_LIMITED:
+      return closeCodes.tryAgain;
+    case ErrorReason.CANCELLED:
+      return closeCodes.policy;
+    default:
+      return statusOf(error) >= 500 ? closeCodes.tryAgain : closeCodes.refused;
+  }
+}
+
+const sessionExpired = (): GatewayError =>
+  gatewayError(ErrorReason.INVALID_REQUEST, 'Your session hit the maximum duration of 60 minutes.', {
+    code: 'session_expired',
+  });
+
+const credentialEnded = (): GatewayError =>
+  gatewayError(
+    ErrorReason.INVALID_API_KEY,
+    'The credential of this session has ended: it was revoked, or has expired.',
+  );
+
+const textOnly = (): GatewayError =>
+  gatewayError(ErrorReason.INVALID_REQUEST, 'Send events as text; binary messages are not supported.', {
+    code: 'invalid_message',
+  });

@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http';
+import webSockets from '@fastify/websocket';
+import type { EdgeApp } from '../routes/routes.ts';
+import { chosenProtocol } from './credential.ts';
+import type { AdmittedSession } from './session.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The session of a request that is about to become a WebSocket; null for all others. */
+    realtime: AdmittedSession | null;
+  }
+}
+
+/** 15 MiB of audio in base64, and the JSON about it (openai-contract.md section 5). */
+const messageBytesMax = 21 * 1024 * 1024;
+/** A message may come in so many fragments, and wait in so many pieces of the network: more are an attack. */
+const fragmentsMax = 1_024;
+const piecesMax = 32 * 1024;
+/** How long clients have to close when the server goes away, in milliseconds. */
+const leaveMs = 5_000;
+
+const realtimePath = /^\/(api\/)?v1\/realtime(\?|$)/;
+
+/** Whether a request asks for a WebSocket where there is one. */
+export const isRealtimeUpgrade = (message: IncomingMessage): boolean =>
+  message.headers.upgrade?.toLowerCase() === 'websocket' && realtimePath.test(message.url ?? '');
+
+/** Lets routes of this part of the app become WebSockets; the rest is spared its hooks. */
+export async function installWebSockets(app: EdgeApp): Promise<void> {
+  app.decorateRequest('realtime', null);
+  await app.register(webSockets, {
+    options: {
+      maxPayload: messageBytesMax,
+      maxFragments: fragmentsMax,
+      maxBufferedChunks: piecesMax,
+      handleProtocols: chosenProtocol,
+    },
+    // A socket that breaks has closed, which its session hears of by itself.
+    errorHandler: (_error: Error, socket: { terminate(): void }) => socket.terminate(),
+    preClose(done: () => void) {
+      for (const client of app.websocketServer.clients) {
+        client.close(1001, 'the server is going away');
+        setTimeout(() => client.terminate(), leaveMs).unref();
+      }
+      done();
+    },
+  });
+  // A refused upgrade has no next request (openai-contract.md section 5).
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    if (request.ws) reply.header('connection', 'close');
+    done();
+  });
+}

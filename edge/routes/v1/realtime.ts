@@ -1,0 +1,72 @@
+import type { FastifyRequest } from 'fastify';
+import { invalidRequest } from '#shared/errors.ts';
+import { announcingErrors } from '../../inference/errors.ts';
+import { inferencePrefixes } from '../../inference/route.ts';
+import { errorBody } from '../../openai/errors.ts';
+import { realtimeAuthentication } from '../../realtime/authenticate.ts';
+import { ClientSecrets } from '../../realtime/client-secret.ts';
+import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
+import { admitSession } from '../../realtime/session.ts';
+import type { Routes } from '../routes.ts';
+
+/** GET /realtime: the realtime transcription WebSocket (openai-contract.md section 5). */
+export const realtimeRoutes: Routes = (app, deps) => {
+  const { inference, credentials, clock } = deps;
+  const authenticate = realtimeAuthentication(deps, new ClientSecrets(deps.serviceSecrets));
+  app.decorateRequest('clientSecret', null);
+
+  for (const prefix of inferencePrefixes) {
+    app.route({
+      method: 'GET',
+      url: `${prefix}/realtime`,
+      config: {
+        access: { surface: 'api', scope: 'inference:audio' },
+        refusedWhileSuspended: true,
+        authenticate,
+      },
+      errorHandler: announcingErrors(deps, namedModel),
+      preHandler: async (request) => {
+        if (!request.ws) return;
+        const start = { model: urlModel(request), sessionJson: request.clientSecret?.sessionJson ?? '' };
+        const session = await admitSession(inference, request, start);
+        // Whatever becomes of the upgrade: the session ends with its connection.
+        request.raw.socket.once('close', session.abort);
+        if (request.raw.socket.destroyed) session.abort();
+        request.realtime = session;
+      },
+      handler: (_request, reply) => {
+        const error = invalidRequest(undefined, 'This endpoint is a WebSocket: send a request to upgrade.');
+        return reply.code(426).headers({ upgrade: 'websocket', connection: 'upgrade' }).send(errorBody(error));
+      },
+      wsHandler: (socket: unknown, request) => {
+        const principal = request.principal!;
+        return carrySession(socket as WebSocketLike, request.realtime!, {
+          clock,
+          request,
+          // An access token is renewed while its session goes on; the end of the session itself is told.
+          credentialEndsAtMs: principal.kind === 'key' ? principal.expiresAtMs : Number.POSITIVE_INFINITY,
+          onCredentialEnded: (listener) => credentials.onEnded(principal, listener),
+        });
+      },
+    });
+  }
+};
+
+/** The model that the URL names; empty when it does not. */
+function urlModel(request: FastifyRequest): string {
+  const { intent, model } = request.query as { intent?: unknown; model?: unknown };
+  if (intent !== undefined && intent !== 'transcription') {
+    throw invalidRequest('intent', 'This gateway carries sessions with `intent=transcription` only.', 'invalid_value');
+  }
+  if (model === undefined) return '';
+  if (typeof model !== 'string' || model === '' || model.length > 255) {
+    throw invalidRequest('model', '`model` must be the name of one model.', 'invalid_value');
+  }
+  return model;
+}
+
+/** The model whose retirement an error announces. */
+function namedModel(request: FastifyRequest): string | null {
+  const { model } = request.query as { model?: unknown };
+  return typeof model === 'string' && model.length <= 255 ? model : null;
+}

@@ -1,0 +1,60 @@
+import type { FastifyRequest } from 'fastify';
+import { Type } from 'typebox';
+import { invalidRequest } from '#shared/errors.ts';
+import { bearerToken } from '../../../guards/bearer.ts';
+import { noStore } from '../../../http/no-store.ts';
+import { inferencePrefixes } from '../../../inference/route.ts';
+import { ClientSecrets, type SecretContent } from '../../../realtime/client-secret.ts';
+import type { Routes } from '../../routes.ts';
+
+const secondsDefault = 600;
+/** A secret travels in a header; so much of a session fits. */
+const sessionBytesMax = 4 * 1024;
+
+const bodySchema = Type.Object({
+  session: Type.Optional(Type.Object({ type: Type.Optional(Type.String()) })),
+  expires_after: Type.Optional(
+    Type.Object({
+      anchor: Type.Optional(Type.Literal('created_at')),
+      seconds: Type.Optional(Type.Integer({ minimum: 10, maximum: 7_200 })),
+    }),
+  ),
+});
+
+/** POST /realtime/client_secrets: a secret for a browser, that opens sessions of its maker for a while (openai-contract.md section 5). */
+export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
+  const secrets = new ClientSecrets(serviceSecrets);
+  for (const prefix of inferencePrefixes) {
+    app.post(
+      `${prefix}/realtime/client_secrets`,
+      {
+        config: { access: { surface: 'api', scope: 'inference:audio' }, refusedWhileSuspended: true },
+        schema: { body: bodySchema },
+      },
+      async (request, reply) => {
+        const { session = {}, expires_after: expiry } = request.body;
+        if (session.type !== undefined && session.type !== 'transcription') {
+          throw invalidRequest('session.type', 'This gateway carries sessions of the type `transcription` only.');
+        }
+        const sessionJson = JSON.stringify({ type: 'transcription', ...session });
+        if (Buffer.byteLength(sessionJson) > sessionBytesMax) {
+          throw invalidRequest('session', `\`session\` may take at most ${sessionBytesMax} bytes.`);
+        }
+        const expiresAtMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
+        const value = secrets.seal({ expiresAtMs, holder: holderOf(request), sessionJson });
+        return noStore(reply).send({
+          value,
+          expires_at: Math.floor(expiresAtMs / 1000),
+          session: { object: 'realtime.transcription_session', type: 'transcription', ...session },
+        });
+      },
+    );
+  }
+};
+
+function holderOf(request: FastifyRequest): SecretContent['holder'] {
+  const principal = request.principal!;
+  return principal.kind === 'key'
+    ? { kind: 'key', keyId: principal.keyId }
+    : { kind: 'session', accessToken: bearerToken(request.raw) };
+}

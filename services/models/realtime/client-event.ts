@@ -1,0 +1,65 @@
+import { invalidRequest } from '#shared/errors.ts';
+
+/** An event of a realtime client, as far as the gateway reads it. */
+export type ClientEvent = {
+  /** The client's own id of it; null when it gave none. */
+  eventId: string | null;
+} & (
+  | { type: 'update'; session: unknown; shape: 'ga' | 'beta' }
+  | { type: 'append' /** Base64. */; audio: string }
+  | { type: 'commit' }
+  | { type: 'clear' }
+);
+
+/** The most audio in one append, in bytes of base64: 15 MiB of audio (openai-contract.md section 5). */
+const appendBase64Max = 20 * 1024 * 1024;
+
+/** The client's own id of an event whatever else is wrong with it, so that the error can name it. */
+export function eventIdOf(json: unknown): string | null {
+  const { event_id: id } = (json ?? {}) as { event_id?: unknown };
+  return typeof id === 'string' ? id.slice(0, 512) : null;
+}
+
+export function parseEvent(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw invalidRequest(undefined, 'The event is not valid JSON.', 'invalid_event');
+  }
+}
+
+/** Reads an event. Throws INVALID_REQUEST naming the field. */
+export function readClientEvent(json: unknown): ClientEvent {
+  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
+    throw invalidRequest(undefined, 'An event must be a JSON object.', 'invalid_event');
+  }
+  const event = json as Record<string, unknown>;
+  const eventId = eventIdOf(event);
+  switch (event.type) {
+    case 'session.update':
+      return { type: 'update', session: event.session, shape: 'ga', eventId };
+    case 'transcription_session.update':
+      return { type: 'update', session: event.session, shape: 'beta', eventId };
+    case 'input_audio_buffer.append': {
+      const { audio } = event;
+      if (typeof audio !== 'string') throw invalidRequest('audio', '`audio` must be base64.', 'invalid_value');
+      if (audio.length > appendBase64Max) {
+        throw invalidRequest('audio', 'At most 15 MiB of audio can be appended at once.', 'string_above_max_length');
+      }
+      return { type: 'append', audio, eventId };
+    }
+    case 'input_audio_buffer.commit':
+      return { type: 'commit', eventId };
+    case 'input_audio_buffer.clear':
+      return { type: 'clear', eventId };
+    default: {
+      const type = typeof event.type === 'string' ? event.type.slice(0, 100) : '';
+      throw invalidRequest(
+        'type',
+        `Invalid value: '${type}'. Supported events are: session.update, transcription_session.update, ` +
+          'input_audio_buffer.append, input_audio_buffer.commit and input_audio_buffer.clear.',
+        'invalid_value',
+      );
+    }
+  }
+}

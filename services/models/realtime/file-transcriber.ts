@@ -1,0 +1,134 @@
+import { randomUUID } from 'node:crypto';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { readUsage } from '../bytes/reported-usage.ts';
+import { Attempts, cancelled } from '../inference/attempts.ts';
+import type { PulledExchange } from '../inference/exchange.ts';
+import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
+import { exchangeError } from '../inference/upstream-errors.ts';
+import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
+import type { BackendContext } from './backend.ts';
+import { joinSamples, sampleRateOf, wavFile } from './pcm.ts';
+import type { SessionConfig } from './session-config.ts';
+import {
+  durationUsage,
+  type Transcriber,
+  type Transcript,
+  type Utterance,
+  type UtteranceOptions,
+} from './transcriber.ts';
+
+/** The longest answer that is read, in bytes. */
+const answerBytesMax = 4 * 1024 * 1024;
+
+/** Transcribes utterances as files, by POST /audio/transcriptions: any upstream can do that. */
+export const fileTranscriber = (context: BackendContext): Transcriber => ({
+  begin: (options) => new FileUtterance(context, options),
+});
+
+class FileUtterance implements Utterance {
+  readonly #context: BackendContext;
+  readonly #options: UtteranceOptions;
+  readonly #pieces: Int16Array[] = [];
+  readonly #aborted = new AbortController();
+
+  constructor(context: BackendContext, options: UtteranceOptions) {
+    this.#context = context;
+    this.#options = options;
+  }
+
+  hear(samples: Int16Array): void {
+    this.#pieces.push(samples);
+  }
+
+  abort(): void {
+    this.#aborted.abort();
+  }
+
+  async finish(): Promise<Transcript> {
+    const { config, item, onDelta } = this.#options;
+    const { model, signal } = this.#context;
+    const samples = joinSamples(this.#pieces);
+    const audioMs = Math.round((samples.length * 1000) / sampleRateOf(config.format));
+    const stopped = AbortSignal.any([signal, this.#aborted.signal]);
+    const call = transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config);
+    const attempts = new Attempts(model, call, item.call, stopped, Operation.AUDIO_TRANSCRIPTIONS);
+    let isGood = false;
+    try {
+      const { exchange } = await attempts.answered();
+      const transcript = readAnswer(await wholeBody(exchange, stopped), audioMs);
+      isGood = true;
+      if (transcript.text !== '') onDelta(transcript.text);
+      return transcript;
+    } finally {
+      attempts.finish(isGood || stopped.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
+    }
+  }
+}
+
+/** The request for a file's transcript. */
+function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): PreparedCall {
+  const boundary = randomUUID();
+  const field = (name: string, value: string): Buffer =>
+    Buffer.from(`--${boundary}\r\ncontent-disposition: form-data; name="${name}"\r\n\r\n${value}\r\n`);
+  const optional = ['language', 'prompt'].flatMap((name) => {
+    const value = transcription?.[name];
+    return typeof value === 'string' && value !== '' ? [field(name, value)] : [];
+  });
+  const fileHead = `--${boundary}\r\ncontent-disposition: form-data; name="file"; filename="speech.wav"\r\ncontent-type: audio/wav\r\n\r\n`;
+  const rest = [
+    field('response_format', 'json'),
+    ...optional,
+    Buffer.from(fileHead),
+    wav,
+    Buffer.from(`\r\n--${boundary}--\r\n`),
+  ];
+  return {
+    model: String(transcription?.model ?? ''),
+    streamed: false,
+    estimate: textEstimate(0, 0),
+    contentType: `multipart/form-data; boundary=${boundary}`,
+    bodyFor: (upstreamModel) => [field('model', upstreamModel), ...rest],
+    // The body is read here, since it goes to the client as events.
+    reader: () => new WholeAnswerReader(() => null),
+  };
+}
+
+async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for (;;) {
+    const event = exchange.take();
+    if (event === undefined) {
+      if (signal.aborted) throw cancelled();
+      await exchange.arrival();
+    } else if (event.kind === 'data') {
+      bytes += event.chunk.byteLength;
+      if (bytes > answerBytesMax) throw unreadable('the transcript is too long');
+      pieces.push(event.chunk);
+    } else if (event.kind === 'failed') {
+      throw exchangeError(event.failure);
+    } else if (event.kind === 'end') {
+      return Buffer.concat(pieces);
+    }
+  }
+}
+
+function readAnswer(body: Buffer, audioMs: number): Transcript {
+  let json: { text?: unknown; usage?: unknown };
+  try {
+    json = JSON.parse(body.toString('utf8'));
+  } catch {
+    throw unreadable('the transcript is no JSON');
+  }
+  if (typeof json?.text !== 'string') throw unreadable('the transcript has no text');
+  const usage = readUsage(json.usage);
+  return {
+    text: json.text,
+    usage: usage === null ? durationUsage(audioMs) : (json.usage as object),
+    reported: usage === null ? null : measuresOf(usage),
+  };
+}
+
+const unreadable = (internal: string) =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });

@@ -1,0 +1,51 @@
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+import { chooseDeployment } from '../domain/routing.ts';
+import { modelUnavailable } from '../inference/admission.ts';
+import type { Backend, BackendContext } from './backend.ts';
+import { fileTranscriber } from './file-transcriber.ts';
+import { RelayBackend } from './relay-backend.ts';
+import type { SessionConfig } from './session-config.ts';
+import { UtteranceBackend } from './utterance-backend.ts';
+import { vllmTranscriber } from './vllm-transcriber.ts';
+
+const attemptsMax = 3;
+const probeTimeoutMs = 5_000;
+
+/**
+ * Finds what answers a session. A deployment that speaks OpenAI's realtime protocol gets it relayed; for all others the gateway
+ * cuts the utterances itself. One that takes no WebSockets but is alive is taken to transcribe files.
+ */
+export async function openBackend(context: BackendContext, config: SessionConfig): Promise<Backend> {
+  const { model } = context;
+  const files = fileTranscriber(context);
+  const tried = new Set<DeploymentRuntime>();
+  model.retryBudget.deposit();
+  for (;;) {
+    const deployment = chooseDeployment(model.deployments, tried);
+    if (deployment === null) throw modelUnavailable(model.name, 'no deployment takes the session');
+    tried.add(deployment);
+    const { dialect } = deployment.settings;
+    if (dialect === UpstreamDialect.VLLM) return new UtteranceBackend(context, vllmTranscriber(context, files), config);
+    if (dialect !== UpstreamDialect.UNSPECIFIED && dialect !== UpstreamDialect.OPENAI) {
+      return new UtteranceBackend(context, files, config);
+    }
+    const relay = await RelayBackend.connect(context, deployment);
+    if (typeof relay !== 'string') return relay;
+    if (await isAlive(deployment, context.signal)) return new UtteranceBackend(context, files, config);
+    if (tried.size === attemptsMax || !model.retryBudget.withdraw()) {
+      throw modelUnavailable(model.name, 'no deployment could be reached');
+    }
+  }
+}
+
+/** Whether anybody answers there at all; what is not there takes no files either. */
+async function isAlive(deployment: DeploymentRuntime, signal: AbortSignal): Promise<boolean> {
+  try {
+    await deployment.upstream.probe(AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]));
+    return true;
+  } catch (error) {
+    deployment.judge({ kind: 'bad', message: `a session could not be opened: ${(error as Error).message}` });
+    return false;
+  }
+}

@@ -1,0 +1,65 @@
+import { create } from '@bufbuild/protobuf';
+import { type TranscribeResponse, TranscribeResponseSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { eventJson, type ServerEvent } from './server-event.ts';
+
+/** Events that may wait for a client which does not read, in characters. */
+const waitingMax = 4 * 1024 * 1024;
+
+/** What goes to the client of a session, in order; read as it can take it. */
+export class Outbox implements AsyncIterable<TranscribeResponse> {
+  readonly #waiting: string[] = [];
+  #waitingLength = 0;
+  #end: { error: unknown } | 'over' | null = null;
+  #wake: (() => void) | null = null;
+
+  emit(event: ServerEvent): void {
+    this.pass(eventJson(event));
+  }
+
+  /** Passes on an event which is JSON already. */
+  pass(json: string): void {
+    if (this.#end !== null) return;
+    this.#waiting.push(json);
+    this.#waitingLength += json.length;
+    if (this.#waitingLength > waitingMax) {
+      this.#waiting.length = 0;
+      this.fail(gatewayError(ErrorReason.CANCELLED, 'The client does not read its events.'));
+    } else this.#awake();
+  }
+
+  /** The session ends with an error, behind the events that wait. */
+  fail(error: unknown): void {
+    this.#end ??= { error };
+    this.#awake();
+  }
+
+  /** The session is over. */
+  close(): void {
+    this.#end ??= 'over';
+    this.#awake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<TranscribeResponse> {
+    for (;;) {
+      const json = this.#waiting.shift();
+      if (json !== undefined) {
+        this.#waitingLength -= json.length;
+        yield create(TranscribeResponseSchema, { message: { case: 'eventJson', value: json } });
+      } else if (this.#end === 'over') {
+        return;
+      } else if (this.#end !== null) {
+        throw this.#end.error;
+      } else {
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+      }
+    }
+  }
+
+  #awake(): void {
+    this.#wake?.();
+    this.#wake = null;
+  }
+}

@@ -1,0 +1,222 @@
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { readUsage } from '../bytes/reported-usage.ts';
+import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import { cancelled } from '../inference/attempts.ts';
+import { measuresOf } from '../inference/whole-answer-reader.ts';
+import type { UpstreamSocket } from '../upstream/upstream.ts';
+import type { Backend, BackendContext } from './backend.ts';
+import type { MeteredItem } from './metered-item.ts';
+import { sampleRateOf } from './pcm.ts';
+import { gaSession, initialConfig, type SessionConfig } from './session-config.ts';
+import { durationUsage } from './transcriber.ts';
+
+/** Audio that may wait for the upstream before the client has to, in bytes. */
+const waitingBytesMax = 8 * 1024 * 1024;
+const waitMs = 10;
+
+const itemEvent = 'conversation.item.input_audio_transcription.';
+
+type Item = { metered: MeteredItem; audioMs: number };
+type UpstreamEvent = { type?: unknown; item_id?: unknown; [field: string]: unknown };
+
+/** Relays a session to an upstream which speaks the same protocol, and meters what goes by. */
+export class RelayBackend implements Backend {
+  readonly #context: BackendContext;
+  readonly #deployment: DeploymentRuntime;
+  readonly #socket: UpstreamSocket;
+  readonly #endRun: (verdict: Verdict) => void;
+  readonly #items = new Map<string, Item>();
+  /** When speech began, by item, in milliseconds of the session. */
+  readonly #speechStarts = new Map<string, number>();
+  #config: SessionConfig = initialConfig;
+  /** Audio since the last commit, for upstreams that do not say how long an item is. */
+  #appendedMs = 0;
+  /** Events are taken one by one: metering may wait for the journal. */
+  #taking: Promise<void> = Promise.resolve();
+  #closed = false;
+
+  private constructor(
+    context: BackendContext,
+    deployment: DeploymentRuntime,
+    socket: UpstreamSocket,
+    endRun: (verdict: Verdict) => void,
+  ) {
+    this.#context = context;
+    this.#deployment = deployment;
+    this.#socket = socket;
+    this.#endRun = endRun;
+  }
+
+  /** Connects to a deployment. Resolves with why not when it does not take WebSockets. */
+  static connect(context: BackendContext, deployment: DeploymentRuntime): Promise<RelayBackend | string> {
+    const { openSocket } = deployment.upstream;
+    if (openSocket === null) return Promise.resolve('it has no WebSockets');
+    return new Promise((resolve) => {
+      let backend: RelayBackend | null = null;
+      const endRun = deployment.start();
+      const socket = openSocket('/realtime?intent=transcription', {
+        onOpen: () => {
+          deployment.answers();
+          backend = new RelayBackend(context, deployment, socket, endRun);
+          resolve(backend);
+        },
+        onText: (text) => backend?.take(text),
+        onClose: (reason) => {
+          if (backend !== null) {
+            backend.lost(reason);
+          } else {
+            endRun({ kind: 'none' });
+            resolve(reason);
+          }
+        },
+      });
+    });
+  }
+
+  configure(config: SessionConfig, causeId: string | null): void {
+    this.#config = config;
+    this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
+  }
+
+  append(audio: string, causeId: string | null): Promise<void> | void {
+    const bytesPerMs = (sampleRateOf(this.#config.format) * (this.#config.format.type === 'audio/pcm' ? 2 : 1)) / 1000;
+    this.#appendedMs += (audio.length * 3) / 4 / bytesPerMs;
+    // Written anew: of a member that stands there twice the upstream could read the other.
+    this.#send({ type: 'input_audio_buffer.append', audio }, causeId);
+    if (this.#socket.waitingBytes > waitingBytesMax) return this.#drained();
+  }
+
+  commit(causeId: string | null): void {
+    this.#send({ type: 'input_audio_buffer.commit' }, causeId);
+  }
+
+  clear(causeId: string | null): void {
+    this.#appendedMs = 0;
+    this.#send({ type: 'input_audio_buffer.clear' }, causeId);
+  }
+
+  async close(): Promise<void> {
+    this.#end({ kind: 'good' });
+    this.#socket.close();
+    await this.#taking;
+    await this.#failItems(cancelled());
+  }
+
+  /** Takes an event of the upstream. */
+  take(text: string): void {
+    this.#taking = this.#taking
+      .then(() => (this.#closed ? undefined : this.#relay(text)))
+      .catch((error) => this.#context.outbox.fail(error));
+  }
+
+  /** The upstream has ended the session. */
+  lost(reason: string): void {
+    if (this.#closed) return;
+    const error = gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model ended the session.', {
+      internal: reason,
+    });
+    this.#end({ kind: 'bad', message: `a session was ended: ${reason}` });
+    this.#taking = this.#taking.then(async () => {
+      await this.#failItems(error);
+      this.#context.outbox.fail(error);
+    });
+  }
+
+  async #relay(text: string): Promise<void> {
+    let event: UpstreamEvent;
+    try {
+      event = JSON.parse(text);
+    } catch {
+      this.lost('an event is no JSON');
+      return;
+    }
+    const type = String(event?.type);
+    const itemId = typeof event.item_id === 'string' ? event.item_id : '';
+    switch (type) {
+      // The client has had its own already.
+      case 'session.created':
+      case 'transcription_session.created':
+        return;
+      case 'session.updated':
+      case 'transcription_session.updated':
+        // In the client's words, with its name of the model.
+        this.#context.sayUpdated();
+        return;
+      case 'input_audio_buffer.speech_started':
+        this.#speechStarts.set(itemId, Number(event.audio_start_ms) || 0);
+        break;
+      case 'input_audio_buffer.speech_stopped':
+        this.#item(itemId).audioMs = Math.max(
+          0,
+          (Number(event.audio_end_ms) || 0) - (this.#speechStarts.get(itemId) ?? 0),
+        );
+        this.#speechStarts.delete(itemId);
+        break;
+      case 'input_audio_buffer.committed': {
+        const item = this.#item(itemId);
+        item.audioMs ||= Math.round(this.#appendedMs);
+        this.#appendedMs = 0;
+        break;
+      }
+      case `${itemEvent}delta`:
+        await this.#item(itemId).metered.delta();
+        break;
+      case `${itemEvent}completed`:
+        await this.#completed(itemId, event);
+        return;
+      case `${itemEvent}failed`: {
+        const { metered, audioMs } = this.#item(itemId);
+        this.#items.delete(itemId);
+        await metered.fail(upstreamFailed(), audioMs);
+        break;
+      }
+    }
+    this.#context.outbox.pass(text);
+  }
+
+  async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
+    const { metered, audioMs } = this.#item(itemId);
+    this.#items.delete(itemId);
+    const usage = readUsage(event.usage);
+    await metered.complete(usage === null ? null : measuresOf(usage), audioMs);
+    // Clients rely on it (openai-contract.md section 5), and not every upstream says it.
+    this.#context.outbox.pass(JSON.stringify(usage === null ? { ...event, usage: durationUsage(audioMs) } : event));
+  }
+
+  /** The item; some upstreams transcribe it before they say that it was committed. */
+  #item(itemId: string): Item {
+    let item = this.#items.get(itemId);
+    if (item === undefined) {
+      item = { metered: this.#context.newItem(), audioMs: 0 };
+      item.metered.call.deploymentId = this.#deployment.id;
+      this.#items.set(itemId, item);
+    }
+    return item;
+  }
+
+  async #failItems(error: GatewayError): Promise<void> {
+    const items = [...this.#items.values()];
+    this.#items.clear();
+    await Promise.all(items.map(({ metered, audioMs }) => metered.fail(error, audioMs)));
+  }
+
+  #send(event: object, causeId: string | null): void {
+    this.#socket.send(JSON.stringify(causeId === null ? event : { event_id: causeId, ...event }));
+  }
+
+  async #drained(): Promise<void> {
+    // The socket has no event for this.
+    while (!this.#closed && this.#socket.waitingBytes > waitingBytesMax / 2) {
+      await new Promise((resolve) => setTimeout(resolve, waitMs));
+    }
+  }
+
+  #end(verdict: Verdict): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#endRun(verdict);
+  }
+}
+
+const upstreamFailed = (): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model could not transcribe this item.');

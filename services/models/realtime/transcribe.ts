@@ -1,0 +1,68 @@
+import type { HandlerContext } from '@connectrpc/connect';
+import type { TranscribeRequest, TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { cannotMeter } from '../inference/admission.ts';
+import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
+import { Outbox } from './outbox.ts';
+import { type SessionDeps, TranscriptionSession } from './transcription-session.ts';
+
+export type TranscribeDeps = SessionDeps & { limiter: RateLimiter };
+
+/**
+ * InferenceService.Transcribe: one realtime session. Its first answer is `session.created`; a model that the start names was
+ * admitted by then. An error ends the session, and becomes an `error` event and a close code at the edge.
+ */
+export const transcribe = (deps: TranscribeDeps) =>
+  async function* (
+    requests: AsyncIterable<TranscribeRequest>,
+    context: HandlerContext,
+  ): AsyncGenerator<TranscribeResponse> {
+    const caller = callerOf(context);
+    const reader = requests[Symbol.asyncIterator]();
+    const first = await reader.next();
+    if (first.done || first.value.message.case !== 'start') {
+      throw invalidRequest(undefined, 'The first message of a session must be its start.');
+    }
+    const start = first.value.message.value;
+    if (!deps.journal.healthy) throw cannotMeter();
+
+    const outbox = new Outbox();
+    const over = new AbortController();
+    const signal = AbortSignal.any([context.signal, over.signal]);
+    const session = new TranscriptionSession({ deps, caller, start, outbox, signal });
+    // A session is one request; what it uses is known at its end.
+    const rate = deps.limiter.admit(caller.apiKeyId || caller.userId, rateLimitsOf(start.constraints), 0);
+    const hearing = hear(reader, session, outbox);
+    const onAbort = (): void => outbox.fail(gatewayError(ErrorReason.CANCELLED, 'The session was ended.'));
+    context.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      outbox.emit(session.created());
+      yield* outbox;
+    } finally {
+      context.signal.removeEventListener('abort', onAbort);
+      over.abort();
+      void reader.return?.();
+      await hearing;
+      await session.close();
+      rate.release(session.tokensUsed);
+    }
+  };
+
+/** Takes the client's events one by one, so that one which must wait holds those behind it back. */
+async function hear(
+  reader: AsyncIterator<TranscribeRequest>,
+  session: TranscriptionSession,
+  outbox: Outbox,
+): Promise<void> {
+  try {
+    for (;;) {
+      const { done, value } = await reader.next();
+      if (done) break;
+      if (value.message.case === 'eventJson') await session.take(value.message.value);
+    }
+    outbox.close();
+  } catch (error) {
+    outbox.fail(error);
+  }
+}

@@ -1,0 +1,177 @@
+import type { TranscribeStart } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { GatewayError, invalidRequest } from '#shared/errors.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import type { Catalog, ServedModel } from '../catalog/catalog.ts';
+import { admitModel } from '../inference/admission.ts';
+import { type Backend, BackendContext } from './backend.ts';
+import { type ClientEvent, eventIdOf, parseEvent, readClientEvent } from './client-event.ts';
+import type { MeteringDeps } from './metered-item.ts';
+import { openBackend } from './open-backend.ts';
+import type { Outbox } from './outbox.ts';
+import { errorEvent, newSessionId, type ServerEvent } from './server-event.ts';
+import { betaSession, gaSession, initialConfig, modelOf, type SessionConfig, updatedConfig } from './session-config.ts';
+
+export type SessionDeps = MeteringDeps & { catalog: Catalog };
+
+/** How long a session lasts, in seconds (openai-contract.md section 5). */
+const sessionSeconds = 3_600;
+
+/** One realtime transcription session: its configuration, the model it names and what answers it. */
+export class TranscriptionSession {
+  readonly #deps: SessionDeps;
+  readonly #caller: Caller;
+  readonly #start: TranscribeStart;
+  readonly #outbox: Outbox;
+  readonly #signal: AbortSignal;
+  readonly #id = newSessionId();
+  readonly #expiresAtSeconds: number;
+  #config: SessionConfig;
+  /** The shape in which the client spoke last. */
+  #shape: 'ga' | 'beta' = 'ga';
+  #backend: Backend | null = null;
+  #context: BackendContext | null = null;
+  #tokensUsedBefore = 0;
+
+  /** Throws when the start names a model which the caller may not use now. */
+  constructor(options: {
+    deps: SessionDeps;
+    caller: Caller;
+    start: TranscribeStart;
+    outbox: Outbox;
+    signal: AbortSignal;
+  }) {
+    this.#deps = options.deps;
+    this.#caller = options.caller;
+    this.#start = options.start;
+    this.#outbox = options.outbox;
+    this.#signal = options.signal;
+    this.#expiresAtSeconds = Math.floor(options.deps.clock.now() / 1000) + sessionSeconds;
+    this.#config = startConfig(options.start);
+    if (modelOf(this.#config) !== '') this.#admitted();
+  }
+
+  get tokensUsed(): number {
+    return this.#tokensUsedBefore + (this.#context?.tokensUsed ?? 0);
+  }
+
+  /** The first event of every session. */
+  created(): ServerEvent {
+    return { type: 'session.created', session: this.#gaSession() };
+  }
+
+  /** Takes a client's event. What cannot be read is answered with an error; rejects when the session cannot go on. */
+  async take(text: string): Promise<void> {
+    let json: unknown;
+    let event: ClientEvent;
+    let config: SessionConfig;
+    try {
+      json = parseEvent(text);
+      event = readClientEvent(json);
+      config = event.type === 'update' ? updatedConfig(this.#config, event.session) : this.#config;
+      if (modelOf(config) === '' && event.type !== 'update') throw noModel();
+    } catch (error) {
+      if (!(error instanceof GatewayError)) throw error;
+      this.#outbox.emit(errorEvent(error, eventIdOf(json)));
+      return;
+    }
+    if (modelOf(config) !== modelOf(this.#config)) await this.#leaveBackend();
+    this.#config = config;
+    if (event.type === 'update') this.#shape = event.shape;
+    if (modelOf(config) === '') this.#sayUpdated();
+    else await this.#pass(await this.#enterBackend(), event);
+  }
+
+  async close(): Promise<void> {
+    await this.#leaveBackend();
+  }
+
+  #pass(backend: Backend, event: ClientEvent): Promise<void> | void {
+    switch (event.type) {
+      case 'update':
+        return backend.configure(this.#config, event.eventId);
+      case 'append':
+        return backend.append(event.audio, event.eventId);
+      case 'commit':
+        return backend.commit(event.eventId);
+      case 'clear':
+        return backend.clear(event.eventId);
+      default:
+        event satisfies never;
+    }
+  }
+
+  /** What answers the session; admits its model and opens it when the first event comes that needs it. */
+  async #enterBackend(): Promise<Backend> {
+    if (this.#backend !== null) return this.#backend;
+    this.#context = new BackendContext({
+      deps: this.#deps,
+      caller: this.#caller,
+      model: this.#admitted(),
+      outbox: this.#outbox,
+      signal: this.#signal,
+      sayUpdated: () => this.#sayUpdated(),
+    });
+    this.#backend = await openBackend(this.#context, this.#config);
+    return this.#backend;
+  }
+
+  async #leaveBackend(): Promise<void> {
+    const backend = this.#backend;
+    if (backend === null) return;
+    this.#backend = null;
+    await backend.close();
+    this.#tokensUsedBefore += this.#context!.tokensUsed;
+    this.#context = null;
+  }
+
+  #admitted(): ServedModel {
+    const { catalog, clock } = this.#deps;
+    return admitModel(
+      catalog,
+      modelOf(this.#config),
+      Operation.REALTIME_TRANSCRIPTION,
+      this.#caller.tenantId,
+      this.#start.constraints,
+      clock.now(),
+    );
+  }
+
+  #sayUpdated(): void {
+    this.#outbox.emit(
+      this.#shape === 'ga'
+        ? { type: 'session.updated', session: this.#gaSession() }
+        : {
+            type: 'transcription_session.updated',
+            session: {
+              id: this.#id,
+              object: 'realtime.transcription_session',
+              expires_at: this.#expiresAtSeconds,
+              ...betaSession(this.#config),
+            },
+          },
+    );
+  }
+
+  #gaSession(): object {
+    return {
+      id: this.#id,
+      object: 'realtime.transcription_session',
+      expires_at: this.#expiresAtSeconds,
+      ...gaSession(this.#config),
+    };
+  }
+}
+
+/** The configuration with which a session starts: that of its client secret, and the model of its URL. */
+function startConfig({ sessionJson, model }: TranscribeStart): SessionConfig {
+  const config = sessionJson === '' ? initialConfig : updatedConfig(initialConfig, JSON.parse(sessionJson));
+  return model === '' ? config : { ...config, transcription: { ...config.transcription, model } };
+}
+
+const noModel = (): GatewayError =>
+  invalidRequest(
+    'session.audio.input.transcription.model',
+    'Name a model first, by a session.update.',
+    'missing_required_field',
+  );

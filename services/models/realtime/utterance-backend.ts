@@ -1,0 +1,256 @@
+import { ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { cancelled } from '../inference/attempts.ts';
+import type { Backend, BackendContext } from './backend.ts';
+import type { MeteredItem } from './metered-item.ts';
+import { decodeSamples, joinSamples, sampleRateOf } from './pcm.ts';
+import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
+import type { SessionConfig } from './session-config.ts';
+import type { Transcriber, Utterance } from './transcriber.ts';
+import { VoiceActivity } from './voice-activity.ts';
+
+/** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
+const utteranceMsMax = 120_000;
+const utteranceMsMin = 100;
+/** What is kept of the sound before speech beyond the padding: the frames in which it was recognised. */
+const recognitionMs = 200;
+/** Utterances that are being transcribed at the same time; the client waits while there are more. */
+const pendingMax = 4;
+/** Audio is listened to in pieces of this length, so that one large append cannot begin more utterances than there is room for. */
+const pieceMs = 1_000;
+
+type Spoken = {
+  itemId: string;
+  item: MeteredItem;
+  utterance: Utterance;
+  samples: number;
+  /** What was delivered of it so far; the next delta waits for the one before. */
+  delivered: Promise<void>;
+};
+
+/** Answers a session by itself: cuts what is said into utterances, and has each transcribed. */
+export class UtteranceBackend implements Backend {
+  readonly #context: BackendContext;
+  readonly #transcriber: Transcriber;
+  readonly #pending = new Set<Promise<void>>();
+  readonly #running = new Set<Spoken>();
+  #config: SessionConfig;
+  #activity: VoiceActivity | null = null;
+  #current: Spoken | null = null;
+  #previousItemId: string | null = null;
+  /** Samples of the session so far, and the last of them which belong to no utterance. */
+  #heardSamples = 0;
+  #tail: Int16Array = new Int16Array(0);
+  /** The sample at which the voice activity began to listen. */
+  #activityStart = 0;
+
+  constructor(context: BackendContext, transcriber: Transcriber, config: SessionConfig) {
+    this.#context = context;
+    this.#transcriber = transcriber;
+    this.#config = config;
+    this.#listen();
+  }
+
+  configure(config: SessionConfig): void {
+    const before = this.#config;
+    this.#config = config;
+    const formatChanges = JSON.stringify(before.format) !== JSON.stringify(config.format);
+    if (formatChanges) this.#drop();
+    if (formatChanges || JSON.stringify(before.turnDetection) !== JSON.stringify(config.turnDetection)) this.#listen();
+    this.#context.sayUpdated();
+  }
+
+  async append(audio: string, causeId: string | null): Promise<void> {
+    const bytes = Buffer.from(audio, 'base64');
+    if (bytes.length === 0 && audio !== '') {
+      this.#refuse(invalidRequest('audio', '`audio` must be base64.', 'invalid_value'), causeId);
+      return;
+    }
+    const samples = decodeSamples(this.#config.format, bytes);
+    const pieceSamples = this.#samplesIn(pieceMs);
+    for (let at = 0; at < samples.length; at += pieceSamples) {
+      const piece = samples.subarray(at, at + pieceSamples);
+      if (this.#activity !== null) this.#hearSpeech(this.#activity, piece);
+      else if (!this.#hearBuffer(piece, causeId)) return;
+      await this.#room();
+      if (this.#context.signal.aborted) return;
+    }
+  }
+
+  commit(causeId: string | null): void {
+    const spoken = this.#current;
+    if (spoken === null || spoken.samples < this.#samplesIn(utteranceMsMin)) {
+      const error = invalidRequest(
+        undefined,
+        `The audio buffer is too short: at least ${utteranceMsMin} ms of audio can be committed.`,
+        'input_audio_buffer_commit_empty',
+      );
+      this.#refuse(error, causeId);
+      return;
+    }
+    this.#activity?.reset();
+    this.#commit(spoken);
+  }
+
+  clear(): void {
+    this.#drop();
+    this.#activity?.reset();
+    this.#context.outbox.emit({ type: 'input_audio_buffer.cleared' });
+  }
+
+  async close(): Promise<void> {
+    this.#drop();
+    for (const { utterance } of this.#running) utterance.abort();
+    await Promise.all(this.#pending);
+  }
+
+  #listen(): void {
+    const { turnDetection, format } = this.#config;
+    this.#activity = turnDetection === null ? null : new VoiceActivity(turnDetection, sampleRateOf(format));
+    this.#activityStart = this.#heardSamples;
+    this.#tail = new Int16Array(0);
+  }
+
+  /** Without turn detection all that comes is one utterance, until the client commits it. */
+  #hearBuffer(samples: Int16Array, causeId: string | null): boolean {
+    this.#current ??= this.#begin(newItemId());
+    if (this.#current.samples + samples.length > this.#samplesIn(utteranceMsMax)) {
+      const text = `The audio buffer is full: commit at least every ${utteranceMsMax / 1000} s.`;
+      this.#refuse(invalidRequest('audio', text, 'input_audio_buffer_full'), causeId);
+      return false;
+    }
+    this.#heardSamples += samples.length;
+    this.#feed(this.#current, samples);
+    return true;
+  }
+
+  #hearSpeech(activity: VoiceActivity, samples: Int16Array): void {
+    const all = this.#tail.length === 0 ? samples : joinSamples([this.#tail, samples]);
+    const allStart = this.#heardSamples - this.#tail.length;
+    this.#heardSamples += samples.length;
+    let cursor = this.#current === null ? allStart : this.#heardSamples - samples.length;
+    const between = (from: number, to: number): Int16Array => all.subarray(from - allStart, to - allStart);
+    for (const change of activity.take(samples)) {
+      const sample = this.#activityStart + change.sample;
+      if (change.kind === 'started') {
+        cursor = Math.max(allStart, cursor, sample - this.#samplesIn(this.#config.turnDetection!.prefixPaddingMs));
+        this.#current = this.#begin(newItemId());
+        this.#context.outbox.emit({
+          type: 'input_audio_buffer.speech_started',
+          audio_start_ms: this.#msOf(cursor),
+          item_id: this.#current.itemId,
+        });
+      } else if (this.#current !== null) {
+        this.#feed(this.#current, between(cursor, sample));
+        this.#stopSpeech(this.#current, sample);
+        cursor = sample;
+      }
+    }
+    if (this.#current !== null) {
+      this.#feed(this.#current, between(cursor, this.#heardSamples));
+      this.#tail = new Int16Array(0);
+      if (this.#current.samples >= this.#samplesIn(utteranceMsMax)) {
+        activity.reset();
+        this.#stopSpeech(this.#current, this.#heardSamples);
+      }
+      return;
+    }
+    const keepMs = this.#config.turnDetection!.prefixPaddingMs + recognitionMs;
+    const keepFrom = Math.max(cursor, this.#heardSamples - this.#samplesIn(keepMs));
+    this.#tail = between(keepFrom, this.#heardSamples).slice();
+  }
+
+  #stopSpeech(spoken: Spoken, sample: number): void {
+    this.#context.outbox.emit({
+      type: 'input_audio_buffer.speech_stopped',
+      audio_end_ms: this.#msOf(sample),
+      item_id: spoken.itemId,
+    });
+    this.#commit(spoken);
+  }
+
+  #begin(itemId: string): Spoken {
+    const { outbox } = this.#context;
+    const item = this.#context.newItem();
+    const spoken: Spoken = {
+      itemId,
+      item,
+      samples: 0,
+      delivered: Promise.resolve(),
+      utterance: this.#transcriber.begin({
+        config: this.#config,
+        item,
+        onDelta: (text) => {
+          spoken.delivered = spoken.delivered.then(async () => {
+            await item.delta();
+            outbox.emit(deltaEvent(itemId, text));
+          });
+        },
+      }),
+    };
+    this.#running.add(spoken);
+    return spoken;
+  }
+
+  #feed(spoken: Spoken, samples: Int16Array): void {
+    spoken.samples += samples.length;
+    // Copied, since the pieces of an append share one buffer.
+    if (samples.length > 0) spoken.utterance.hear(samples.slice());
+  }
+
+  #commit(spoken: Spoken): void {
+    this.#current = null;
+    for (const event of itemEvents(spoken.itemId, this.#previousItemId)) this.#context.outbox.emit(event);
+    this.#previousItemId = spoken.itemId;
+    const pending = this.#transcribe(spoken).finally(() => {
+      this.#pending.delete(pending);
+      this.#running.delete(spoken);
+    });
+    this.#pending.add(pending);
+  }
+
+  async #transcribe(spoken: Spoken): Promise<void> {
+    const { itemId, item, utterance } = spoken;
+    const audioMs = this.#msOf(spoken.samples);
+    try {
+      const { text, usage, reported } = await utterance.finish();
+      await spoken.delivered;
+      await item.complete(reported, audioMs);
+      this.#context.outbox.emit(completedEvent(itemId, text, usage));
+    } catch (thrown) {
+      const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+      await item.fail(error, audioMs);
+      if (error.reason !== ErrorReason.CANCELLED) this.#context.outbox.emit(failedEvent(itemId, error));
+    }
+  }
+
+  /** Forgets what was heard and not committed. */
+  #drop(): void {
+    const spoken = this.#current;
+    this.#current = null;
+    this.#tail = new Int16Array(0);
+    if (spoken === null) return;
+    spoken.utterance.abort();
+    this.#running.delete(spoken);
+    const ending = spoken.item
+      .fail(cancelled(), this.#msOf(spoken.samples))
+      .finally(() => this.#pending.delete(ending));
+    this.#pending.add(ending);
+  }
+
+  /** Resolves when there is room for another utterance. */
+  async #room(): Promise<void> {
+    while (this.#pending.size >= pendingMax && !this.#context.signal.aborted) await Promise.race(this.#pending);
+  }
+
+  #refuse(error: GatewayError, causeId: string | null): void {
+    this.#context.outbox.emit(errorEvent(error, causeId));
+  }
+
+  #samplesIn(ms: number): number {
+    return Math.round((sampleRateOf(this.#config.format) * ms) / 1000);
+  }
+
+  #msOf(samples: number): number {
+    return Math.round((samples * 1000) / sampleRateOf(this.#config.format));
+  }
+}

@@ -1,0 +1,187 @@
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { readUsage } from '../bytes/reported-usage.ts';
+import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import { chooseDeployment } from '../domain/routing.ts';
+import { cancelled } from '../inference/attempts.ts';
+import { measuresOf } from '../inference/whole-answer-reader.ts';
+import type { UpstreamSocket } from '../upstream/upstream.ts';
+import type { BackendContext } from './backend.ts';
+import { Resampler, sampleRateOf, samplesToBytes } from './pcm.ts';
+import {
+  durationUsage,
+  type Transcriber,
+  type Transcript,
+  type Utterance,
+  type UtteranceOptions,
+} from './transcriber.ts';
+
+/** The realtime endpoint of vLLM takes 16-bit samples at this rate. */
+const upstreamRate = 16_000;
+/** How long vLLM may take for the rest of a transcript once all audio is there, in milliseconds. */
+const finishTimeoutMs = 60_000;
+
+/**
+ * Transcribes utterances while they are spoken, by the realtime endpoint of vLLM: one connection for each, since it has one
+ * generation at a time. An utterance whose connection never stood goes to `fallback`.
+ */
+export const vllmTranscriber = (context: BackendContext, fallback: Transcriber): Transcriber => ({
+  begin: (options) => new VllmUtterance(context, options, fallback),
+});
+
+class VllmUtterance implements Utterance {
+  readonly #context: BackendContext;
+  readonly #options: UtteranceOptions;
+  readonly #fallback: Transcriber;
+  readonly #resampler: Resampler;
+  readonly #transcript = Promise.withResolvers<Transcript>();
+  /** Until the connection stands, all that was said; then nothing. */
+  #heard: Int16Array[] = [];
+  #samples = 0;
+  #socket: UpstreamSocket | null = null;
+  #isOpen = false;
+  #isFinished = false;
+  #useFallback: Utterance | null = null;
+  #endRun: ((verdict: Verdict) => void) | null = null;
+  #timer: NodeJS.Timeout | undefined;
+  readonly #onAbort = (): void => this.abort();
+
+  constructor(context: BackendContext, options: UtteranceOptions, fallback: Transcriber) {
+    this.#context = context;
+    this.#options = options;
+    this.#fallback = fallback;
+    this.#resampler = new Resampler(sampleRateOf(options.config.format), upstreamRate);
+    // Whoever aborts does not wait for it.
+    this.#transcript.promise.catch(() => {});
+    context.signal.addEventListener('abort', this.#onAbort, { once: true });
+    const deployment = chooseDeployment(context.model.deployments, new Set());
+    if (deployment?.upstream.openSocket == null) this.#fallBack();
+    else this.#connect(deployment, deployment.upstream.openSocket);
+  }
+
+  hear(samples: Int16Array): void {
+    this.#samples += samples.length;
+    if (this.#useFallback !== null) this.#useFallback.hear(samples);
+    else if (this.#isOpen) this.#send(samples);
+    else this.#heard.push(samples);
+  }
+
+  finish(): Promise<Transcript> {
+    this.#isFinished = true;
+    if (this.#useFallback !== null) return this.#useFallback.finish();
+    if (this.#isOpen) this.#sendFinal();
+    return this.#transcript.promise;
+  }
+
+  abort(): void {
+    this.#useFallback?.abort();
+    this.#end({ kind: 'none' });
+    this.#transcript.reject(cancelled());
+  }
+
+  #connect(deployment: DeploymentRuntime, open: NonNullable<DeploymentRuntime['upstream']['openSocket']>): void {
+    this.#endRun = deployment.start();
+    this.#options.item.call.deploymentId = deployment.id;
+    this.#socket = open('/realtime', {
+      onOpen: () => {
+        this.#isOpen = true;
+        deployment.answers();
+        this.#sendJson({ type: 'session.update', model: deployment.upstreamModel });
+        // Generation begins with the first commit; the final one ends it.
+        this.#sendJson({ type: 'input_audio_buffer.commit' });
+        for (const samples of this.#heard) this.#send(samples);
+        this.#heard = [];
+        if (this.#isFinished) this.#sendFinal();
+      },
+      onText: (text) => this.#take(text),
+      onClose: (reason) => {
+        if (this.#isOpen) this.#fail(upstreamFailed(reason), { kind: 'bad', message: reason });
+        else this.#fallBack();
+      },
+    });
+  }
+
+  #take(text: string): void {
+    let event: Record<string, unknown>;
+    try {
+      event = JSON.parse(text);
+    } catch {
+      this.#fail(upstreamFailed('an event is no JSON'), { kind: 'bad', message: 'an event is no JSON' });
+      return;
+    }
+    switch (event?.type) {
+      case 'transcription.delta':
+        if (typeof event.delta === 'string' && event.delta !== '') this.#options.onDelta(event.delta);
+        return;
+      case 'transcription.done': {
+        const usage = readUsage(event.usage);
+        const audioMs = Math.round((this.#samples * 1000) / sampleRateOf(this.#options.config.format));
+        this.#transcript.resolve({
+          text: typeof event.text === 'string' ? event.text : '',
+          usage:
+            usage === null
+              ? durationUsage(audioMs)
+              : {
+                  type: 'tokens',
+                  input_tokens: usage.inputTokens,
+                  output_tokens: usage.outputTokens,
+                  total_tokens: usage.totalTokens,
+                },
+          reported: usage === null ? null : measuresOf(usage),
+        });
+        this.#end({ kind: 'good' });
+        return;
+      }
+      case 'error': {
+        const said = typeof event.error === 'string' ? event.error : JSON.stringify(event.error);
+        this.#fail(upstreamFailed(`the upstream said ${said}`), { kind: 'good' });
+      }
+    }
+  }
+
+  #send(samples: Int16Array): void {
+    const audio = samplesToBytes(this.#resampler.take(samples)).toString('base64');
+    if (audio !== '') this.#sendJson({ type: 'input_audio_buffer.append', audio });
+  }
+
+  #sendFinal(): void {
+    this.#sendJson({ type: 'input_audio_buffer.commit', final: true });
+    this.#timer = setTimeout(
+      () => this.#fail(upstreamTimeout(), { kind: 'bad', message: 'a transcript did not end' }),
+      finishTimeoutMs,
+    );
+  }
+
+  #sendJson(event: object): void {
+    this.#socket?.send(JSON.stringify(event));
+  }
+
+  /** Files work where nobody answers WebSockets. */
+  #fallBack(): void {
+    this.#end({ kind: 'none' });
+    const utterance = this.#fallback.begin(this.#options);
+    this.#useFallback = utterance;
+    for (const samples of this.#heard) utterance.hear(samples);
+    this.#heard = [];
+    if (this.#isFinished) utterance.finish().then(this.#transcript.resolve, this.#transcript.reject);
+  }
+
+  #fail(error: GatewayError, verdict: Verdict): void {
+    this.#transcript.reject(error);
+    this.#end(verdict);
+  }
+
+  #end(verdict: Verdict): void {
+    clearTimeout(this.#timer);
+    this.#context.signal.removeEventListener('abort', this.#onAbort);
+    this.#socket?.close();
+    this.#socket = null;
+    this.#endRun?.(verdict);
+    this.#endRun = null;
+  }
+}
+
+const upstreamFailed = (internal: string): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });
+
+const upstreamTimeout = (): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_TIMEOUT, 'The upstream of this model did not finish in time.');

@@ -1,0 +1,108 @@
+import type { TurnDetection } from './session-config.ts';
+
+/** What was heard: speech began or ended, at a sample counted from the beginning of the session. */
+export type VoiceChange = { kind: 'started' | 'stopped'; sample: number };
+
+const frameMs = 20;
+/** Voiced frames in a row that make speech; a click is shorter. */
+const framesToStart = 3;
+/** Below this nothing is speech, in decibels of full scale. */
+const floorDb = -55;
+/** How quickly the estimate of the background follows, as a share per frame: quieter and louder frames, and what is taken for speech. */
+const noiseFalls = 0.2;
+const noiseRises = 0.05;
+const noiseRisesInSpeech = 0.001;
+
+/**
+ * Tells speech from background by energy: frames that are louder than the background by some decibels, which `threshold` chooses.
+ * It is no match for a model, but needs none, and cuts utterances for upstreams that transcribe files only.
+ */
+export class VoiceActivity {
+  readonly #frameSamples: number;
+  readonly #marginDb: number;
+  readonly #framesToStop: number;
+  #noiseDb = floorDb - 5;
+  #voiced = 0;
+  #silent = 0;
+  #speaking = false;
+  /** The sample behind the last whole frame. */
+  #sample = 0;
+  #partial: Int16Array = new Int16Array(0);
+
+  constructor({ threshold, silenceDurationMs }: TurnDetection, sampleRate: number) {
+    this.#frameSamples = Math.round((sampleRate * frameMs) / 1000);
+    this.#marginDb = 6 + 12 * threshold;
+    this.#framesToStop = Math.max(1, Math.ceil(silenceDurationMs / frameMs));
+  }
+
+  get speaking(): boolean {
+    return this.#speaking;
+  }
+
+  /** Listens on; answers what changed, in order. */
+  take(samples: Int16Array): VoiceChange[] {
+    const changes: VoiceChange[] = [];
+    let position = 0;
+    while (position < samples.length) {
+      const wanted = this.#frameSamples - this.#partial.length;
+      const piece = samples.subarray(position, position + wanted);
+      position += piece.length;
+      const frame = this.#partial.length === 0 ? piece : joined(this.#partial, piece);
+      if (frame.length < this.#frameSamples) {
+        this.#partial = frame.slice();
+        break;
+      }
+      this.#partial = emptyFrame;
+      this.#sample += frame.length;
+      const change = this.#hear(levelDb(frame));
+      if (change !== null) changes.push(change);
+    }
+    return changes;
+  }
+
+  /** The client ended the utterance itself. */
+  reset(): void {
+    this.#speaking = false;
+    this.#voiced = 0;
+    this.#silent = 0;
+  }
+
+  #hear(db: number): VoiceChange | null {
+    const isVoice = db > Math.max(floorDb, this.#noiseDb + this.#marginDb);
+    const follows = isVoice ? noiseRisesInSpeech : db < this.#noiseDb ? noiseFalls : noiseRises;
+    this.#noiseDb += (db - this.#noiseDb) * follows;
+    this.#voiced = isVoice ? this.#voiced + 1 : 0;
+    this.#silent = isVoice ? 0 : this.#silent + 1;
+    if (!this.#speaking && this.#voiced >= framesToStart) {
+      this.#speaking = true;
+      return { kind: 'started', sample: this.#sample - this.#voiced * this.#frameSamples };
+    }
+    if (this.#speaking && this.#silent >= this.#framesToStop) {
+      this.#speaking = false;
+      return { kind: 'stopped', sample: this.#sample };
+    }
+    return null;
+  }
+}
+
+const emptyFrame = new Int16Array(0);
+
+function joined(one: Int16Array, other: Int16Array): Int16Array {
+  const both = new Int16Array(one.length + other.length);
+  both.set(one);
+  both.set(other, one.length);
+  return both;
+}
+
+/** The level of a frame in decibels of full scale, without its constant part. */
+function levelDb(frame: Int16Array): number {
+  let sum = 0;
+  let squares = 0;
+  for (let index = 0; index < frame.length; index++) {
+    const sample = frame[index]! / 32_768;
+    sum += sample;
+    squares += sample * sample;
+  }
+  const mean = sum / frame.length;
+  return 10 * Math.log10(Math.max(squares / frame.length - mean * mean, 1e-10));
+}

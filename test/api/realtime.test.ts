@@ -1,0 +1,297 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { append, openTalk, quiet, type RealtimeOptions, sessionUpdate, tone } from '../support/realtime-client.ts';
+import { type RealtimeUpstream, startRealtimeUpstream } from '../support/realtime-upstream.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+let openai: RealtimeUpstream;
+let vllm: RealtimeUpstream;
+
+async function admin(method: string, path: string, body?: unknown) {
+  const answer = await bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
+  if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+  return answer.json;
+}
+
+beforeAll(async () => {
+  bench = await startInferenceBench();
+  openai = await startRealtimeUpstream('openai');
+  vllm = await startRealtimeUpstream('vllm');
+  for (const [name, at, dialect] of [
+    ['relay', openai, 'openai'],
+    ['relay/two:x', openai, 'openai'],
+    ['vllm', vllm, 'vllm'],
+  ] as const) {
+    await admin('POST', '/models', { name, operations: ['realtime_transcription'] });
+    await admin('POST', '/deployments', { model: name, base_url: at.url, upstream_model: `${name}-upstream`, dialect });
+  }
+});
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+  await openai?.[Symbol.asyncDispose]();
+  await vllm?.[Symbol.asyncDispose]();
+});
+beforeEach(async () => {
+  await bench.renew();
+  openai.connections.length = 0;
+  vllm.connections.length = 0;
+});
+
+const talk = (options: RealtimeOptions = {}) => openTalk(bench.gateway.url, { key: bench.key.key, ...options });
+const manual = { turn_detection: null };
+const completed = 'conversation.item.input_audio_transcription.completed';
+
+describe('a session that the gateway cuts into utterances', () => {
+  test('hears speech begin and end, and transcribes it', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe'));
+    for (const part of [quiet(600), tone(1_000), quiet(1_000)]) session.say(append(part));
+    const done = await session.event(completed);
+    expect(session.events.map(({ type }) => type)).toEqual([
+      'session.created',
+      'session.updated',
+      'input_audio_buffer.speech_started',
+      'input_audio_buffer.speech_stopped',
+      'input_audio_buffer.committed',
+      'conversation.item.added',
+      'conversation.item.done',
+      'conversation.item.input_audio_transcription.delta',
+      completed,
+    ]);
+    expect(new Set(session.events.map(({ event_id }) => event_id)).size).toBe(session.events.length);
+    const started = await session.event('input_audio_buffer.speech_started');
+    // 300 ms of padding before 600 ms.
+    expect(started.audio_start_ms).toBeGreaterThanOrEqual(250);
+    expect(started.audio_start_ms).toBeLessThanOrEqual(350);
+    const stopped = await session.event('input_audio_buffer.speech_stopped');
+    // 500 ms of silence behind 1,600 ms.
+    expect(stopped.audio_end_ms).toBeGreaterThanOrEqual(2_050);
+    expect(stopped.audio_end_ms).toBeLessThanOrEqual(2_200);
+    expect(done).toMatchObject({ item_id: started.item_id, content_index: 0, usage: { type: 'duration' } });
+    expect(done.transcript).toContain('Sandbox transcript');
+    expect(done.transcript).toBe((await session.event('conversation.item.input_audio_transcription.delta')).delta);
+    const event = await bench.event({ endpoint: '/v1/realtime', success: true, model: 'sandbox-transcribe' });
+    expect(event.audio_seconds).toBe(done.usage.seconds);
+  });
+
+  test('without turn detection transcribes what is committed, item by item', async () => {
+    await using session = await talk({ prefix: '/api/v1' });
+    session.say(sessionUpdate('sandbox-transcribe', manual));
+    for (let time = 0; time < 2; time++) {
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+    }
+    const items = [await session.event(completed), await session.event(completed, 2)];
+    const committed = session.events.filter(({ type }) => type === 'input_audio_buffer.committed');
+    expect(committed.map(({ previous_item_id }) => previous_item_id)).toEqual([null, committed[0]!.item_id]);
+    expect(items.map(({ item_id }) => item_id).sort()).toEqual(committed.map(({ item_id }) => item_id).sort());
+  });
+
+  test('forgets what is cleared, and refuses an empty commit with the id of its event', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe', manual));
+    session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.clear' });
+    session.say({ type: 'input_audio_buffer.commit', event_id: 'mine' });
+    expect((await session.event('error')).error).toMatchObject({
+      type: 'invalid_request_error',
+      code: 'input_audio_buffer_commit_empty',
+      event_id: 'mine',
+    });
+    expect(session.closed).toBeNull();
+    expect(session.events.some(({ type }) => type === 'input_audio_buffer.cleared')).toBe(true);
+  });
+
+  test.each(['audio/pcmu', 'audio/pcma'])('hears %s', async (type) => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe', { ...manual, format: { type } }));
+    session.say(append(Buffer.alloc(8_000, 0x10)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 1 });
+  });
+
+  test('says when an item fails, and goes on', async () => {
+    await admin('POST', '/models', { name: 'files', operations: ['realtime_transcription'] });
+    await admin('POST', '/deployments', {
+      model: 'files',
+      base_url: bench.simulator.url,
+      upstream_model: 'sim-transcribe',
+    });
+    await using session = await talk();
+    session.say(sessionUpdate('files', manual));
+    await session.event('session.updated');
+    bench.simulator.next('server-error');
+    for (let time = 0; time < 2; time++) {
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      if (time === 0) await session.event('conversation.item.input_audio_transcription.failed');
+    }
+    const done = await session.event(completed);
+    // An upstream without WebSockets got a WAV file for each utterance.
+    const [, second] = bench.simulator.requests.filter(({ operation }) => operation === 'transcriptions');
+    expect(done.transcript).toBe(second!.text);
+    const file = second!.form.find(({ name }) => name === 'file')!;
+    expect(file.bytes.length).toBe(44 + 24_000);
+    await bench.event({ success: true, model: 'files', audio_seconds: 1 });
+  });
+});
+
+describe('a session that is relayed', () => {
+  test('reaches the upstream with its own name of the model, and the client with the client’s', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', { ...manual, noise_reduction: { type: 'near_field' } }));
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const done = await session.event(completed);
+    expect(done).toMatchObject({ transcript: 'heard 48000 bytes', usage: openai.usage });
+    const [connection] = openai.connections;
+    expect(connection!.request.url).toBe('/v1/realtime?intent=transcription');
+    expect(connection!.said[0].session.audio.input).toMatchObject({
+      transcription: { model: 'relay-upstream' },
+      noise_reduction: { type: 'near_field' },
+      turn_detection: null,
+    });
+    expect((await session.event('session.updated')).session.audio.input.transcription.model).toBe('relay');
+    expect(session.events.filter(({ type }) => type === 'session.created')).toHaveLength(1);
+    await bench.event({ model: 'relay', input_tokens: 10, output_tokens: 5, audio_seconds: 1, success: true });
+  });
+
+  test('gets a usage even when its upstream says none', async () => {
+    const { usage } = openai;
+    openai.usage = null;
+    try {
+      await using session = await talk();
+      session.say(sessionUpdate('relay', manual));
+      session.say(append(tone(2_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+    } finally {
+      openai.usage = usage;
+    }
+  });
+
+  test('goes on with another model, which is admitted anew', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    await session.event('session.updated');
+    session.say(sessionUpdate('relay/two:x'));
+    await session.event('session.updated', 2);
+    expect(openai.connections.map(({ said }) => said[0].session.audio.input.transcription.model)).toEqual([
+      'relay-upstream',
+      'relay/two:x-upstream',
+    ]);
+    await waitFor(() => openai.connections[0]!.closed, { description: 'the first connection to be closed' });
+    session.say(sessionUpdate('no-such-model'));
+    expect((await session.event('error')).error.code).toBe('model_not_found');
+    expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_not_found' });
+  });
+
+  test('hands on errors of the upstream, and stays open', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    session.say({ type: 'input_audio_buffer.commit', event_id: 'mine' });
+    expect((await session.event('error')).error).toMatchObject({ message: 'empty', event_id: 'mine' });
+    expect(session.closed).toBeNull();
+  });
+
+  test('ends as one to be tried again when its upstream leaves', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    await session.event('session.updated');
+    openai.connections[0]!.socket.terminate();
+    expect((await session.close()).code).toBe(1013);
+    expect((await session.event('error')).error.code).toBe('upstream_error');
+  });
+
+  test('closes its upstream when the client leaves', async () => {
+    const session = await talk();
+    session.say(sessionUpdate('relay'));
+    await session.event('session.updated');
+    session.socket.terminate();
+    await waitFor(() => openai.connections[0]!.closed, { description: 'the upstream to be left', timeoutMs: 1_000 });
+  });
+
+  test('cannot smuggle an event past the gateway by naming its type twice', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    const audio = tone(200).toString('base64');
+    session.socket.send(`{"type":"session.update","session":{},"type":"input_audio_buffer.append","audio":"${audio}"}`);
+    session.say({ type: 'input_audio_buffer.commit' });
+    await session.event(completed);
+    expect(openai.connections[0]!.said.map(({ type }) => type)).toEqual([
+      'session.update',
+      'input_audio_buffer.append',
+      'input_audio_buffer.commit',
+    ]);
+  });
+});
+
+describe('vLLM', () => {
+  test('transcribes while it hears, at its own rate', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('vllm', manual));
+    for (let time = 0; time < 3; time++) session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const done = await session.event(completed);
+    // 1.5 s at 16 kHz, to a sample for each border.
+    const bytes = Number(/heard (\d+) bytes/.exec(done.transcript)![1]);
+    expect(Math.abs(bytes - 48_000)).toBeLessThanOrEqual(8);
+    expect(done.usage).toEqual({ type: 'tokens', input_tokens: 20, output_tokens: 4, total_tokens: 24 });
+    const deltas = session.events.filter(({ type }) => type.endsWith('.delta'));
+    expect(deltas.length).toBe(3);
+    expect(vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
+    await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
+  });
+});
+
+describe('the beta shape', () => {
+  test('is answered in the beta shape', async () => {
+    await using session = await talk();
+    session.say({
+      type: 'transcription_session.update',
+      session: {
+        input_audio_format: 'g711_ulaw',
+        input_audio_transcription: { model: 'sandbox-transcribe', language: 'en' },
+        turn_detection: null,
+      },
+    });
+    expect((await session.event('transcription_session.updated')).session).toMatchObject({
+      input_audio_format: 'g711_ulaw',
+      input_audio_transcription: { model: 'sandbox-transcribe', language: 'en' },
+      turn_detection: null,
+    });
+    session.say(append(Buffer.alloc(8_000, 0x10)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    await session.event(completed);
+  });
+});
+
+describe('events that cannot be read', () => {
+  test.each([
+    ['no JSON', '{', 'invalid_event', null],
+    ['no object', '[]', 'invalid_event', null],
+    ['another type', '{"type":"response.create"}', 'invalid_value', 'type'],
+    ['a session of another type', '{"type":"session.update","session":{"type":"realtime"}}', null, 'session.type'],
+    [
+      'another format',
+      '{"type":"session.update","session":{"audio":{"input":{"format":{"type":"mp3"}}}}}',
+      'invalid_value',
+      'session.audio.input.format',
+    ],
+    [
+      'audio before a model',
+      '{"type":"input_audio_buffer.append","audio":"AAAA"}',
+      'missing_required_field',
+      undefined,
+    ],
+  ])('%s is answered with an error, and the session goes on', async (_what, text, code, param) => {
+    await using session = await talk();
+    session.socket.send(text);
+    const { error } = await session.event('error');
+    expect(error).toMatchObject({ type: 'invalid_request_error', code });
+    if (param !== undefined) expect(error.param).toBe(param);
+    session.say(sessionUpdate(null));
+    await session.event('session.updated');
+  });
+});

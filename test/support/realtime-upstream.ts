@@ -1,0 +1,111 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { type WebSocket, WebSocketServer } from 'ws';
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read events of every shape; the assertions are the types.
+type Event = any;
+
+export type RealtimeUpstream = AsyncDisposable & {
+  /** With /v1. */
+  url: string;
+  /** What clients said, in order; one list for each connection. */
+  connections: { request: IncomingMessage; said: Event[]; socket: WebSocket; closed: boolean }[];
+  /** Usage in completed events; null: none. */
+  usage: object | null;
+};
+
+/** An upstream which speaks a realtime protocol as it is published: each commit is transcribed to its length in bytes. */
+export async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<RealtimeUpstream> {
+  const server = createServer((request, response) => {
+    const found = request.url === '/v1/models';
+    response.writeHead(found ? 200 : 404, { 'content-type': 'application/json' }).end('{"data":[]}');
+  });
+  const sockets = new WebSocketServer({ server });
+  const upstream: RealtimeUpstream = {
+    url: '',
+    connections: [],
+    usage: { type: 'tokens', total_tokens: 15, input_tokens: 10, output_tokens: 5 },
+    async [Symbol.asyncDispose]() {
+      for (const client of sockets.clients) client.terminate();
+      sockets.close();
+      server.close();
+      server.closeAllConnections();
+      await once(server, 'close');
+    },
+  };
+  sockets.on('connection', (socket, request) => {
+    const connection = { request, said: [] as Event[], socket, closed: false };
+    upstream.connections.push(connection);
+    socket.on('close', () => {
+      connection.closed = true;
+    });
+    const say = (event: object): void => socket.send(JSON.stringify({ event_id: 'event_upstream', ...event }));
+    const speak = dialect === 'openai' ? openaiSpeaker(say, upstream) : vllmSpeaker(say);
+    say({ type: 'session.created', session: { id: 'sess_upstream' } });
+    socket.on('message', (data) => {
+      const event = JSON.parse(data.toString()) as Event;
+      connection.said.push(event);
+      speak(event);
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  upstream.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  return upstream;
+}
+
+function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {
+  let bytes = 0;
+  let items = 0;
+  return (event) => {
+    switch (event.type) {
+      case 'session.update':
+        say({ type: 'session.updated', session: event.session });
+        return;
+      case 'input_audio_buffer.append':
+        bytes += Buffer.from(event.audio, 'base64').length;
+        return;
+      case 'input_audio_buffer.clear':
+        bytes = 0;
+        say({ type: 'input_audio_buffer.cleared' });
+        return;
+      case 'input_audio_buffer.commit': {
+        if (bytes === 0) {
+          say({ type: 'error', error: { type: 'invalid_request_error', message: 'empty', event_id: event.event_id } });
+          return;
+        }
+        const item_id = `item_${++items}`;
+        const text = `heard ${bytes} bytes`;
+        bytes = 0;
+        const of = 'conversation.item.input_audio_transcription';
+        say({ type: 'input_audio_buffer.committed', item_id, previous_item_id: null });
+        say({ type: 'conversation.item.added', item: { id: item_id } });
+        for (const delta of text.split(/(?<= )/)) say({ type: `${of}.delta`, item_id, content_index: 0, delta });
+        const usage = upstream.usage === null ? {} : { usage: upstream.usage };
+        say({ type: `${of}.completed`, item_id, content_index: 0, transcript: text, ...usage });
+      }
+    }
+  };
+}
+
+function vllmSpeaker(say: (event: object) => void): (event: Event) => void {
+  let bytes = 0;
+  let isGenerating = false;
+  return (event) => {
+    switch (event.type) {
+      case 'input_audio_buffer.append':
+        bytes += Buffer.from(event.audio, 'base64').length;
+        if (isGenerating) say({ type: 'transcription.delta', delta: `${bytes} ` });
+        return;
+      case 'input_audio_buffer.commit':
+        isGenerating = true;
+        if (event.final !== true) return;
+        say({
+          type: 'transcription.done',
+          text: `heard ${bytes} bytes`,
+          usage: { prompt_tokens: 20, completion_tokens: 4, total_tokens: 24 },
+        });
+    }
+  };
+}
