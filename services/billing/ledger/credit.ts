@@ -1,5 +1,6 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
@@ -61,19 +62,36 @@ export async function openLot(
   return { lotId, posted: posted! };
 }
 
-/** The transaction which an earlier request with this id posted, and the lot it opened; null when there was none. */
+/** What a request with an id is about, so that a repeat can be told from another request under the same id. */
+export type RequestedMovement = { requestId: string; amountNanoUsd: bigint; description: string };
+
+/**
+ * The transaction which an earlier request with this id posted, and the lot it opened; null when there was none.
+ * IDEMPOTENCY_KEY_REUSED when that was about something else. An amount of 0 leaves it to the first request.
+ */
 export async function findRequest(
   sql: Sql,
   tenantId: string,
-  requestId: string,
-): Promise<{ transactionId: string; lotId: string | null } | null> {
-  const { rows } = await sql.query<{ id: string; item_id: string | null }>({
+  { requestId, amountNanoUsd, description }: RequestedMovement,
+): Promise<{ transactionId: string; itemId: string | null } | null> {
+  const { rows } = await sql.query<{ id: string; item_id: string | null; moved: bigint; description: string }>({
     text: `
-      select transactions.id, entries.item_id from transactions
-      left join entries on entries.tenant_id = transactions.tenant_id and entries.transaction_id = transactions.id
-        and entries.item_id is not null
-      where transactions.tenant_id = $1 and transactions.request_id = $2 limit 1`,
+      select id, description,
+        (select sum(abs(amount_nano_usd)) / 2 from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)
+          ::bigint as moved,
+        (select item_id from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id
+          and item_id is not null limit 1) as item_id
+      from transactions t where tenant_id = $1 and request_id = $2`,
     values: [tenantId, requestId],
   });
-  return rows[0] === undefined ? null : { transactionId: rows[0].id, lotId: rows[0].item_id };
+  const [earlier] = rows;
+  if (earlier === undefined) return null;
+  const amount = amountNanoUsd < 0n ? -amountNanoUsd : amountNanoUsd;
+  if ((amount !== 0n && amount !== earlier.moved) || description !== earlier.description) {
+    throw gatewayError(
+      ErrorReason.IDEMPOTENCY_KEY_REUSED,
+      'This Idempotency-Key was used before with another request. Use a new one.',
+    );
+  }
+  return { transactionId: earlier.id, itemId: earlier.item_id };
 }

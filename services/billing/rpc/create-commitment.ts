@@ -14,6 +14,8 @@ import { findRequest } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
 import { operatorCaller } from './caller.ts';
 
+const agreed = 'Commitment';
+
 export const createCommitment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'createCommitment'> =>
   async (request, context) => {
@@ -26,8 +28,8 @@ export const createCommitment =
 
     const id = await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, requestId);
-      if (earlier !== null) return earlier.lotId!;
+      const earlier = await findRequest(sql, tenantId, { requestId, amountNanoUsd, description: agreed });
+      if (earlier !== null) return earlier.itemId!;
       const nowMs = await databaseNow(sql);
       if (end.getTime() <= nowMs)
         throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
@@ -46,7 +48,7 @@ export const createCommitment =
         id: uuidv7(),
         type: 0,
         amountNanoUsd: 0n,
-        description: 'Commitment',
+        description: agreed,
         requestId,
         entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
       };

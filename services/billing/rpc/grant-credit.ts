@@ -21,8 +21,8 @@ export const grantCredit =
     const lotId = await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId);
       const nowMs = await databaseNow(sql);
-      const earlier = await findRequest(sql, tenantId, requestId);
-      if (earlier !== null) return earlier.lotId!;
+      const earlier = await findRequest(sql, tenantId, request);
+      if (earlier !== null) return earlier.itemId!;
       if (expiresAtMs !== null && expiresAtMs <= nowMs) {
         throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
       }

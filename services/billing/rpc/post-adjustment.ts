@@ -24,7 +24,7 @@ export const postAdjustment =
     const tenantId = request.tenantId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, requestId);
+      const earlier = await findRequest(sql, tenantId, request);
       if (earlier !== null) return earlier.transactionId;
       const nowMs = await databaseNow(sql);
       const adjustment = { amountNanoUsd, description, requestId };

@@ -25,7 +25,7 @@ export const refundTransaction =
     const reversesId = request.transactionId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, requestId);
+      const earlier = await findRequest(sql, tenantId, request);
       if (earlier !== null) return earlier.transactionId;
       const left = await refundable(sql, tenantId, reversesId);
       const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;

@@ -32,7 +32,6 @@ export async function grantMonthlyCredit({
     granted += await sqlTransaction(database, async (sql) => {
       const account = await lockAccount(sql, tenant_id);
       const requestId = creditId(tenant_id, month);
-      if ((await findRequest(sql, tenant_id, requestId)) !== null) return 0;
       const lot = {
         source: LotSource.PROMOTION,
         amountNanoUsd: credit,
@@ -40,6 +39,7 @@ export async function grantMonthlyCredit({
         description: `Included in plan ${plan}`,
         requestId,
       };
+      if ((await findRequest(sql, tenant_id, lot)) !== null) return 0;
       await openLot(sql, account, lot, nowMs);
       return 1;
     });

@@ -1,0 +1,59 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson, parseTime } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { commitmentJson } from '../billing/billing-json.ts';
+import { amountSchema, readAmount } from '../billing/money-fields.ts';
+import { organizationId } from './organization-id.ts';
+import { requestId } from './request-id.ts';
+
+/** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
+export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
+  const path = '/api/v1/admin/organizations/:tenant_id/commitments';
+  const config = { access: { surface: 'operator' } } as const;
+  const params = Type.Object({ tenant_id: Type.String() });
+
+  app.get(path, { config, schema: { params, querystring: Type.Object(pageQuerySchema) } }, async (request) => {
+    const answer = await billing.listCommitments(
+      { tenantId: organizationId(request.params.tenant_id), page: request.query },
+      { contextValues: callerContext(callerOfRequest(request)) },
+    );
+    return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
+  });
+
+  app.post(
+    path,
+    {
+      config,
+      schema: {
+        params,
+        body: Type.Object(
+          {
+            amount_usd: amountSchema,
+            period_start: Type.String({ maxLength: 64 }),
+            period_end: Type.String({ maxLength: 64 }),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { amount_usd: amount, period_start: start, period_end: end } = request.body;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      await auth.adminGetOrganization({ tenantId }, options);
+      const { commitment } = await billing.createCommitment(
+        {
+          requestId: requestId(request),
+          tenantId,
+          amountNanoUsd: readAmount(amount, 'amount_usd', 'above 0'),
+          periodStart: parseTime(start, 'period_start'),
+          periodEnd: parseTime(end, 'period_end'),
+        },
+        options,
+      );
+      return reply.code(201).send(commitmentJson(commitment!));
+    },
+  );
+};

@@ -1,0 +1,74 @@
+import { Type } from 'typebox';
+import { notFound } from '#shared/errors.ts';
+import { isUuid } from '#shared/ids.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson, parseTime } from '../../../http/json.ts';
+import { noStore } from '../../../http/no-store.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { couponJson } from '../billing/billing-json.ts';
+import { amountSchema, readAmount } from '../billing/money-fields.ts';
+
+/** Coupons, for operators. A coupon's code is answered when it is made, and never again. */
+export const adminCouponRoutes: Routes = (app, { billing }) => {
+  const config = { access: { surface: 'operator' } } as const;
+
+  app.get(
+    '/api/v1/admin/coupons',
+    { config, schema: { querystring: Type.Object(pageQuerySchema) } },
+    async (request) => {
+      const answer = await billing.listCoupons(
+        { page: request.query },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.coupons.map(couponJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/coupons',
+    {
+      config,
+      schema: {
+        body: Type.Object(
+          {
+            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$' })),
+            amount_usd: amountSchema,
+            redemptions_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+            redeem_until: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            credit_lifetime_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 3650 })),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { body } = request;
+      const { coupon } = await billing.createCoupon(
+        {
+          code: body.code ?? '',
+          amountNanoUsd: readAmount(body.amount_usd, 'amount_usd', 'above 0'),
+          redemptionsMax: body.redemptions_max ?? 1,
+          redeemUntil: body.redeem_until == null ? undefined : parseTime(body.redeem_until, 'redeem_until'),
+          creditLifetimeDays: body.credit_lifetime_days ?? 0,
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return noStore(reply).code(201).send(couponJson(coupon!));
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/coupons/:coupon_id/disable',
+    { config, schema: { params: Type.Object({ coupon_id: Type.String() }) } },
+    async (request) => {
+      const { coupon_id: couponId } = request.params;
+      if (!isUuid(couponId)) throw notFound('coupon');
+      const { coupon } = await billing.disableCoupon(
+        { couponId },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return couponJson(coupon!);
+    },
+  );
+};

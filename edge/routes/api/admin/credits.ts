@@ -1,0 +1,112 @@
+import { Type } from 'typebox';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { parseTime } from '../../../http/json.ts';
+import type { Routes } from '../../routes.ts';
+import { lotJson, transactionJson } from '../billing/billing-json.ts';
+import { amountSchema, readAmount } from '../billing/money-fields.ts';
+import { organizationId } from './organization-id.ts';
+import { requestId } from './request-id.ts';
+
+const access = { surface: 'operator' } as const;
+const params = Type.Object({ tenant_id: Type.String() });
+const descriptionSchema = Type.String({ minLength: 1, maxLength: 255 });
+
+/** Credit that operators give or take, and charges that they give back (decisions.md, Auth: operators). */
+export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
+  app.post(
+    '/api/v1/admin/organizations/:tenant_id/credits',
+    {
+      config: { access },
+      schema: {
+        params,
+        body: Type.Object(
+          {
+            amount_usd: amountSchema,
+            source: Type.Optional(Type.Union([Type.Literal('purchase'), Type.Literal('promotion')])),
+            expires_at: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            description: Type.Optional(Type.String({ maxLength: 255 })),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { amount_usd: amount, source, expires_at: expiresAt, description } = request.body;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      await auth.adminGetOrganization({ tenantId }, options);
+      const { lot } = await billing.grantCredit(
+        {
+          requestId: requestId(request),
+          tenantId,
+          source: source === 'purchase' ? LotSource.PURCHASE : LotSource.PROMOTION,
+          amountNanoUsd: readAmount(amount, 'amount_usd', 'above 0'),
+          expiresAt: expiresAt == null ? undefined : parseTime(expiresAt, 'expires_at'),
+          description: description ?? '',
+        },
+        options,
+      );
+      return reply.code(201).send(lotJson(lot!));
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/organizations/:tenant_id/adjustments',
+    {
+      config: { access },
+      schema: {
+        params,
+        body: Type.Object(
+          { amount_usd: amountSchema, description: descriptionSchema },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      await auth.adminGetOrganization({ tenantId }, options);
+      const { transaction } = await billing.postAdjustment(
+        {
+          requestId: requestId(request),
+          tenantId,
+          amountNanoUsd: readAmount(request.body.amount_usd, 'amount_usd', 'not 0'),
+          description: request.body.description,
+        },
+        options,
+      );
+      return reply.code(201).send(transactionJson(transaction!));
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/organizations/:tenant_id/transactions/:transaction_id/refund',
+    {
+      config: { access },
+      schema: {
+        params: Type.Object({ tenant_id: Type.String(), transaction_id: Type.String() }),
+        body: Type.Object(
+          { amount_usd: Type.Optional(amountSchema), description: descriptionSchema },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { amount_usd: amount, description } = request.body;
+      const { transaction } = await billing.refundTransaction(
+        {
+          requestId: requestId(request),
+          tenantId: organizationId(request.params.tenant_id),
+          transactionId: request.params.transaction_id,
+          // 0: all that is left of it.
+          amountNanoUsd: amount === undefined ? 0n : readAmount(amount, 'amount_usd', 'above 0'),
+          description,
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return reply.code(201).send(transactionJson(transaction!));
+    },
+  );
+};

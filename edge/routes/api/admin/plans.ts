@@ -1,0 +1,111 @@
+import { Type } from 'typebox';
+import { usdJson } from '#shared/money.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
+import { amountSchema, readAmount } from '../billing/money-fields.ts';
+import { organizationId } from './organization-id.ts';
+
+const access = { surface: 'operator' } as const;
+const tenantParams = Type.Object({ tenant_id: Type.String() });
+const limit = (maximum: number) => Type.Optional(Type.Integer({ minimum: 0, maximum }));
+
+/** Plans, and which one an organization is on (decisions.md, Auth: operators). */
+export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
+  app.get('/api/v1/admin/plans', { config: { access } }, async (request) => {
+    const { plans } = await billing.listPlans({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return { data: plans.map(planJson) };
+  });
+
+  app.put(
+    '/api/v1/admin/plans/:code',
+    {
+      config: { access },
+      schema: {
+        params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
+        body: Type.Object(
+          {
+            name: Type.String({ minLength: 1, maxLength: 255 }),
+            payg_enabled: Type.Boolean(),
+            rate_limits: Type.Optional(
+              Type.Object(
+                {
+                  requests_per_minute: limit(10_000_000),
+                  tokens_per_minute: limit(2_000_000_000),
+                  concurrent_requests: limit(1_000_000),
+                },
+                { additionalProperties: false },
+              ),
+            ),
+            monthly_credit_usd: Type.Optional(amountSchema),
+            features: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 50 })),
+            payment_terms_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 365 })),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { body } = request;
+      const { plan } = await billing.putPlan(
+        {
+          plan: {
+            code: request.params.code,
+            name: body.name,
+            paygEnabled: body.payg_enabled,
+            rateLimits: {
+              requestsPerMinute: body.rate_limits?.requests_per_minute ?? 0,
+              tokensPerMinute: body.rate_limits?.tokens_per_minute ?? 0,
+              concurrentRequests: body.rate_limits?.concurrent_requests ?? 0,
+            },
+            included: {
+              monthlyCreditNanoUsd: readAmount(body.monthly_credit_usd ?? 0, 'monthly_credit_usd', 'from 0'),
+              features: body.features ?? [],
+            },
+            paymentTermsDays: body.payment_terms_days ?? 30,
+          },
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return planJson(plan!);
+    },
+  );
+
+  app.put(
+    '/api/v1/admin/organizations/:tenant_id/plan',
+    {
+      config: { access },
+      schema: {
+        params: tenantParams,
+        body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
+      },
+    },
+    async (request) => {
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      // Billing knows organizations by their ids alone: the one that is named must exist.
+      await auth.adminGetOrganization({ tenantId }, options);
+      const { plan } = await billing.assignPlan({ tenantId, planCode: request.body.code }, options);
+      return planJson(plan!);
+    },
+  );
+
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id/account',
+    { config: { access }, schema: { params: tenantParams } },
+    async (request) => {
+      const account = await billing.getAccount(
+        { tenantId: organizationId(request.params.tenant_id) },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return {
+        plan: planJson(account.plan!),
+        wallet: walletJson(account.wallet!),
+        commitment: account.commitment === undefined ? null : commitmentJson(account.commitment),
+        payg_spend_cap: budgetJson(account.payg!),
+        receivable_usd: usdJson(account.receivableNanoUsd),
+      };
+    },
+  );
+};

@@ -1,0 +1,35 @@
+import type { Routes } from '../../routes.ts';
+import { adminCommitmentRoutes } from '../admin/commitments.ts';
+import { adminCouponRoutes } from '../admin/coupons.ts';
+import { adminCreditRoutes } from '../admin/credits.ts';
+import { adminInvoiceRoutes } from '../admin/invoices.ts';
+import { adminPlanRoutes } from '../admin/plans.ts';
+import { costLimitRoutes } from '../profile/cost-limit.ts';
+import { paymentWebhookRoutes } from '../webhooks/payments.ts';
+import { couponRoutes } from './coupons.ts';
+import { invoiceRoutes } from './invoices.ts';
+import { paygSpendCapRoutes } from './payg-spend-cap.ts';
+import { currentPlanRoutes } from './plan.ts';
+import { transactionRoutes } from './transactions.ts';
+import { walletRoutes } from './wallet.ts';
+
+/** Everything about money: the organization's, each user's limit, the operators' side and the payment provider's webhook. */
+export const billingRoutes: Routes = (app, deps) => {
+  for (const routes of families) routes(app, deps);
+};
+
+const families: readonly Routes[] = [
+  walletRoutes,
+  currentPlanRoutes,
+  invoiceRoutes,
+  transactionRoutes,
+  couponRoutes,
+  paygSpendCapRoutes,
+  costLimitRoutes,
+  adminPlanRoutes,
+  adminCreditRoutes,
+  adminCommitmentRoutes,
+  adminCouponRoutes,
+  adminInvoiceRoutes,
+  paymentWebhookRoutes,
+];

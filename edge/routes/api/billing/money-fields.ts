@@ -1,0 +1,31 @@
+import { Type } from 'typebox';
+import { invalidRequest } from '#shared/errors.ts';
+import { type NanoUsd, usdFromNumber } from '#shared/money.ts';
+
+/** The largest amount that one request may name: a billion USD. */
+const amountMax = 1_000_000_000_000_000_000n;
+
+/** JSON numbers alone: a text, NaN or an exponent that leaves nine decimals is refused. */
+export const amountSchema = Type.Number();
+
+/** Reads an amount in USD, exactly. */
+export function readAmount(value: number, param: string, allowed: 'from 0' | 'above 0' | 'not 0'): NanoUsd {
+  const amount = usdFromNumber(value);
+  if (amount !== null && amount <= amountMax && amount >= -amountMax && isAllowed(amount, allowed)) return amount;
+  throw invalidRequest(
+    param,
+    `Invalid value for \`${param}\`: expected an amount in USD ${allowed}, of at most nine decimals and a billion.`,
+    'invalid_value',
+  );
+}
+
+function isAllowed(amount: NanoUsd, allowed: 'from 0' | 'above 0' | 'not 0'): boolean {
+  switch (allowed) {
+    case 'from 0':
+      return amount >= 0n;
+    case 'above 0':
+      return amount > 0n;
+    default:
+      return amount !== 0n;
+  }
+}

@@ -1,0 +1,37 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { budgetJson } from './billing-json.ts';
+import { amountSchema, readAmount } from './money-fields.ts';
+
+/** The organization's monthly pay-as-you-go cap: any user reads it, admins and owners change it (service.md, Management endpoints). */
+export const paygSpendCapRoutes: Routes = (app, { billing }) => {
+  const path = '/api/v1/billing/payg-spend-cap';
+  const update = { access: { surface: 'api', scope: 'budgets:update_own', role: 'admin' } } as const;
+
+  app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
+    const { budget } = await billing.getPaygSpendCap({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return budgetJson(budget!);
+  });
+
+  app.put(
+    path,
+    {
+      config: update,
+      schema: { body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }) },
+    },
+    async (request) => {
+      const { budget } = await billing.setPaygSpendCap(
+        { limitNanoUsd: readAmount(request.body.limit_usd, 'limit_usd', 'from 0') },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return budgetJson(budget!);
+    },
+  );
+
+  app.delete(path, { config: update }, async (request, reply) => {
+    await billing.deletePaygSpendCap({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return reply.code(204).send();
+  });
+};

@@ -1,0 +1,14 @@
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { planJson } from './billing-json.ts';
+
+/** The organization's plan, for any of its users (service.md, Management endpoints). */
+export const currentPlanRoutes: Routes = (app, { billing }) => {
+  const config = { access: { surface: 'api', scope: 'billing:read_current' } } as const;
+
+  app.get('/api/v1/plan/current', { config }, async (request) => {
+    const { plan } = await billing.getCurrentPlan({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return planJson(plan!);
+  });
+};

@@ -1,0 +1,48 @@
+import { Type } from 'typebox';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { transactionJson, transactionTypes } from './billing-json.ts';
+
+const typeSchema = Type.Union([
+  Type.Literal('usage'),
+  Type.Literal('grant'),
+  Type.Literal('purchase'),
+  Type.Literal('expiry'),
+  Type.Literal('refund'),
+  Type.Literal('adjustment'),
+]);
+const daySchema = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$' });
+
+/** The organization's transactions (service.md, Management endpoints). */
+export const transactionRoutes: Routes = (app, { billing }) => {
+  app.get(
+    '/api/v1/billing/documents/transactions',
+    {
+      config: { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } },
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          type: Type.Optional(typeSchema),
+          start_date: Type.Optional(daySchema),
+          end_date: Type.Optional(daySchema),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, type, start_date: startDate, end_date: endDate } = request.query;
+      const answer = await billing.listTransactions(
+        {
+          page: { page, limit },
+          type: type === undefined ? TransactionType.UNSPECIFIED : transactionTypes[type],
+          startDate: startDate ?? '',
+          endDate: endDate ?? '',
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+};

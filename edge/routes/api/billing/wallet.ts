@@ -1,0 +1,22 @@
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { commitmentJson, walletJson } from './billing-json.ts';
+
+/** Credit and commitment (service.md, Management endpoints); the role is Billing's to check. */
+export const walletRoutes: Routes = (app, { billing }) => {
+  const config = { access: { surface: 'api', scope: 'billing:read_current', role: 'admin' } } as const;
+
+  app.get('/api/v1/billing/wallet', { config }, async (request) => {
+    const { wallet } = await billing.getWallet({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return walletJson(wallet!);
+  });
+
+  app.get('/api/v1/billing/commitment', { config }, async (request, reply) => {
+    const { commitment } = await billing.getCommitment({}, { contextValues: callerContext(callerOfRequest(request)) });
+    // As text: an answer of null would be sent as an empty body.
+    return reply
+      .type('application/json; charset=utf-8')
+      .send(JSON.stringify(commitment === undefined ? null : commitmentJson(commitment)));
+  });
+};

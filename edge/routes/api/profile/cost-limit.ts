@@ -1,0 +1,37 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import type { Routes } from '../../routes.ts';
+import { budgetJson } from '../billing/billing-json.ts';
+import { amountSchema, readAmount } from '../billing/money-fields.ts';
+
+/** The caller's personal daily limit over all of their keys and sessions (service.md, Management endpoints). */
+export const costLimitRoutes: Routes = (app, { billing }) => {
+  const path = '/api/v1/profile/cost-limit';
+  const update = { access: { surface: 'api', scope: 'budgets:update_own' } } as const;
+
+  app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
+    const { budget } = await billing.getCostLimit({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return budgetJson(budget!);
+  });
+
+  app.put(
+    path,
+    {
+      config: update,
+      schema: { body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }) },
+    },
+    async (request) => {
+      const { budget } = await billing.setCostLimit(
+        { limitNanoUsd: readAmount(request.body.limit_usd, 'limit_usd', 'from 0') },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return budgetJson(budget!);
+    },
+  );
+
+  app.delete(path, { config: update }, async (request, reply) => {
+    await billing.deleteCostLimit({}, { contextValues: callerContext(callerOfRequest(request)) });
+    return reply.code(204).send();
+  });
+};
