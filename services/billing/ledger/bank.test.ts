@@ -1,0 +1,85 @@
+import { expect, test } from 'vitest';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { as, operator, person, service, startTestBilling, usageEvent } from '../fixtures/test-billing.ts';
+
+test('money is neither made nor lost while charges, grants, adjustments and refunds run against each other', async () => {
+  await using first = await startTestBilling();
+  await using second = await startTestBilling(first.database);
+  const processes = [first.billing, second.billing];
+  const owners = Array.from({ length: 4 }, () => person());
+  let granted = 0n;
+  let charged = 0n;
+  let taken = 0n;
+  const money = async (index: number): Promise<void> => {
+    const billing = processes[index % 2]!;
+    const { tenantId } = owners[index % owners.length]!;
+    const amountNanoUsd = BigInt(1_000 + index);
+    switch (index % 5) {
+      case 0:
+        await billing.grantCredit(
+          {
+            requestId: uuidv7(),
+            tenantId,
+            source: index % 2 === 0 ? LotSource.PURCHASE : LotSource.PROMOTION,
+            amountNanoUsd,
+          },
+          operator,
+        );
+        granted += amountNanoUsd;
+        return;
+      case 1:
+        try {
+          const request = { requestId: uuidv7(), tenantId, amountNanoUsd: -amountNanoUsd, description: 'taken' };
+          await billing.postAdjustment(request, operator);
+          taken += amountNanoUsd;
+        } catch (error) {
+          if (!(error instanceof GatewayError && error.reason === ErrorReason.CONFLICT)) throw error;
+        }
+        return;
+      default: {
+        // Batches that overlap in organizations, in different orders.
+        const events = owners.map((owner) => usageEvent({ tenantId: owner.tenantId, costNanoUsd: amountNanoUsd }));
+        await billing.charge({ events: index % 2 === 0 ? events : events.reverse() }, service);
+        charged += amountNanoUsd * BigInt(owners.length);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: 150 }, (_, index) => money(index)));
+
+  let wallet = 0n;
+  let payg = 0n;
+  for (const owner of owners) {
+    wallet += (await first.billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd;
+    payg += (await first.billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd;
+  }
+  expect(granted + payg - taken - charged).toBe(wallet);
+  expect((await first.billing.verifyLedger({}, service)).faults).toEqual([]);
+});
+
+test('of 100 who redeem one coupon at once exactly one succeeds, and of 100 tries of one organization as well', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const redeem = async (code: string, caller: ReturnType<typeof person>): Promise<string> => {
+    try {
+      await billing.redeemCoupon({ code }, as(caller));
+      return 'redeemed';
+    } catch (error) {
+      return error instanceof GatewayError && error.reason === ErrorReason.INVALID_CODE ? 'refused' : String(error);
+    }
+  };
+  const once = (await billing.createCoupon({ amountNanoUsd: 7n }, operator)).coupon!;
+  const everybody = await Promise.all(Array.from({ length: 100 }, () => redeem(once.code, person())));
+  expect(everybody.filter((result) => result === 'redeemed')).toHaveLength(1);
+  expect(everybody.filter((result) => result === 'refused')).toHaveLength(99);
+
+  const many = (await billing.createCoupon({ amountNanoUsd: 7n, redemptionsMax: 1_000 }, operator)).coupon!;
+  const { tenantId } = person();
+  const colleagues = await Promise.all(Array.from({ length: 100 }, () => redeem(many.code, person({ tenantId }))));
+  expect(colleagues.filter((result) => result === 'redeemed')).toHaveLength(1);
+  expect((await billing.getWallet({}, as(person({ tenantId })))).wallet!.balanceNanoUsd).toBe(7n);
+  const { coupons } = await billing.listCoupons({}, operator);
+  expect(coupons.map(({ redemptions }) => redemptions)).toEqual([1, 1]);
+  expect((await billing.verifyLedger({}, service)).faults).toEqual([]);
+});

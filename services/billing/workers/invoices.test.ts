@@ -1,0 +1,168 @@
+import { expect, test } from 'vitest';
+import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { nextMonthMs } from '../domain/period.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  startTestBilling,
+  type TestBilling,
+  usageEvent,
+} from '../fixtures/test-billing.ts';
+import { expireCredit } from './expire-credit.ts';
+import { finalizeInvoices } from './finalize-invoices.ts';
+import { grantMonthlyCredit } from './grant-monthly-credit.ts';
+
+const usd = 1_000_000_000n;
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+/** Moves to so many milliseconds behind the start of the next month. */
+async function toNextMonth({ travel, deps }: TestBilling, behindMs: number): Promise<void> {
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  travel(nextMonthMs(nowMs) - nowMs + behindMs);
+}
+
+const sound = async ({ billing }: TestBilling): Promise<void> => {
+  expect((await billing.verifyLedger({}, service)).faults).toEqual([]);
+};
+
+test('on the 1st, an hour on, each draft is finalized by exactly one of many workers, numbered without a gap', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owners = Array.from({ length: 12 }, () => person());
+  await billing.grantCredit(
+    { requestId: uuidv7(), tenantId: owners[0]!.tenantId, source: LotSource.PURCHASE, amountNanoUsd: 10n * usd },
+    operator,
+  );
+  const events = owners.map(({ tenantId }) => usageEvent({ tenantId, costNanoUsd: 3n * usd + 7n }));
+  await billing.charge({ events }, service);
+
+  await toNextMonth(started, hourMs - 60_000);
+  expect(await finalizeInvoices(deps)).toBe(0);
+  started.travel(2 * 60_000);
+  const counts = await Promise.all(Array.from({ length: 6 }, () => finalizeInvoices(deps)));
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(12);
+  expect(await finalizeInvoices(deps)).toBe(0);
+
+  const invoices = await Promise.all(owners.map(async (owner) => (await billing.listInvoices({}, as(owner))).invoices));
+  expect(invoices.every((own) => own.length === 1 && own[0]!.status === InvoiceStatus.FINALIZED)).toBe(true);
+  const numbers = invoices.map(([own]) => own!.number).sort();
+  expect(numbers).toEqual(Array.from({ length: 12 }, (_, index) => `INV-${String(index + 1).padStart(6, '0')}`));
+
+  const [paidByCredit, byPayg] = [invoices[0]![0]!, invoices[1]![0]!];
+  expect(paidByCredit).toMatchObject({
+    creditsNanoUsd: 3n * usd + 7n,
+    totalNanoUsd: 0n,
+    paymentStatus: PaymentStatus.PAID,
+  });
+  expect(byPayg).toMatchObject({
+    creditsNanoUsd: 0n,
+    totalNanoUsd: 3n * usd + 7n,
+    paymentStatus: PaymentStatus.PENDING,
+  });
+  const { receivableNanoUsd } = await billing.getAccount({ tenantId: owners[1]!.tenantId }, operator);
+  expect(receivableNanoUsd).toBe(3n * usd + 7n);
+  await sound(started);
+});
+
+test('what comes after an invoice is fixed goes onto the next one, and the fixed one never changes', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const late = usageEvent({ tenantId, costNanoUsd: 5n });
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 2n * usd })] }, service);
+  await toNextMonth(started, 10 * 60_000);
+  // Within the hour of grace it still belongs to its own month.
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 1n * usd })] }, service);
+  started.travel(2 * hourMs);
+  await finalizeInvoices(deps);
+  await billing.charge({ events: [late] }, service);
+  const { invoices } = await billing.listInvoices({}, as(owner));
+  expect(invoices.map(({ status, subtotalNanoUsd }) => [status, subtotalNanoUsd])).toEqual([
+    [InvoiceStatus.DRAFT, 5n],
+    [InvoiceStatus.FINALIZED, 3n * usd],
+  ]);
+  await sound(started);
+});
+
+test('an invoice is overdue behind its due date, paid once, and voided only unpaid', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const [paying, voided] = [person(), person()];
+  const events = [paying, voided].map(({ tenantId }) => usageEvent({ tenantId, costNanoUsd: 4n * usd }));
+  await billing.charge({ events }, service);
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(deps);
+  const invoiceOf = async (owner: typeof paying) => (await billing.listInvoices({}, as(owner))).invoices[0]!;
+  const { id: invoiceId } = await invoiceOf(paying);
+  started.travel(30 * dayMs);
+  expect((await invoiceOf(paying)).paymentStatus).toBe(PaymentStatus.PENDING);
+  started.travel(dayMs);
+  expect((await invoiceOf(paying)).paymentStatus).toBe(PaymentStatus.OVERDUE);
+  const overdue = await billing.listInvoices({ paymentStatus: PaymentStatus.OVERDUE }, as(paying));
+  expect(overdue.invoices).toHaveLength(1);
+
+  const { tenantId } = paying;
+  await Promise.all(Array.from({ length: 5 }, () => billing.markInvoicePaid({ tenantId, invoiceId }, operator)));
+  expect((await invoiceOf(paying)).paymentStatus).toBe(PaymentStatus.PAID);
+  const { transactions } = await billing.listTransactions({ type: TransactionType.PURCHASE }, as(paying));
+  expect(transactions).toMatchObject([{ amountNanoUsd: 4n * usd, invoiceId }]);
+  await expect(billing.voidInvoice({ tenantId, invoiceId }, operator)).rejects.toThrow('not paid');
+
+  const other = await invoiceOf(voided);
+  const named = { tenantId: voided.tenantId, invoiceId: other.id };
+  expect((await billing.voidInvoice(named, operator)).invoice!.status).toBe(InvoiceStatus.VOIDED);
+  await expect(billing.markInvoicePaid(named, operator)).rejects.toThrow('finalized');
+  expect((await billing.getAccount({ tenantId: voided.tenantId }, operator)).receivableNanoUsd).toBe(0n);
+  await sound(started);
+});
+
+test('credit expires at its time, by however many workers, and what was spent before is not taken twice', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  const expiresAt = { seconds: BigInt(Math.floor(nowMs / 1000) + 86_400), nanos: 0 };
+  await billing.grantCredit(
+    { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd, expiresAt },
+    operator,
+  );
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 4n * usd })] }, service);
+  started.travel(dayMs + 1_000);
+  // Before any worker has come by, the rest is neither shown nor drawn.
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 1n * usd })] }, service);
+  expect((await billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd).toBe(1n * usd);
+  const counts = await Promise.all(Array.from({ length: 4 }, () => expireCredit(deps)));
+  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1);
+  const { transactions } = await billing.listTransactions({ type: TransactionType.EXPIRY }, as(owner));
+  expect(transactions).toMatchObject([{ amountNanoUsd: -6n * usd, balanceAfterNanoUsd: 0n }]);
+  await sound(started);
+});
+
+test("a plan's credit is given once a month and ends with it", async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const plan = { code: 'team', name: 'Team', paygEnabled: true, included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan }, operator);
+  await billing.assignPlan({ tenantId, planCode: 'team' }, operator);
+  const grant = async () => {
+    const counts = await Promise.all(Array.from({ length: 4 }, () => grantMonthlyCredit(deps)));
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
+  expect([await grant(), await grant()]).toEqual([1, 0]);
+  await toNextMonth(started, 1_000);
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
+  expect(await grant()).toBe(1);
+  expect((await billing.getWallet({}, as(owner))).wallet!.lots).toHaveLength(1);
+  await sound(started);
+});
