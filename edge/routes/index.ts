@@ -5,6 +5,7 @@ import { announceRetirementOnErrors } from '../inference/errors.ts';
 import { installWebSockets } from '../realtime/web-sockets.ts';
 import { catalogAdminRoutes } from './api/admin/catalog.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
+import { billingRoutes } from './api/billing/index.ts';
 import { identityRoutes } from './api/identity.ts';
 import { rateLimitRoutes } from './api/rate-limits.ts';
 import { usageRoutes } from './api/usage/index.ts';
@@ -60,6 +61,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     identityRoutes(management, deps);
     catalogAdminRoutes(management, deps);
     usageRoutes(management, deps);
+    billingRoutes(management, deps);
     rateLimitRoutes(management, deps);
   });
 

@@ -108,7 +108,7 @@ export async function startService(name: ServiceName, context: ServiceContext): 
         logger,
         models: switchboard.client('billing', ModelsService),
         auth: switchboard.client('billing', AuthService),
-        paymentWebhookSecret: undefined,
+        paymentWebhookSecret: env.paymentWebhookSecret,
       });
       return { rpc: rpcService(BillingService, implementation, options), close };
     }

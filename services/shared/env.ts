@@ -23,6 +23,8 @@ export type Env = {
   upstreamBaseUrl: string | undefined;
   upstreamApiKey: string | undefined;
   smtpUrl: string | undefined;
+  /** Signs the payment provider's webhooks; undefined: none are taken. */
+  paymentWebhookSecret: string | undefined;
   /** Newest first; the first makes new digests, all of them are looked up. */
   keyPeppers: readonly KeyPepper[];
   /** PKCS #8 PEM of an Ed25519 key that signs sessions; undefined: Auth keeps its own. */
@@ -76,6 +78,7 @@ export function readEnv(source: Source): Env {
     upstreamBaseUrl: readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:'])?.replace(/\/+$/, ''),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
     smtpUrl: readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']),
+    paymentWebhookSecret: readWebhookSecret(source),
     keyPeppers: parsePeppers(secret('KEY_PEPPER')),
     jwtPrivateKey: readPrivateKey(source, production),
     serviceSecrets: secret('SERVICE_SECRET')
@@ -155,6 +158,15 @@ function readPrivateKey(source: Source, production: boolean): string | undefined
   }
   if (!text.includes('-----BEGIN PRIVATE KEY-----'))
     throw bad('JWT_PRIVATE_KEY', 'an Ed25519 private key in PKCS #8 PEM');
+  return text;
+}
+
+function readWebhookSecret(source: Source): string | undefined {
+  const text = source.PAYMENT_WEBHOOK_SECRET;
+  if (text === undefined || text === '') return undefined;
+  // The provider makes it, and its own are of this length or more.
+  if (text.length < 16)
+    throw bad('PAYMENT_WEBHOOK_SECRET', "the payment provider's signing secret, of at least 16 characters");
   return text;
 }
 
