@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { readEnv } from '#shared/env.ts';
@@ -18,10 +19,16 @@ try {
   const tokens = createServiceTokens({ issuer: 'admin', secrets: env.serviceSecrets, clock: env.clock });
   const transportTo = (service: string) =>
     createRpcClientTransport({ url: env.rpcUrls.get(service) ?? `http://${env.rpcHost}:${env.rpcPort}`, tokens });
-  const transports = { auth: transportTo('auth'), keys: transportTo('keys'), models: transportTo('models') };
+  const transports = {
+    auth: transportTo('auth'),
+    billing: transportTo('billing'),
+    keys: transportTo('keys'),
+    models: transportTo('models'),
+  };
   const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
   const outcome = await runCommand(commands, process.argv.slice(2), {
     auth: createRpcClient(AuthService, transports.auth),
+    billing: createRpcClient(BillingService, transports.billing),
     keys: createRpcClient(KeysService, transports.keys),
     models: createRpcClient(ModelsService, transports.models),
     asOperator: { contextValues: callerContext(operator) },

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
@@ -28,6 +29,7 @@ const admin = (...argv: string[]) => {
   const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
   return runCommand(commands, argv, {
     auth: switchboard.client('admin', AuthService),
+    billing: switchboard.client('admin', BillingService),
     keys: switchboard.client('admin', KeysService),
     models: switchboard.client('admin', ModelsService),
     asOperator: { contextValues: callerContext(operator) },

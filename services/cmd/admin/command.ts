@@ -1,12 +1,14 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { CallOptions, Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 
 /** What a command works with. */
 export type AdminContext = {
   auth: Client<typeof AuthService>;
+  billing: Client<typeof BillingService>;
   keys: Client<typeof KeysService>;
   models: Client<typeof ModelsService>;
   /** Makes each call as the platform's operator. */

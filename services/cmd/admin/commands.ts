@@ -1,6 +1,7 @@
 import { auditCommands } from './audit.ts';
 import type { AdminCommand } from './command.ts';
 import { keyCommands } from './keys.ts';
+import { ledgerCommands } from './ledger.ts';
 import { modelCommands } from './models.ts';
 import { organizationCommands } from './organizations.ts';
 import { retirementCommands } from './retirements.ts';
@@ -16,4 +17,5 @@ export const commands: readonly AdminCommand[] = [
   ...retirementCommands,
   ...auditCommands,
   ...signingKeyCommands,
+  ...ledgerCommands,
 ];

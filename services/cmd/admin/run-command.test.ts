@@ -25,6 +25,7 @@ const admin = (...argv: string[]) =>
     keys: keys.keys,
     // Its commands are tested with the whole gateway.
     models: {} as never,
+    billing: {} as never,
     asOperator: { contextValues: callerContext(operator) },
   });
 const json = async (...argv: string[]) => {

@@ -1,0 +1,40 @@
+import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { usdText } from '#shared/money.ts';
+import type { AdminCommand } from './command.ts';
+import { textOption } from './command.ts';
+
+const kinds: Readonly<Record<number, string>> = {
+  [LedgerFaultKind.UNBALANCED_TRANSACTION]: 'unbalanced_transaction',
+  [LedgerFaultKind.WRONG_BALANCE]: 'wrong_balance',
+  [LedgerFaultKind.WRONG_CHARGE]: 'wrong_charge',
+  [LedgerFaultKind.WRONG_INVOICE]: 'wrong_invoice',
+};
+
+/** The verification reads the whole ledger, in milliseconds. */
+const timeoutMs = 600_000;
+
+export const ledgerCommands: readonly AdminCommand[] = [
+  {
+    name: 'ledger verify',
+    usage: '[--organization id]',
+    summary: 'Recomputes every sum from the entries; fails and lists what is wrong.',
+    options: { organization: { type: 'string' } },
+    async run({ billing, asOperator }, args) {
+      const tenantId = textOption(args, 'organization');
+      const answer = await billing.verifyLedger({ tenantId }, { ...asOperator, timeoutMs });
+      const faults = answer.faults.map((fault) => ({
+        kind: kinds[fault.kind] ?? 'unknown',
+        organization: fault.tenantId,
+        subject: fault.subjectId,
+        expected_usd: usdText(fault.expectedNanoUsd),
+        actual_usd: usdText(fault.actualNanoUsd),
+      }));
+      const checked = {
+        ledger: 'sound',
+        transactions_checked: Number(answer.transactionsChecked),
+        entries_checked: Number(answer.entriesChecked),
+      };
+      return { output: faults.length > 0 ? faults : checked, isFailure: faults.length > 0 };
+    },
+  },
+];
