@@ -4,7 +4,7 @@ import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isUuid, uuidv7Ms } from '#shared/ids.ts';
 import type { Funds } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults } from '../domain/ledger.ts';
-import { dayOf, monthOf, type PeriodStart } from '../domain/period.ts';
+import { dayOf, monthOfDay, type PeriodStart } from '../domain/period.ts';
 import type { LeaseRow } from '../leasing/lease-row.ts';
 
 /** Why an event can never be charged, for the log; null when it can. */
@@ -26,13 +26,13 @@ export type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: P
  * one the event's own time decides, but no edge's clock reaches beyond the database's.
  */
 export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], nowMs: number): EventPeriods {
-  const atMs = Math.min(uuidv7Ms(event.id), nowMs);
+  const day = dayOf(Math.min(uuidv7Ms(event.id), nowMs));
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {
-    keyDay: periodOf(BudgetKind.API_KEY) ?? dayOf(atMs),
-    userDay: periodOf(BudgetKind.USER) ?? dayOf(atMs),
-    month: periodOf(BudgetKind.ORGANIZATION) ?? monthOf(atMs),
+    keyDay: periodOf(BudgetKind.API_KEY) ?? day,
+    userDay: periodOf(BudgetKind.USER) ?? day,
+    month: periodOf(BudgetKind.ORGANIZATION) ?? monthOfDay(day),
   };
 }
 

@@ -12,7 +12,10 @@ const dayMs = 86_400_000;
 export const dayOf = (ms: number): PeriodStart => new Date(ms).toISOString().slice(0, 10);
 
 /** The UTC month of a moment. */
-export const monthOf = (ms: number): PeriodStart => `${new Date(ms).toISOString().slice(0, 7)}-01`;
+export const monthOf = (ms: number): PeriodStart => monthOfDay(dayOf(ms));
+
+/** The month in which a day lies. */
+export const monthOfDay = (day: PeriodStart): PeriodStart => `${day.slice(0, 7)}-01`;
 
 export const startOfPeriodMs = (period: PeriodStart): number => Date.parse(`${period}T00:00:00Z`);
 

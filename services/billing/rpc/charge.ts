@@ -31,12 +31,19 @@ export const charge =
   };
 
 /** Ids as Postgres writes them, so that they can be compared. The message is the caller's and stays as it is. */
-const withPlainIds = (event: UsageEvent): UsageEvent => ({
-  ...event,
-  id: event.id.toLowerCase(),
-  tenantId: event.tenantId.toLowerCase(),
-  userId: event.userId.toLowerCase(),
-  apiKeyId: event.apiKeyId.toLowerCase(),
-  priceVersionId: event.priceVersionId.toLowerCase(),
-  leaseIds: event.leaseIds.map((id) => id.toLowerCase()),
-});
+function withPlainIds(event: UsageEvent): UsageEvent {
+  const { id, tenantId, userId, apiKeyId, priceVersionId, leaseIds } = event;
+  // Ours are; a copy of each event would cost more than all the rest that is done with it here.
+  if (!hasCapital.test(id + tenantId + userId + apiKeyId + priceVersionId + leaseIds.join(''))) return event;
+  return {
+    ...event,
+    id: id.toLowerCase(),
+    tenantId: tenantId.toLowerCase(),
+    userId: userId.toLowerCase(),
+    apiKeyId: apiKeyId.toLowerCase(),
+    priceVersionId: priceVersionId.toLowerCase(),
+    leaseIds: leaseIds.map((leaseId) => leaseId.toLowerCase()),
+  };
+}
+
+const hasCapital = /[A-Z]/;

@@ -93,20 +93,34 @@ const ledger = `
     primary key (tenant_id, transaction_id, ordinal)
   );
 
-  create function require_balanced_transaction() returns trigger
+  -- At the commit each new transaction has entries, and they sum to 0.
+  create function require_balance() returns trigger
   language plpgsql set search_path = billing, pg_temp as $$
   begin
-    if (select sum(amount_nano_usd) from entries
-        where tenant_id = new.tenant_id and transaction_id = new.transaction_id) <> 0 then
-      raise exception 'transaction % is not balanced', new.transaction_id using errcode = '23514';
-    end if;
-    if not exists (select from transactions where tenant_id = new.tenant_id and id = new.transaction_id) then
-      raise exception 'there is no transaction %', new.transaction_id using errcode = '23503';
+    if (select sum(amount_nano_usd) from entries where tenant_id = new.tenant_id and transaction_id = new.id)
+      is distinct from 0 then
+      raise exception 'transaction % is not balanced', new.id using errcode = '23514';
     end if;
     return null;
   end $$;
-  create constraint trigger transactions_balance after insert on entries
-    deferrable initially deferred for each row execute function require_balanced_transaction();
+  create constraint trigger transactions_balance after insert on transactions
+    deferrable initially deferred for each row execute function require_balance();
+
+  -- Entries are written together with their transaction, and never added to one that was committed.
+  create function require_own_transaction() returns trigger
+  language plpgsql set search_path = billing, pg_temp as $$
+  begin
+    if exists (
+      select from added
+      left join transactions on transactions.tenant_id = added.tenant_id and transactions.id = added.transaction_id
+      where transactions.xmin is distinct from pg_current_xact_id()::xid
+    ) then
+      raise exception 'entries belong to a transaction of the same commit' using errcode = '23503';
+    end if;
+    return null;
+  end $$;
+  create trigger entries_of_own_transaction after insert on entries
+    referencing new table as added for each statement execute function require_own_transaction();
 
   -- What was posted is never edited; it is reversed.
   revoke update, delete, truncate on transactions, entries from modelgateway_app;
