@@ -45,9 +45,14 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
       done();
     },
   });
-  // A refused upgrade has no next request (openai-contract.md section 5).
+  // A refused upgrade has no next request (openai-contract.md section 5), and nobody else closes its connection: what was refused
+  // at the door never came as far as the plugin.
   app.addHook('onSend', (request, reply, _payload, done) => {
-    if (request.ws) reply.header('connection', 'close');
+    if (isRealtimeUpgrade(request.raw)) reply.header('connection', 'close');
+    done();
+  });
+  app.addHook('onResponse', (request, _reply, done) => {
+    if (isRealtimeUpgrade(request.raw)) request.raw.socket.end();
     done();
   });
 }

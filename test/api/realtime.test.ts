@@ -239,7 +239,7 @@ describe('vLLM', () => {
     expect(Math.abs(bytes - 48_000)).toBeLessThanOrEqual(8);
     expect(done.usage).toEqual({ type: 'tokens', input_tokens: 20, output_tokens: 4, total_tokens: 24 });
     const deltas = session.events.filter(({ type }) => type.endsWith('.delta'));
-    expect(deltas.length).toBe(3);
+    expect(deltas.length).toBeGreaterThanOrEqual(3);
     expect(vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
     await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
   });

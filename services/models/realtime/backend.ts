@@ -1,8 +1,22 @@
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
+import { noMeasures, priceAt, priceUsage } from '../domain/price.ts';
+import { freeHold, type Hold } from '../limits/budgets.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
 import type { Outbox } from './outbox.ts';
 import type { SessionConfig } from './session-config.ts';
+
+/** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
+export const utteranceMsMax = 120_000;
+
+/** What an utterance can use at most: ten tokens for a second, heard and written. */
+const largestUtterance = {
+  ...noMeasures,
+  audioMs: utteranceMsMax,
+  inputTokens: utteranceMsMax / 100,
+  outputTokens: utteranceMsMax / 100,
+};
 
 /** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream for files. */
 export type Backend = {
@@ -26,11 +40,15 @@ export class BackendContext {
   readonly signal: AbortSignal;
   /** By all utterances so far. */
   tokensUsed = 0;
+  readonly #constraints: CallerConstraints | undefined;
   readonly #sayUpdated: () => void;
+  /** What budgets hold for the next utterance. */
+  #nextHold: Hold | null = null;
 
   constructor(options: {
     deps: MeteringDeps;
     caller: Caller;
+    constraints: CallerConstraints | undefined;
     model: ServedModel;
     outbox: Outbox;
     signal: AbortSignal;
@@ -41,6 +59,7 @@ export class BackendContext {
     this.model = options.model;
     this.outbox = options.outbox;
     this.signal = options.signal;
+    this.#constraints = options.constraints;
     this.#sayUpdated = options.sayUpdated;
   }
 
@@ -49,10 +68,33 @@ export class BackendContext {
     this.#sayUpdated();
   }
 
+  /**
+   * Makes sure that the next utterance can be paid for; called before anything is heard that may begin one. Rejects with the
+   * refusal of the budget that has no room for it.
+   */
+  async prepare(): Promise<void> {
+    if (this.#nextHold !== null) return;
+    const price = priceAt(this.model.prices, this.deps.clock.now());
+    const costMax = price === null ? null : priceUsage(price, largestUtterance);
+    const hold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
+    // Two callers may have asked at once.
+    if (this.#nextHold === null) this.#nextHold = hold;
+    else await hold.settle(0n);
+  }
+
   /** An utterance begins. */
   newItem(): MeteredItem {
-    return new MeteredItem(this.deps, this.caller, this.model, (tokens) => {
+    const hold = this.#nextHold ?? freeHold;
+    this.#nextHold = null;
+    return new MeteredItem(this.deps, this.caller, this.model, hold, (tokens) => {
       this.tokensUsed += tokens;
     });
+  }
+
+  /** Gives back what is held for an utterance that never came. */
+  async close(): Promise<void> {
+    const hold = this.#nextHold;
+    this.#nextHold = null;
+    await hold?.settle(0n);
   }
 }

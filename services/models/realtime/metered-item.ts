@@ -5,9 +5,10 @@ import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
+import type { Budgets, Hold } from '../limits/budgets.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 
-export type MeteringDeps = { journal: MeteringJournal; clock: Clock };
+export type MeteringDeps = { journal: MeteringJournal; clock: Clock; budgets: Pick<Budgets, 'hold'> };
 
 /** The endpoint under which sessions are metered, whichever prefix they came by. */
 const endpoint = '/v1/realtime';
@@ -18,8 +19,14 @@ export class MeteredItem {
   readonly #onEnd: (tokens: number) => void;
   #deltas = 0;
 
-  /** `onEnd` is told how many tokens were used. */
-  constructor({ journal, clock }: MeteringDeps, caller: Caller, model: ServedModel, onEnd: (tokens: number) => void) {
+  /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
+  constructor(
+    { journal, clock }: MeteringDeps,
+    caller: Caller,
+    model: ServedModel,
+    hold: Hold,
+    onEnd: (tokens: number) => void,
+  ) {
     this.#onEnd = onEnd;
     this.call = new MeteredCall(
       journal,
@@ -35,9 +42,10 @@ export class MeteredItem {
         streamed: true,
         requestId: caller.requestId,
         jobId: '',
-        leaseIds: [],
+        leaseIds: hold.leaseIds,
       },
       priceAt(model.prices, clock.now()),
+      hold,
     );
   }
 

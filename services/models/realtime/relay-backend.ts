@@ -78,12 +78,13 @@ export class RelayBackend implements Backend {
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
   }
 
-  append(audio: string, causeId: string | null): Promise<void> | void {
+  async append(audio: string, causeId: string | null): Promise<void> {
+    await this.#context.prepare();
     const bytesPerMs = (sampleRateOf(this.#config.format) * (this.#config.format.type === 'audio/pcm' ? 2 : 1)) / 1000;
     this.#appendedMs += (audio.length * 3) / 4 / bytesPerMs;
     // Written anew: of a member that stands there twice the upstream could read the other.
     this.#send({ type: 'input_audio_buffer.append', audio }, causeId);
-    if (this.#socket.waitingBytes > waitingBytesMax) return this.#drained();
+    if (this.#socket.waitingBytes > waitingBytesMax) await this.#drained();
   }
 
   commit(causeId: string | null): void {
@@ -130,6 +131,7 @@ export class RelayBackend implements Backend {
       this.lost('an event is no JSON');
       return;
     }
+    await this.#context.prepare();
     const type = String(event?.type);
     const itemId = typeof event.item_id === 'string' ? event.item_id : '';
     switch (type) {

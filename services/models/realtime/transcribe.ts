@@ -33,6 +33,14 @@ export const transcribe = (deps: TranscribeDeps) =>
     const session = new TranscriptionSession({ deps, caller, start, outbox, signal });
     // A session is one request; what it uses is known at its end.
     const rate = deps.limiter.admit(caller.apiKeyId || caller.userId, rateLimitsOf(start.constraints), 0);
+    try {
+      // Whose budget is used up is refused before the socket stands; what each utterance costs is held as it comes.
+      const held = await deps.budgets.hold(caller, start.constraints, 1n);
+      await held.settle(0n);
+    } catch (refusal) {
+      rate.release(0);
+      throw refusal;
+    }
     const hearing = hear(reader, session, outbox);
     const onAbort = (): void => outbox.fail(gatewayError(ErrorReason.CANCELLED, 'The session was ended.'));
     context.signal.addEventListener('abort', onAbort, { once: true });

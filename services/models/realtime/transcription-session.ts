@@ -107,21 +107,23 @@ export class TranscriptionSession {
     this.#context = new BackendContext({
       deps: this.#deps,
       caller: this.#caller,
+      constraints: this.#start.constraints,
       model: this.#admitted(),
       outbox: this.#outbox,
       signal: this.#signal,
       sayUpdated: () => this.#sayUpdated(),
     });
+    await this.#context.prepare();
     this.#backend = await openBackend(this.#context, this.#config);
     return this.#backend;
   }
 
   async #leaveBackend(): Promise<void> {
-    const backend = this.#backend;
-    if (backend === null) return;
+    const [backend, context] = [this.#backend, this.#context];
     this.#backend = null;
-    await backend.close();
-    this.#tokensUsedBefore += this.#context!.tokensUsed;
+    await backend?.close();
+    await context?.close();
+    this.#tokensUsedBefore += context?.tokensUsed ?? 0;
     this.#context = null;
   }
 

@@ -1,6 +1,6 @@
 import { ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { cancelled } from '../inference/attempts.ts';
-import type { Backend, BackendContext } from './backend.ts';
+import { type Backend, type BackendContext, utteranceMsMax } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { decodeSamples, joinSamples, sampleRateOf } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
@@ -8,15 +8,13 @@ import type { SessionConfig } from './session-config.ts';
 import type { Transcriber, Utterance } from './transcriber.ts';
 import { VoiceActivity } from './voice-activity.ts';
 
-/** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
-const utteranceMsMax = 120_000;
 const utteranceMsMin = 100;
 /** What is kept of the sound before speech beyond the padding: the frames in which it was recognised. */
 const recognitionMs = 200;
 /** Utterances that are being transcribed at the same time; the client waits while there are more. */
 const pendingMax = 4;
-/** Audio is listened to in pieces of this length, so that one large append cannot begin more utterances than there is room for. */
-const pieceMs = 1_000;
+/** Audio is listened to in pieces so short that one utterance at most begins in each, which can then be paid for. */
+const pieceMs = 100;
 
 type Spoken = {
   itemId: string;
@@ -69,6 +67,7 @@ export class UtteranceBackend implements Backend {
     const pieceSamples = this.#samplesIn(pieceMs);
     for (let at = 0; at < samples.length; at += pieceSamples) {
       const piece = samples.subarray(at, at + pieceSamples);
+      await this.#context.prepare();
       if (this.#activity !== null) this.#hearSpeech(this.#activity, piece);
       else if (!this.#hearBuffer(piece, causeId)) return;
       await this.#room();

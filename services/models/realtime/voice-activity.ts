@@ -8,10 +8,9 @@ const frameMs = 20;
 const framesToStart = 3;
 /** Below this nothing is speech, in decibels of full scale. */
 const floorDb = -55;
-/** How quickly the estimate of the background follows, as a share per frame: quieter and louder frames, and what is taken for speech. */
-const noiseFalls = 0.2;
-const noiseRises = 0.05;
-const noiseRisesInSpeech = 0.001;
+/** The background is the quietest frame of the last three seconds, kept as the quietest of each fifth of a second. */
+const windowFrames = 10;
+const windows = 15;
 
 /**
  * Tells speech from background by energy: frames that are louder than the background by some decibels, which `threshold` chooses.
@@ -21,7 +20,9 @@ export class VoiceActivity {
   readonly #frameSamples: number;
   readonly #marginDb: number;
   readonly #framesToStop: number;
-  #noiseDb = floorDb - 5;
+  /** The quietest frame of each of the last windows, the current one last. */
+  readonly #quietest: number[] = Array.from({ length: windows }, () => floorDb - 5);
+  #frames = 0;
   #voiced = 0;
   #silent = 0;
   #speaking = false;
@@ -68,9 +69,8 @@ export class VoiceActivity {
   }
 
   #hear(db: number): VoiceChange | null {
-    const isVoice = db > Math.max(floorDb, this.#noiseDb + this.#marginDb);
-    const follows = isVoice ? noiseRisesInSpeech : db < this.#noiseDb ? noiseFalls : noiseRises;
-    this.#noiseDb += (db - this.#noiseDb) * follows;
+    const isVoice = db > Math.max(floorDb, Math.min(...this.#quietest) + this.#marginDb);
+    this.#learn(db);
     this.#voiced = isVoice ? this.#voiced + 1 : 0;
     this.#silent = isVoice ? 0 : this.#silent + 1;
     if (!this.#speaking && this.#voiced >= framesToStart) {
@@ -82,6 +82,17 @@ export class VoiceActivity {
       return { kind: 'stopped', sample: this.#sample };
     }
     return null;
+  }
+
+  /** Speech has pauses, even within words; what never pauses is the background. */
+  #learn(db: number): void {
+    const quietest = this.#quietest;
+    if (this.#frames++ % windowFrames === 0) {
+      quietest.shift();
+      quietest.push(db);
+    } else if (db < quietest.at(-1)!) {
+      quietest[windows - 1] = db;
+    }
   }
 }
 
