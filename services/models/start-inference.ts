@@ -15,7 +15,7 @@ import { watchHealth } from './health/watch-health.ts';
 import type { ModelsDeps } from './index.ts';
 import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
-import { Budgets, freeHold } from './limits/budgets.ts';
+import { Budgets } from './limits/budgets.ts';
 import { settleIntervalMs } from './limits/lease-settler.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
@@ -40,8 +40,7 @@ const lastShipmentMs = 3_000;
 export async function startInference(options: {
   models: Client<typeof ModelsService>;
   usage: Client<typeof UsageService>;
-  /** Holds budgets; undefined: nothing is limited. */
-  billing?: Client<typeof BillingService>;
+  billing: Client<typeof BillingService>;
   connectUpstream: ModelsDeps['connectUpstream'];
   dataDir: string;
   journalSync: 'group' | 'always';
@@ -87,14 +86,13 @@ export async function startInference(options: {
   journalMetrics(registry, journal);
 
   const limiter = new RateLimiter(clock.monotonic);
-  const { billing } = options;
-  const budgets = billing === undefined ? null : new Budgets({ billing, clock, logger });
-  const settling = setInterval(() => void budgets?.tick(), settleIntervalMs);
+  const budgets = new Budgets({ billing: options.billing, clock, logger });
+  const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
   return {
     implementation: inferenceService({
       catalog,
       limiter,
-      budgets: budgets ?? { hold: () => freeHold },
+      budgets,
       journal,
       clock,
       tools: createCallTools(clock),
@@ -106,7 +104,7 @@ export async function startInference(options: {
       await following.close();
       await shipper.close(lastShipmentMs);
       clearInterval(settling);
-      await budgets?.close();
+      await budgets.close();
       await journal.close();
       await catalog.close();
     },
