@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders } from 'node:http';
 import { create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
@@ -18,6 +18,7 @@ import type { EdgeMetrics } from '../http/metrics.ts';
 import { statusOf } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
+import { drained } from './drain.ts';
 
 export type AnswerDeps = {
   inference: Client<typeof InferenceService>;
@@ -108,15 +109,3 @@ function responseHeaders(
     ...(head.retirement === undefined ? undefined : retirementHeaders(head.model, head.retirement, publicUrl)),
   };
 }
-
-/** Waits until the client has taken what was written; ends early when the client has gone. */
-const drained = (raw: ServerResponse, gone: AbortSignal): Promise<void> =>
-  new Promise((resolve) => {
-    const done = (): void => {
-      raw.off('drain', done);
-      gone.removeEventListener('abort', done);
-      resolve();
-    };
-    raw.once('drain', done);
-    gone.addEventListener('abort', done, { once: true });
-  });

@@ -15,6 +15,8 @@ type Head = NonNullable<MessageInitShape<typeof InvokeResponseSchema>['head']>;
 /** A comment line keeps proxies from closing a silent stream; every client ignores it (openai-contract.md section 3). */
 const keepAlive = Buffer.from(': keep-alive\n\n');
 const keepAliveMs = 15_000;
+/** How often the silence is measured. */
+const keepAliveCheckMs = 3_000;
 
 /** The largest answer that is given whole, in bytes. */
 const wholeBytesMax = 256 * 1024 * 1024;
@@ -101,7 +103,7 @@ export class Delivery {
 
   /** The pieces in between; returns the failure that broke the stream off. */
   async *#pieces(isSse: boolean): AsyncGenerator<InvokeResponse, GatewayError | null> {
-    const silence = isSse ? setInterval(() => this.#exchange.interrupt(), keepAliveMs) : undefined;
+    const silence = isSse ? setInterval(() => this.#exchange.interrupt(), keepAliveCheckMs) : undefined;
     let sentMs = this.#clock.monotonic();
     try {
       while (!this.#reader.complete) {
@@ -109,7 +111,7 @@ export class Delivery {
         if (event === undefined) {
           if (this.#signal.aborted) throw cancelled();
           await this.#exchange.arrival();
-          if (isSse && this.#clock.monotonic() - sentMs >= keepAliveMs) {
+          if (isSse && this.#clock.monotonic() - sentMs > keepAliveMs - keepAliveCheckMs) {
             sentMs = this.#clock.monotonic();
             yield create(InvokeResponseSchema, { body: keepAlive });
           }

@@ -1,0 +1,58 @@
+import { once } from 'node:events';
+import { createServer, type ServerResponse } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { afterEach, expect, test } from 'vitest';
+import { drained } from './drain.ts';
+
+const closers: (() => void)[] = [];
+afterEach(() => {
+  for (const close of closers.splice(0)) close();
+});
+
+/** A response whose client does not read, written to until it is full. */
+async function fullResponse() {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1');
+  closers.push(() => {
+    client.destroy();
+    server.close();
+  });
+  client.on('error', () => {});
+  client.pause();
+  client.write('GET / HTTP/1.1\r\nhost: x\r\n\r\n');
+  const [, response] = (await once(server, 'request')) as [unknown, ServerResponse];
+  const piece = Buffer.alloc(1024 * 1024);
+  // What the network's own buffers take counts as taken; behind them nothing drains any more.
+  let isFull = false;
+  while (!isFull) {
+    response.write(piece);
+    isFull = await Promise.race([once(response, 'drain').then(() => false), delay(100, true)]);
+  }
+  return { client, response };
+}
+
+test('a client that takes nothing is cut off', async () => {
+  const { response } = await fullResponse();
+  const closed = once(response, 'close');
+  await drained(response, new AbortController().signal, 50);
+  await closed;
+  expect(response.destroyed).toBe(true);
+});
+
+test('a client that reads again goes on', async () => {
+  const { client, response } = await fullResponse();
+  const waiting = drained(response, new AbortController().signal, 5_000);
+  client.resume();
+  await waiting;
+  expect(response.destroyed).toBe(false);
+});
+
+test('a client that has gone is waited for no longer', async () => {
+  const { response } = await fullResponse();
+  const gone = new AbortController();
+  const waiting = drained(response, gone.signal, 60_000);
+  gone.abort();
+  await waiting;
+});

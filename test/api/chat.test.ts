@@ -1,0 +1,253 @@
+import { connect } from 'node:net';
+import OpenAI from 'openai';
+import { makeParseableResponseFormat } from 'openai/lib/parser';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+beforeAll(async () => {
+  bench = await startInferenceBench();
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
+
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+const tools = [
+  {
+    type: 'function' as const,
+    function: {
+      name: 'weather',
+      parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] },
+    },
+  },
+];
+
+describe('the helpers of the unmodified client', () => {
+  test('.stream() puts a completion together', async () => {
+    const stream = bench.client.chat.completions.stream({ model: 'sim-chat', messages });
+    const completion = await stream.finalChatCompletion();
+    expect(completion.choices[0]!.message.content).toBe(bench.simulator.requests[0]!.text);
+    expect(completion.choices[0]!.finish_reason).not.toBeNull();
+  });
+
+  test('tool calls stream', async () => {
+    const stream = bench.client.chat.completions.stream({
+      model: 'sandbox-chat',
+      messages: [{ role: 'user', content: 'What is the weather in Oslo?' }],
+      tools,
+      tool_choice: 'required',
+    });
+    const completion = await stream.finalChatCompletion();
+    const [call] = completion.choices[0]!.message.tool_calls!;
+    expect(completion.choices[0]!.finish_reason).toBe('tool_calls');
+    expect(JSON.parse((call as { function: { arguments: string } }).function.arguments)).toHaveProperty('city');
+  });
+
+  test('.parse() reads an answer by its schema', async () => {
+    const schema = {
+      type: 'object',
+      properties: { name: { type: 'string' }, age: { type: 'integer' } },
+      required: ['name', 'age'],
+      additionalProperties: false,
+    };
+    const completion = await bench.client.chat.completions.parse({
+      model: 'sandbox-chat',
+      messages,
+      response_format: makeParseableResponseFormat(
+        { type: 'json_schema', json_schema: { name: 'person', strict: true, schema } },
+        (content) => JSON.parse(content) as { name: string; age: number },
+      ),
+    });
+    expect(completion.choices[0]!.message.parsed).toEqual({ name: expect.any(String), age: expect.any(Number) });
+  });
+
+  test('n = 2 gives two choices, streamed too', async () => {
+    const whole = await bench.client.chat.completions.create({ model: 'sim-chat', messages, n: 2 });
+    expect(whole.choices.map(({ index }) => index)).toEqual([0, 1]);
+    const stream = await bench.client.chat.completions.create({ model: 'sim-chat', messages, n: 2, stream: true });
+    const indexes = (await Array.fromAsync(stream)).flatMap(({ choices }) => choices.map(({ index }) => index));
+    expect(new Set(indexes)).toEqual(new Set([0, 1]));
+  });
+
+  test('abort() reaches the upstream within a second, streamed or not', async () => {
+    const { client, simulator } = bench;
+    simulator.next({ chunkDelayMs: 20, tokens: 1_000 });
+    const stream = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    for await (const _ of stream) break;
+    await simulator.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
+
+    simulator.next({ headDelayMs: 3_000 });
+    const aborting = new AbortController();
+    const call = client.chat.completions.create({ model: 'sim-chat', messages }, { signal: aborting.signal });
+    await waitFor(() => simulator.requests.length === 2, { description: 'the second request' });
+    const socketsBefore = simulator.connections;
+    aborting.abort();
+    await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+    await waitFor(() => simulator.connections < socketsBefore, {
+      description: 'the upstream connection to be closed',
+      timeoutMs: 1_000,
+    });
+  });
+
+  test('silence adds no chunk, and keeps the stream open', async () => {
+    const released = Promise.withResolvers<void>();
+    bench.simulator.next({ hold: { until: released.promise, afterChunks: 3 }, tokens: 4 });
+    const response = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify({ model: 'sim-chat', messages, stream: true }),
+    });
+    const decoder = new TextDecoder();
+    let text = '';
+    let silentSinceMs = performance.now();
+    for await (const piece of response.body!) {
+      expect(performance.now() - silentSinceMs).toBeLessThan(16_000);
+      silentSinceMs = performance.now();
+      text += decoder.decode(piece, { stream: true });
+      if (text.includes(': keep-alive\n\n')) released.resolve();
+    }
+    expect(text).toContain('data: [DONE]');
+    // Comments alone came in between; the rest is what the upstream said, but for the usage that nobody asked for.
+    const datas = text.split('\n\n').filter((frame) => frame.startsWith('data: {'));
+    expect(datas.length).toBe(bench.simulator.requests[0]!.chunks - 2);
+  }, 40_000);
+});
+
+describe('a client that stops reading', () => {
+  test('pauses the upstream instead of filling the memory', async () => {
+    const { simulator, gateway, key } = bench;
+    simulator.next({ tokens: 400_000 });
+    const { hostname, port } = new URL(gateway.url);
+    const socket = connect(Number(port), hostname);
+    const body = JSON.stringify({ model: 'sim-chat', messages, stream: true });
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key.key}\r\n` +
+        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    socket.pause();
+    const rssBefore = process.memoryUsage().rss;
+    let last = -1;
+    // The upstream stands still once every buffer on the way is full.
+    await waitFor(
+      () => {
+        const chunks = simulator.requests[0]?.chunks ?? 0;
+        const still = chunks > 0 && chunks === last;
+        last = chunks;
+        return still;
+      },
+      { description: 'the upstream to stand still', intervalMs: 300, timeoutMs: 20_000 },
+    );
+    expect(last).toBeLessThan(200_000);
+    expect(process.memoryUsage().rss - rssBefore).toBeLessThan(256 * 1024 * 1024);
+    socket.destroy();
+    await simulator.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
+  }, 40_000);
+});
+
+describe('refusals, as the unmodified client sees them', () => {
+  const chat = (client: OpenAI) => client.chat.completions.create({ model: 'sim-chat', messages });
+
+  test('bad JSON, an unknown URL, a wrong method', async () => {
+    const { gateway, key } = bench;
+    const bad = await gateway.call('POST', '/v1/chat/completions', key.key, '{"model":');
+    expect([bad.status, bad.json.error.type]).toEqual([400, 'invalid_request_error']);
+    const unknown = await gateway.call('POST', '/v1/nothing', key.key, {});
+    expect([unknown.status, unknown.json.error.code]).toEqual([404, 'unknown_url']);
+    const responses = await gateway.call('POST', '/v1/responses', key.key, {});
+    expect(responses.json.error.message).toContain('/v1/chat/completions');
+    const method = await gateway.call('GET', '/v1/embeddings', key.key);
+    expect([method.status, method.headers.get('allow'), method.json.error.code]).toEqual([
+      405,
+      'POST',
+      'method_not_supported',
+    ]);
+  });
+
+  test('a key that has expired', async () => {
+    const expires_at = new Date(Date.now() + 600).toISOString();
+    const { key } = await bench.gateway.createKey(bench.session, { expires_at });
+    await waitFor(
+      () =>
+        chat(bench.gateway.openai(key)).then(
+          () => false,
+          (error) => error instanceof OpenAI.AuthenticationError && error.code === 'expired_api_key',
+        ),
+      { description: 'the expiry' },
+    );
+  });
+
+  test('a rate limit is waited out by a client that retries', async () => {
+    const path = `/api/v1/admin/keys/${bench.key.id}/rate-limits`;
+    const set = await bench.gateway.call('PUT', path, bench.session, { requests_per_minute: 60 });
+    expect(set.status).toBeLessThan(300);
+    const limited = await waitFor(
+      () =>
+        chat(bench.client).then(
+          () => null,
+          (error) => error,
+        ),
+      { description: 'the limit', timeoutMs: 10_000, intervalMs: 0 },
+    );
+    expect(limited).toMatchObject({ status: 429, code: 'rate_limit_exceeded', type: 'requests' });
+    expect(Number(limited.headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    const { data, response } = await bench.gateway
+      .openai(bench.key.key, { maxRetries: 1 })
+      .chat.completions.create({ model: 'sim-chat', messages })
+      .withResponse();
+    expect(data.choices).toHaveLength(1);
+    expect(response.headers.get('x-ratelimit-limit-requests')).toBe('60');
+    expect(response.headers.get('x-ratelimit-reset-requests')).toMatch(/^(\d+h)?(\d+m)?[\d.]+m?s$/);
+  }, 30_000);
+
+  test('a private model is not found, and one with a slash and a colon is', async () => {
+    const admin = (method: string, path: string, body?: object) =>
+      bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
+    await admin('POST', '/models', { name: 'org/hidden:1', operations: ['chat_completions'], visibility: 'private' });
+    await admin('POST', '/models', { name: 'org/shown:1', operations: ['chat_completions'] });
+    await waitFor(() => bench.client.models.retrieve('org/shown:1'), { description: 'the model in the catalog' });
+    await expect(bench.client.models.retrieve('org/hidden:1')).rejects.toBeInstanceOf(OpenAI.NotFoundError);
+    const raw = await bench.gateway.call('GET', '/v1/models/org/shown:1', bench.key.key);
+    expect(raw.json.id).toBe('org/shown:1');
+    // It has no deployment yet.
+    await expect(bench.client.chat.completions.create({ model: 'org/shown:1', messages })).rejects.toMatchObject({
+      status: 503,
+      code: 'model_unavailable',
+    });
+  });
+});
+
+describe('browsers', () => {
+  test('may call from other origins, with the client’s own headers, and read ours', async () => {
+    const preflight = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
+      method: 'OPTIONS',
+      headers: {
+        origin: 'https://app.example',
+        'access-control-request-method': 'POST',
+        'access-control-request-headers': 'authorization,content-type,x-stainless-lang,openai-organization',
+      },
+    });
+    expect(preflight.status).toBe(204);
+    expect(preflight.headers.get('access-control-allow-headers')).toContain('x-stainless-lang');
+    const answer = await fetch(`${bench.gateway.url}/v1/models`, {
+      headers: { origin: 'https://app.example', authorization: `Bearer ${bench.key.key}` },
+    });
+    for (const name of ['x-request-id', 'retry-after', 'x-should-retry', 'deprecation', 'sunset', 'link']) {
+      expect(answer.headers.get('access-control-expose-headers')).toContain(name);
+    }
+  });
+
+  test('what is written to a stream behind its head reaches other origins too', async () => {
+    const answer = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
+      method: 'POST',
+      headers: {
+        origin: 'https://app.example',
+        authorization: `Bearer ${bench.key.key}`,
+        'content-type': 'application/json',
+      },
+      body: JSON.stringify({ model: 'sim-chat', messages, stream: true }),
+    });
+    expect(answer.headers.get('access-control-allow-origin')).toBe('https://app.example');
+    await answer.text();
+  });
+});
