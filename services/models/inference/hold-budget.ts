@@ -28,6 +28,21 @@ function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
   };
 }
 
+/** What a call can cost at most, and the least with which it is worth running; 0: only with all. */
+export function costRange(
+  call: PreparedCall,
+  model: ServedModel,
+  price: PriceVersion,
+): { costMaxNanoUsd: bigint; costMinNanoUsd: bigint } {
+  const most = largestUse(call, model);
+  const costMaxNanoUsd = largestCost(price, most);
+  if (call.limitOutputTokens === undefined || price.outputPerMillionTokens === 0n) {
+    return { costMaxNanoUsd, costMinNanoUsd: 0n };
+  }
+  const worthIt = Math.min(most.outputTokens, outputTokensWorthIt * call.estimate.answers);
+  return { costMaxNanoUsd, costMinNanoUsd: largestCost(price, { ...most, outputTokens: worthIt }) };
+}
+
 /**
  * Holds the largest possible cost of a call (design.md, Snapshots). A call that names no max_tokens may run with less, down to a short
  * answer: near a limit its output is cut to what is left, instead of refusing it or going beyond.
@@ -41,24 +56,27 @@ export function holdBudget(
   price: PriceVersion | null,
 ): Hold | Promise<Hold> {
   if (price === null) return budgets.hold(caller, constraints, null);
-  const most = largestUse(call, model);
-  const costMax = largestCost(price, most);
-  const { limitOutputTokens } = call;
-  if (limitOutputTokens === undefined || price.outputPerMillionTokens === 0n) {
-    return budgets.hold(caller, constraints, costMax);
-  }
-  const worthIt = Math.min(most.outputTokens, outputTokensWorthIt * call.estimate.answers);
-  const costMin = largestCost(price, { ...most, outputTokens: worthIt });
-  const holding = budgets.hold(caller, constraints, costMax, costMin);
+  const { costMaxNanoUsd, costMinNanoUsd } = costRange(call, model, price);
+  const holding = budgets.hold(caller, constraints, costMaxNanoUsd, costMinNanoUsd);
   if (!(holding instanceof Promise)) return holding;
   return holding.then((hold) => {
-    const allowed = hold.costAllowedNanoUsd;
-    if (allowed !== null && allowed < costMax) {
-      const affordable = affordableTokens(price, most, allowed);
-      limitOutputTokens(Math.max(outputTokensWorthIt, Math.floor(affordable / call.estimate.answers)));
-    }
+    limitToHold(call, model, price, hold);
     return hold;
   });
+}
+
+/** Cuts a call's output to what its hold allows, where it names no limit of its own. */
+export function limitToHold(
+  call: PreparedCall,
+  model: ServedModel,
+  price: PriceVersion,
+  { costAllowedNanoUsd: allowed }: Pick<Hold, 'costAllowedNanoUsd'>,
+): void {
+  if (allowed === null || call.limitOutputTokens === undefined || price.outputPerMillionTokens === 0n) return;
+  const most = largestUse(call, model);
+  if (allowed >= largestCost(price, most)) return;
+  const affordable = affordableTokens(price, most, allowed);
+  call.limitOutputTokens(Math.max(outputTokensWorthIt, Math.floor(affordable / call.estimate.answers)));
 }
 
 /** What the use costs at most: how much of the prompt is cached is known afterwards only. */

@@ -1,6 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { transcribe } from '../realtime/transcribe.ts';
+import { admitJob } from './admit-job.ts';
 import { getRateLimitState } from './get-rate-limit-state.ts';
 import { getRetirement } from './get-retirement.ts';
 import { type InvokeDeps, invoke } from './invoke.ts';
@@ -8,6 +9,7 @@ import { type InvokeDeps, invoke } from './invoke.ts';
 /** Model calls: admission, routing, metering. Stateless but for the catalog and the journal, so that every edge carries it. */
 export const inferenceService = (deps: InvokeDeps): Partial<ServiceImpl<typeof InferenceService>> => ({
   invoke: invoke(deps),
+  admitJob: admitJob(deps),
   transcribe: transcribe(deps),
   getRetirement: getRetirement(deps),
   getRateLimitState: getRateLimitState(deps),

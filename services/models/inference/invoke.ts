@@ -10,21 +10,21 @@ import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
 import type { Budgets, Hold } from '../limits/budgets.ts';
-import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
+import { type RateLimiter, type RateLimitReading, rateLimitsOf } from '../limits/rate-limiter.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
-import { holdBudget } from './hold-budget.ts';
+import { holdBudget, limitToHold } from './hold-budget.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 export type InvokeDeps = {
   catalog: Catalog;
   limiter: RateLimiter;
-  budgets: Pick<Budgets, 'hold'>;
+  budgets: Pick<Budgets, 'hold' | 'holdOfJob'>;
   journal: MeteringJournal;
   clock: Clock;
   tools: CallTools;
@@ -34,28 +34,32 @@ export type InvokeDeps = {
 export const invoke = (deps: InvokeDeps) =>
   async function* (request: InvokeRequest, context: HandlerContext): AsyncGenerator<InvokeResponse> {
     const caller = callerOf(context);
-    // A path from the network would let its sender read this machine's files.
-    if (request.bodyFile !== '' && context.protocolName !== 'local') {
-      throw invalidRequest('body_file', 'A body cannot be given as a file over the network.');
-    }
+    refuseForeignFile(request, context);
     const call = await prepareCall(request, deps.tools);
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
-    const rate = deps.limiter.admit(
-      caller.apiKeyId || caller.userId,
-      rateLimitsOf(request.constraints),
-      estimatedTokens(call, model),
-    );
-
     const price = priceAt(model.prices, nowMs);
+    let rate: RateAdmission;
     let hold: Hold;
-    try {
-      const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price);
-      hold = holding instanceof Promise ? await holding : holding;
-    } catch (refusal) {
-      rate.release(0);
-      throw refusal;
+    if (request.hold === undefined) {
+      rate = deps.limiter.admit(
+        caller.apiKeyId || caller.userId,
+        rateLimitsOf(request.constraints),
+        estimatedTokens(call, model),
+      );
+      try {
+        const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price);
+        hold = holding instanceof Promise ? await holding : holding;
+      } catch (refusal) {
+        rate.release(0);
+        throw refusal;
+      }
+    } else {
+      // AdmitJob counted it, and its room has been held since.
+      rate = notCounted;
+      hold = deps.budgets.holdOfJob(request.hold);
+      if (price !== null) limitToHold(call, model, price, hold);
     }
 
     const metered = new MeteredCall(
@@ -85,7 +89,7 @@ export const invoke = (deps: InvokeDeps) =>
       yield* delivery.parts({
         model: model.name,
         retirement: model.publishedRetirement,
-        rateLimit: create(RateLimitStateSchema, rate.reading),
+        rateLimit: rate.reading === null ? undefined : create(RateLimitStateSchema, rate.reading),
       });
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
@@ -109,7 +113,19 @@ const verdictOn = ({ errorCode }: MeteredEvent): Verdict =>
 /** The error code of calls whose client went away. */
 const clientGoneCode = 'client_closed_request';
 
+/** A path from the network would let its sender read this machine's files. */
+export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {
+  if (bodyFile !== '' && protocolName !== 'local') {
+    throw invalidRequest('body_file', 'A body cannot be given as a file over the network.');
+  }
+}
+
+type RateAdmission = { reading: RateLimitReading | null; release(tokensUsed: number): void };
+
+/** Of a background job's call: it was counted when it was submitted. */
+const notCounted: RateAdmission = { reading: null, release: () => {} };
+
 /** Tokens held against the limit of tokens per minute until the call's real use is known. */
-const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
+export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
   call.estimate.inputTokens +
   Math.min(call.estimate.outputTokensMax ?? 0, model.maxOutputTokens || Number.MAX_SAFE_INTEGER);

@@ -1,7 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { BillingService, LeaseResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type Lease } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { CallerConstraints, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -9,6 +9,7 @@ import type { Logger } from '#shared/logger.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
+import { jobHold } from './job-hold.ts';
 import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 
 /** Room for one call in every budget that limits it. `settle` is called exactly once, with what the call cost. */
@@ -58,6 +59,7 @@ const viewsBeforeSweep = 20_000;
  */
 export class Budgets {
   readonly #billing: BudgetsDeps['billing'];
+  readonly #logger: BudgetsDeps['logger'];
   readonly #now: () => number;
   readonly #holderId: string;
   readonly #views = new Map<string, BudgetView>();
@@ -66,6 +68,7 @@ export class Budgets {
 
   constructor({ billing, clock, logger, holderId = uuidv7() }: BudgetsDeps) {
     this.#billing = billing;
+    this.#logger = logger;
     this.#now = clock.monotonic;
     this.#holderId = holderId;
     this.#settler = new LeaseSettler({ billing, holderId, now: clock.monotonic, logger });
@@ -91,6 +94,11 @@ export class Budgets {
       return this.#holdHere(caller, needs, costMaxNanoUsd);
     }
     return this.#holdByAsking(caller, needs, costMaxNanoUsd, costMinNanoUsd);
+  }
+
+  /** The room that is held already for a background job's call. */
+  holdOfJob(hold: JobHold): Hold {
+    return jobHold({ billing: this.#billing, logger: this.#logger }, hold);
   }
 
   /** Settles leases and forgets unused budgets; called every `settleIntervalMs`. Never rejects. */

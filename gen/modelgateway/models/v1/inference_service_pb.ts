@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file modelgateway/models/v1/inference_service.proto.
  */
 export const file_modelgateway_models_v1_inference_service: GenFile = /*@__PURE__*/
-  fileDesc("Ci5tb2RlbGdhdGV3YXkvbW9kZWxzL3YxL2luZmVyZW5jZV9zZXJ2aWNlLnByb3RvEhZtb2RlbGdhdGV3YXkubW9kZWxzLnYxIuoBCg1JbnZva2VSZXF1ZXN0EkAKCW9wZXJhdGlvbhgBIAEoDjIhLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuT3BlcmF0aW9uQgq6SAeCAQQQASAAEgwKBGJvZHkYAiABKAwSFAoMY29udGVudF90eXBlGAMgASgJEj4KC2NvbnN0cmFpbnRzGAQgASgLMikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5DYWxsZXJDb25zdHJhaW50cxIRCglib2R5X2ZpbGUYBSABKAkSDgoGam9iX2lkGAYgASgJEhAKCGVuZHBvaW50GAcgASgJIrkBChFDYWxsZXJDb25zdHJhaW50cxIXCg9tb2RlbF9hbGxvd2xpc3QYASADKAkSHwoSc3BlbmRfY2FwX25hbm9fdXNkGAIgASgDSACIAQESGwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgDIAEoDRIZChF0b2tlbnNfcGVyX21pbnV0ZRgEIAEoDRIbChNjb25jdXJyZW50X3JlcXVlc3RzGAUgASgNQhUKE19zcGVuZF9jYXBfbmFub191c2QigAEKDkludm9rZVJlc3BvbnNlEjAKBGhlYWQYASABKAsyIi5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkludm9rZUhlYWQSDAoEYm9keRgCIAEoDBIuCgNlbmQYAyABKAsyIS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkludm9rZUVuZCLlAQoKSW52b2tlSGVhZBIOCgZzdGF0dXMYASABKA0SFAoMY29udGVudF90eXBlGAIgASgJEg0KBW1vZGVsGAMgASgJEjYKCnJldGlyZW1lbnQYBCABKAsyIi5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlJldGlyZW1lbnQSOgoKcmF0ZV9saW1pdBgFIAEoCzImLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuUmF0ZUxpbWl0U3RhdGUSGwoOY29udGVudF9sZW5ndGgYBiABKARIAIgBAUIRCg9fY29udGVudF9sZW5ndGgiqAEKDlJhdGVMaW1pdFN0YXRlEhYKDmxpbWl0X3JlcXVlc3RzGAEgASgNEhoKEnJlbWFpbmluZ19yZXF1ZXN0cxgCIAEoDRIZChFyZXNldF9yZXF1ZXN0c19tcxgDIAEoDRIUCgxsaW1pdF90b2tlbnMYBCABKA0SGAoQcmVtYWluaW5nX3Rva2VucxgFIAEoDRIXCg9yZXNldF90b2tlbnNfbXMYBiABKA0idwoJSW52b2tlRW5kEg8KB3N1Y2Nlc3MYASABKAgSEgoKZXJyb3JfY29kZRgCIAEoCRIzCgV1c2FnZRgDIAEoCzIkLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuTWV0ZXJlZFVzYWdlEhAKCGV2ZW50X2lkGAQgASgJIqUBCgxNZXRlcmVkVXNhZ2USFAoMaW5wdXRfdG9rZW5zGAEgASgEEhsKE2NhY2hlZF9pbnB1dF90b2tlbnMYAiABKAQSFQoNb3V0cHV0X3Rva2VucxgDIAEoBBIOCgZpbWFnZXMYBCABKAQSEAoIYXVkaW9fbXMYBSABKAQSEgoKY2hhcmFjdGVycxgGIAEoBBIVCg1jb3N0X25hbm9fdXNkGAcgASgDInUKEVRyYW5zY3JpYmVSZXF1ZXN0EjgKBXN0YXJ0GAEgASgLMicubW9kZWxnYXRld2F5Lm1vZGVscy52MS5UcmFuc2NyaWJlU3RhcnRIABIUCgpldmVudF9qc29uGAIgASgJSABCEAoHbWVzc2FnZRIFukgCCAEidgoPVHJhbnNjcmliZVN0YXJ0Eg0KBW1vZGVsGAEgASgJEj4KC2NvbnN0cmFpbnRzGAIgASgLMikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5DYWxsZXJDb25zdHJhaW50cxIUCgxzZXNzaW9uX2pzb24YAyABKAkibwoSVHJhbnNjcmliZVJlc3BvbnNlEhQKCmV2ZW50X2pzb24YASABKAlIABI4CgVjbG9zZRgCIAEoCzInLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuVHJhbnNjcmliZUNsb3NlSABCCQoHbWVzc2FnZSIvCg9UcmFuc2NyaWJlQ2xvc2USDAoEY29kZRgBIAEoDRIOCgZyZWFzb24YAiABKAkiLwoUR2V0UmV0aXJlbWVudFJlcXVlc3QSFwoFbW9kZWwYASABKAlCCLpIBXIDGP8BIk8KFUdldFJldGlyZW1lbnRSZXNwb25zZRI2CgpyZXRpcmVtZW50GAEgASgLMiIubW9kZWxnYXRld2F5Lm1vZGVscy52MS5SZXRpcmVtZW50IloKGEdldFJhdGVMaW1pdFN0YXRlUmVxdWVzdBI+Cgtjb25zdHJhaW50cxgBIAEoCzIpLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuQ2FsbGVyQ29uc3RyYWludHMibwoZR2V0UmF0ZUxpbWl0U3RhdGVSZXNwb25zZRI1CgVzdGF0ZRgBIAEoCzImLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuUmF0ZUxpbWl0U3RhdGUSGwoTY29uY3VycmVudF9yZXF1ZXN0cxgCIAEoDTLIAwoQSW5mZXJlbmNlU2VydmljZRJZCgZJbnZva2USJS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkludm9rZVJlcXVlc3QaJi5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkludm9rZVJlc3BvbnNlMAEScQoNR2V0UmV0aXJlbWVudBIsLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuR2V0UmV0aXJlbWVudFJlcXVlc3QaLS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkdldFJldGlyZW1lbnRSZXNwb25zZSIDkAIBEn0KEUdldFJhdGVMaW1pdFN0YXRlEjAubW9kZWxnYXRld2F5Lm1vZGVscy52MS5HZXRSYXRlTGltaXRTdGF0ZVJlcXVlc3QaMS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkdldFJhdGVMaW1pdFN0YXRlUmVzcG9uc2UiA5ACARJnCgpUcmFuc2NyaWJlEikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5UcmFuc2NyaWJlUmVxdWVzdBoqLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuVHJhbnNjcmliZVJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_buf_validate_validate, file_modelgateway_models_v1_operation, file_modelgateway_models_v1_retirement]);
+  fileDesc("Ci5tb2RlbGdhdGV3YXkvbW9kZWxzL3YxL2luZmVyZW5jZV9zZXJ2aWNlLnByb3RvEhZtb2RlbGdhdGV3YXkubW9kZWxzLnYxIpkCCg1JbnZva2VSZXF1ZXN0EkAKCW9wZXJhdGlvbhgBIAEoDjIhLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuT3BlcmF0aW9uQgq6SAeCAQQQASAAEgwKBGJvZHkYAiABKAwSFAoMY29udGVudF90eXBlGAMgASgJEj4KC2NvbnN0cmFpbnRzGAQgASgLMikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5DYWxsZXJDb25zdHJhaW50cxIRCglib2R5X2ZpbGUYBSABKAkSDgoGam9iX2lkGAYgASgJEhAKCGVuZHBvaW50GAcgASgJEi0KBGhvbGQYCCABKAsyHy5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkpvYkhvbGQiqQEKB0pvYkhvbGQSGwoJaG9sZGVyX2lkGAEgASgJQgi6SAVyA7ABARI6CgZsZWFzZXMYAiADKAsyIC5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkpvYkxlYXNlQgi6SAWSAQIQAxIrChVjb3N0X2FsbG93ZWRfbmFub191c2QYAyABKANCB7pIBCICKABIAIgBAUIYChZfY29zdF9hbGxvd2VkX25hbm9fdXNkIj0KCEpvYkxlYXNlEhoKCGxlYXNlX2lkGAEgASgJQgi6SAVyA7ABARIVCg1mZW5jaW5nX3Rva2VuGAIgASgEIk4KD0FkbWl0Sm9iUmVxdWVzdBI7CgRjYWxsGAEgASgLMiUubW9kZWxnYXRld2F5Lm1vZGVscy52MS5JbnZva2VSZXF1ZXN0Qga6SAPIAQEiywEKEEFkbWl0Sm9iUmVzcG9uc2USDQoFbW9kZWwYASABKAkSGQoRY29zdF9tYXhfbmFub191c2QYAiABKAMSGQoRY29zdF9taW5fbmFub191c2QYAyABKAMSOgoKcmF0ZV9saW1pdBgEIAEoCzImLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuUmF0ZUxpbWl0U3RhdGUSNgoKcmV0aXJlbWVudBgFIAEoCzIiLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuUmV0aXJlbWVudCK5AQoRQ2FsbGVyQ29uc3RyYWludHMSFwoPbW9kZWxfYWxsb3dsaXN0GAEgAygJEh8KEnNwZW5kX2NhcF9uYW5vX3VzZBgCIAEoA0gAiAEBEhsKE3JlcXVlc3RzX3Blcl9taW51dGUYAyABKA0SGQoRdG9rZW5zX3Blcl9taW51dGUYBCABKA0SGwoTY29uY3VycmVudF9yZXF1ZXN0cxgFIAEoDUIVChNfc3BlbmRfY2FwX25hbm9fdXNkIoABCg5JbnZva2VSZXNwb25zZRIwCgRoZWFkGAEgASgLMiIubW9kZWxnYXRld2F5Lm1vZGVscy52MS5JbnZva2VIZWFkEgwKBGJvZHkYAiABKAwSLgoDZW5kGAMgASgLMiEubW9kZWxnYXRld2F5Lm1vZGVscy52MS5JbnZva2VFbmQi5QEKCkludm9rZUhlYWQSDgoGc3RhdHVzGAEgASgNEhQKDGNvbnRlbnRfdHlwZRgCIAEoCRINCgVtb2RlbBgDIAEoCRI2CgpyZXRpcmVtZW50GAQgASgLMiIubW9kZWxnYXRld2F5Lm1vZGVscy52MS5SZXRpcmVtZW50EjoKCnJhdGVfbGltaXQYBSABKAsyJi5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlJhdGVMaW1pdFN0YXRlEhsKDmNvbnRlbnRfbGVuZ3RoGAYgASgESACIAQFCEQoPX2NvbnRlbnRfbGVuZ3RoIqgBCg5SYXRlTGltaXRTdGF0ZRIWCg5saW1pdF9yZXF1ZXN0cxgBIAEoDRIaChJyZW1haW5pbmdfcmVxdWVzdHMYAiABKA0SGQoRcmVzZXRfcmVxdWVzdHNfbXMYAyABKA0SFAoMbGltaXRfdG9rZW5zGAQgASgNEhgKEHJlbWFpbmluZ190b2tlbnMYBSABKA0SFwoPcmVzZXRfdG9rZW5zX21zGAYgASgNIncKCUludm9rZUVuZBIPCgdzdWNjZXNzGAEgASgIEhIKCmVycm9yX2NvZGUYAiABKAkSMwoFdXNhZ2UYAyABKAsyJC5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLk1ldGVyZWRVc2FnZRIQCghldmVudF9pZBgEIAEoCSKlAQoMTWV0ZXJlZFVzYWdlEhQKDGlucHV0X3Rva2VucxgBIAEoBBIbChNjYWNoZWRfaW5wdXRfdG9rZW5zGAIgASgEEhUKDW91dHB1dF90b2tlbnMYAyABKAQSDgoGaW1hZ2VzGAQgASgEEhAKCGF1ZGlvX21zGAUgASgEEhIKCmNoYXJhY3RlcnMYBiABKAQSFQoNY29zdF9uYW5vX3VzZBgHIAEoAyJ1ChFUcmFuc2NyaWJlUmVxdWVzdBI4CgVzdGFydBgBIAEoCzInLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuVHJhbnNjcmliZVN0YXJ0SAASFAoKZXZlbnRfanNvbhgCIAEoCUgAQhAKB21lc3NhZ2USBbpIAggBInYKD1RyYW5zY3JpYmVTdGFydBINCgVtb2RlbBgBIAEoCRI+Cgtjb25zdHJhaW50cxgCIAEoCzIpLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuQ2FsbGVyQ29uc3RyYWludHMSFAoMc2Vzc2lvbl9qc29uGAMgASgJIm8KElRyYW5zY3JpYmVSZXNwb25zZRIUCgpldmVudF9qc29uGAEgASgJSAASOAoFY2xvc2UYAiABKAsyJy5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlRyYW5zY3JpYmVDbG9zZUgAQgkKB21lc3NhZ2UiLwoPVHJhbnNjcmliZUNsb3NlEgwKBGNvZGUYASABKA0SDgoGcmVhc29uGAIgASgJIi8KFEdldFJldGlyZW1lbnRSZXF1ZXN0EhcKBW1vZGVsGAEgASgJQgi6SAVyAxj/ASJPChVHZXRSZXRpcmVtZW50UmVzcG9uc2USNgoKcmV0aXJlbWVudBgBIAEoCzIiLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuUmV0aXJlbWVudCJaChhHZXRSYXRlTGltaXRTdGF0ZVJlcXVlc3QSPgoLY29uc3RyYWludHMYASABKAsyKS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkNhbGxlckNvbnN0cmFpbnRzIm8KGUdldFJhdGVMaW1pdFN0YXRlUmVzcG9uc2USNQoFc3RhdGUYASABKAsyJi5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlJhdGVMaW1pdFN0YXRlEhsKE2NvbmN1cnJlbnRfcmVxdWVzdHMYAiABKA0ypwQKEEluZmVyZW5jZVNlcnZpY2USWQoGSW52b2tlEiUubW9kZWxnYXRld2F5Lm1vZGVscy52MS5JbnZva2VSZXF1ZXN0GiYubW9kZWxnYXRld2F5Lm1vZGVscy52MS5JbnZva2VSZXNwb25zZTABEl0KCEFkbWl0Sm9iEicubW9kZWxnYXRld2F5Lm1vZGVscy52MS5BZG1pdEpvYlJlcXVlc3QaKC5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkFkbWl0Sm9iUmVzcG9uc2UScQoNR2V0UmV0aXJlbWVudBIsLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuR2V0UmV0aXJlbWVudFJlcXVlc3QaLS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkdldFJldGlyZW1lbnRSZXNwb25zZSIDkAIBEn0KEUdldFJhdGVMaW1pdFN0YXRlEjAubW9kZWxnYXRld2F5Lm1vZGVscy52MS5HZXRSYXRlTGltaXRTdGF0ZVJlcXVlc3QaMS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLkdldFJhdGVMaW1pdFN0YXRlUmVzcG9uc2UiA5ACARJnCgpUcmFuc2NyaWJlEikubW9kZWxnYXRld2F5Lm1vZGVscy52MS5UcmFuc2NyaWJlUmVxdWVzdBoqLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuVHJhbnNjcmliZVJlc3BvbnNlKAEwAWIGcHJvdG8z", [file_buf_validate_validate, file_modelgateway_models_v1_operation, file_modelgateway_models_v1_retirement]);
 
 /**
  * InvokeRequest is one model call as the client sent it.
@@ -72,6 +72,14 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
    * @generated from field: string endpoint = 7;
    */
   endpoint: string;
+
+  /**
+   * The room that is held already for the background job whose call this is. With it no budget is asked
+   * and no rate limit refuses, since both were done when the job was submitted; the call's end settles it.
+   *
+   * @generated from field: modelgateway.models.v1.JobHold hold = 8;
+   */
+  hold?: JobHold | undefined;
 };
 
 /**
@@ -80,6 +88,140 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
  */
 export const InvokeRequestSchema: GenMessage<InvokeRequest> = /*@__PURE__*/
   messageDesc(file_modelgateway_models_v1_inference_service, 0);
+
+/**
+ * JobHold is room in budgets that Jobs has leased from Billing for one call.
+ *
+ * @generated from message modelgateway.models.v1.JobHold
+ */
+export type JobHold = Message<"modelgateway.models.v1.JobHold"> & {
+  /**
+   * The holder by whom it was leased (UUID): the job.
+   *
+   * @generated from field: string holder_id = 1;
+   */
+  holderId: string;
+
+  /**
+   * The leases; none when nothing limits the caller or the call costs nothing.
+   *
+   * @generated from field: repeated modelgateway.models.v1.JobLease leases = 2;
+   */
+  leases: JobLease[];
+
+  /**
+   * What the call may cost, as Billing answered; unset when nothing limits it.
+   *
+   * @generated from field: optional int64 cost_allowed_nano_usd = 3;
+   */
+  costAllowedNanoUsd?: bigint | undefined;
+};
+
+/**
+ * Describes the message modelgateway.models.v1.JobHold.
+ * Use `create(JobHoldSchema)` to create a new message.
+ */
+export const JobHoldSchema: GenMessage<JobHold> = /*@__PURE__*/
+  messageDesc(file_modelgateway_models_v1_inference_service, 1);
+
+/**
+ * JobLease names a lease as its holder has it.
+ *
+ * @generated from message modelgateway.models.v1.JobLease
+ */
+export type JobLease = Message<"modelgateway.models.v1.JobLease"> & {
+  /**
+   * The lease (UUID).
+   *
+   * @generated from field: string lease_id = 1;
+   */
+  leaseId: string;
+
+  /**
+   * Its fencing token.
+   *
+   * @generated from field: uint64 fencing_token = 2;
+   */
+  fencingToken: bigint;
+};
+
+/**
+ * Describes the message modelgateway.models.v1.JobLease.
+ * Use `create(JobLeaseSchema)` to create a new message.
+ */
+export const JobLeaseSchema: GenMessage<JobLease> = /*@__PURE__*/
+  messageDesc(file_modelgateway_models_v1_inference_service, 2);
+
+/**
+ * AdmitJobRequest has a call that is to run in the background.
+ *
+ * @generated from message modelgateway.models.v1.AdmitJobRequest
+ */
+export type AdmitJobRequest = Message<"modelgateway.models.v1.AdmitJobRequest"> & {
+  /**
+   * The call as it will be invoked, without a hold.
+   *
+   * @generated from field: modelgateway.models.v1.InvokeRequest call = 1;
+   */
+  call?: InvokeRequest | undefined;
+};
+
+/**
+ * Describes the message modelgateway.models.v1.AdmitJobRequest.
+ * Use `create(AdmitJobRequestSchema)` to create a new message.
+ */
+export const AdmitJobRequestSchema: GenMessage<AdmitJobRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_models_v1_inference_service, 3);
+
+/**
+ * AdmitJobResponse says that the call may be queued.
+ *
+ * @generated from message modelgateway.models.v1.AdmitJobResponse
+ */
+export type AdmitJobResponse = Message<"modelgateway.models.v1.AdmitJobResponse"> & {
+  /**
+   * The catalog's name of the model.
+   *
+   * @generated from field: string model = 1;
+   */
+  model: string;
+
+  /**
+   * The largest cost which the call can have; 0 when it is free, and for a model without a price, which
+   * only callers without any limit may use.
+   *
+   * @generated from field: int64 cost_max_nano_usd = 2;
+   */
+  costMaxNanoUsd: bigint;
+
+  /**
+   * The least with which it is worth running, as in Billing's LeaseRequest; 0 means cost_max.
+   *
+   * @generated from field: int64 cost_min_nano_usd = 3;
+   */
+  costMinNanoUsd: bigint;
+
+  /**
+   * The state of the caller's rate limits after admission.
+   *
+   * @generated from field: modelgateway.models.v1.RateLimitState rate_limit = 4;
+   */
+  rateLimit?: RateLimitState | undefined;
+
+  /**
+   * The model's retirement, when it was announced.
+   *
+   * @generated from field: modelgateway.models.v1.Retirement retirement = 5;
+   */
+  retirement?: Retirement | undefined;
+};
+
+/**
+ * Describes the message modelgateway.models.v1.AdmitJobResponse.
+ * Use `create(AdmitJobResponseSchema)` to create a new message.
+ */
+export const AdmitJobResponseSchema: GenMessage<AdmitJobResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_models_v1_inference_service, 4);
 
 /**
  * CallerConstraints are the constraints of a key that apply during a call.
@@ -128,7 +270,7 @@ export type CallerConstraints = Message<"modelgateway.models.v1.CallerConstraint
  * Use `create(CallerConstraintsSchema)` to create a new message.
  */
 export const CallerConstraintsSchema: GenMessage<CallerConstraints> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 1);
+  messageDesc(file_modelgateway_models_v1_inference_service, 5);
 
 /**
  * InvokeResponse is one piece of an answer. The first message has a head; messages
@@ -164,7 +306,7 @@ export type InvokeResponse = Message<"modelgateway.models.v1.InvokeResponse"> & 
  * Use `create(InvokeResponseSchema)` to create a new message.
  */
 export const InvokeResponseSchema: GenMessage<InvokeResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 2);
+  messageDesc(file_modelgateway_models_v1_inference_service, 6);
 
 /**
  * InvokeHead is what a client must see before the first body byte.
@@ -220,7 +362,7 @@ export type InvokeHead = Message<"modelgateway.models.v1.InvokeHead"> & {
  * Use `create(InvokeHeadSchema)` to create a new message.
  */
 export const InvokeHeadSchema: GenMessage<InvokeHead> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 3);
+  messageDesc(file_modelgateway_models_v1_inference_service, 7);
 
 /**
  * RateLimitState is shown to clients as x-ratelimit-* headers.
@@ -276,7 +418,7 @@ export type RateLimitState = Message<"modelgateway.models.v1.RateLimitState"> & 
  * Use `create(RateLimitStateSchema)` to create a new message.
  */
 export const RateLimitStateSchema: GenMessage<RateLimitState> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 4);
+  messageDesc(file_modelgateway_models_v1_inference_service, 8);
 
 /**
  * InvokeEnd says how the call ended and what was used.
@@ -318,7 +460,7 @@ export type InvokeEnd = Message<"modelgateway.models.v1.InvokeEnd"> & {
  * Use `create(InvokeEndSchema)` to create a new message.
  */
 export const InvokeEndSchema: GenMessage<InvokeEnd> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 5);
+  messageDesc(file_modelgateway_models_v1_inference_service, 9);
 
 /**
  * MeteredUsage counts what a call used; measures which do not apply are zero.
@@ -381,7 +523,7 @@ export type MeteredUsage = Message<"modelgateway.models.v1.MeteredUsage"> & {
  * Use `create(MeteredUsageSchema)` to create a new message.
  */
 export const MeteredUsageSchema: GenMessage<MeteredUsage> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 6);
+  messageDesc(file_modelgateway_models_v1_inference_service, 10);
 
 /**
  * TranscribeRequest is one message of a realtime client.
@@ -418,7 +560,7 @@ export type TranscribeRequest = Message<"modelgateway.models.v1.TranscribeReques
  * Use `create(TranscribeRequestSchema)` to create a new message.
  */
 export const TranscribeRequestSchema: GenMessage<TranscribeRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 7);
+  messageDesc(file_modelgateway_models_v1_inference_service, 11);
 
 /**
  * TranscribeStart opens a realtime session.
@@ -453,7 +595,7 @@ export type TranscribeStart = Message<"modelgateway.models.v1.TranscribeStart"> 
  * Use `create(TranscribeStartSchema)` to create a new message.
  */
 export const TranscribeStartSchema: GenMessage<TranscribeStart> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 8);
+  messageDesc(file_modelgateway_models_v1_inference_service, 12);
 
 /**
  * TranscribeResponse is one message to a realtime client.
@@ -490,7 +632,7 @@ export type TranscribeResponse = Message<"modelgateway.models.v1.TranscribeRespo
  * Use `create(TranscribeResponseSchema)` to create a new message.
  */
 export const TranscribeResponseSchema: GenMessage<TranscribeResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 9);
+  messageDesc(file_modelgateway_models_v1_inference_service, 13);
 
 /**
  * TranscribeClose ends a realtime session.
@@ -518,7 +660,7 @@ export type TranscribeClose = Message<"modelgateway.models.v1.TranscribeClose"> 
  * Use `create(TranscribeCloseSchema)` to create a new message.
  */
 export const TranscribeCloseSchema: GenMessage<TranscribeClose> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 10);
+  messageDesc(file_modelgateway_models_v1_inference_service, 14);
 
 /**
  * GetRetirementRequest names a model as a client wrote it.
@@ -539,7 +681,7 @@ export type GetRetirementRequest = Message<"modelgateway.models.v1.GetRetirement
  * Use `create(GetRetirementRequestSchema)` to create a new message.
  */
 export const GetRetirementRequestSchema: GenMessage<GetRetirementRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 11);
+  messageDesc(file_modelgateway_models_v1_inference_service, 15);
 
 /**
  * GetRetirementResponse is empty for a model that serves on, does not exist or is not the caller's to know.
@@ -560,7 +702,7 @@ export type GetRetirementResponse = Message<"modelgateway.models.v1.GetRetiremen
  * Use `create(GetRetirementResponseSchema)` to create a new message.
  */
 export const GetRetirementResponseSchema: GenMessage<GetRetirementResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 12);
+  messageDesc(file_modelgateway_models_v1_inference_service, 16);
 
 /**
  * GetRateLimitStateRequest gives the caller's own limits, as in Invoke.
@@ -581,7 +723,7 @@ export type GetRateLimitStateRequest = Message<"modelgateway.models.v1.GetRateLi
  * Use `create(GetRateLimitStateRequestSchema)` to create a new message.
  */
 export const GetRateLimitStateRequestSchema: GenMessage<GetRateLimitStateRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 13);
+  messageDesc(file_modelgateway_models_v1_inference_service, 17);
 
 /**
  * GetRateLimitStateResponse is a reading; nothing is counted by it.
@@ -609,7 +751,7 @@ export type GetRateLimitStateResponse = Message<"modelgateway.models.v1.GetRateL
  * Use `create(GetRateLimitStateResponseSchema)` to create a new message.
  */
 export const GetRateLimitStateResponseSchema: GenMessage<GetRateLimitStateResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_models_v1_inference_service, 14);
+  messageDesc(file_modelgateway_models_v1_inference_service, 18);
 
 /**
  * InferenceService runs model calls. It keeps no state of its own, so that every
@@ -633,6 +775,18 @@ export const InferenceService: GenService<{
     methodKind: "server_streaming";
     input: typeof InvokeRequestSchema;
     output: typeof InvokeResponseSchema;
+  },
+  /**
+   * AdmitJob decides on a model call that is to run in the background: everything that Invoke checks, in its
+   * order, but for budgets. It counts the call in the rate limits and answers what it can cost, for which
+   * Jobs then holds room with Billing until the job's end.
+   *
+   * @generated from rpc modelgateway.models.v1.InferenceService.AdmitJob
+   */
+  admitJob: {
+    methodKind: "unary";
+    input: typeof AdmitJobRequestSchema;
+    output: typeof AdmitJobResponseSchema;
   },
   /**
    * GetRetirement answers what is published about a model's retirement, from the catalog that Invoke uses.

@@ -1,0 +1,42 @@
+import { create } from '@bufbuild/protobuf';
+import type { HandlerContext } from '@connectrpc/connect';
+import {
+  type AdmitJobRequest,
+  type AdmitJobResponse,
+  AdmitJobResponseSchema,
+  RateLimitStateSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
+import { priceAt } from '../domain/price.ts';
+import { rateLimitsOf } from '../limits/rate-limiter.ts';
+import { admitModel, cannotMeter } from './admission.ts';
+import { costRange } from './hold-budget.ts';
+import { estimatedTokens, type InvokeDeps, refuseForeignFile } from './invoke.ts';
+import { prepareCall } from './operations.ts';
+
+/** InferenceService.AdmitJob: what Invoke checks of a call, for one that is to run later. */
+export const admitJob =
+  (deps: InvokeDeps) =>
+  async ({ call: request }: AdmitJobRequest, context: HandlerContext): Promise<AdmitJobResponse> => {
+    const caller = callerOf(context);
+    const { operation, constraints } = request!;
+    refuseForeignFile(request!, context);
+    const call = await prepareCall(request!, deps.tools);
+    const nowMs = deps.clock.now();
+    const model = admitModel(deps.catalog, call.model, operation, caller.tenantId, constraints, nowMs);
+    if (!deps.journal.healthy) throw cannotMeter();
+    const tokens = estimatedTokens(call, model);
+    const rate = deps.limiter.admit(caller.apiKeyId || caller.userId, rateLimitsOf(constraints), tokens);
+    // It does not run now, but its tokens are spoken for: when it runs it is not counted again.
+    rate.release(tokens);
+    const price = priceAt(model.prices, nowMs);
+    // Without a price nothing can be held: whoever has any limit is refused here.
+    if (price === null) await deps.budgets.hold(caller, constraints, null);
+    const costs = price === null ? { costMaxNanoUsd: 0n, costMinNanoUsd: 0n } : costRange(call, model, price);
+    return create(AdmitJobResponseSchema, {
+      model: model.name,
+      ...costs,
+      rateLimit: create(RateLimitStateSchema, rate.reading),
+      retirement: model.publishedRetirement,
+    });
+  };

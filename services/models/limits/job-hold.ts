@@ -1,0 +1,32 @@
+import type { Client } from '@connectrpc/connect';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { Hold } from './budgets.ts';
+
+const rpcTimeoutMs = 3_000;
+
+/**
+ * The room that Jobs has held for a background call since its submission. It is given back by the job's name, since it was leased by
+ * that. When Billing cannot be told, the charge of the call's event settles it, and what then remains lapses.
+ */
+export function jobHold(
+  { billing, logger }: { billing: Pick<Client<typeof BillingService>, 'settle'>; logger: Pick<Logger, 'warn'> },
+  { holderId, leases, costAllowedNanoUsd }: JobHold,
+): Hold {
+  return {
+    leaseIds: leases.map(({ leaseId }) => leaseId),
+    costAllowedNanoUsd: costAllowedNanoUsd ?? null,
+    async settle(usedNanoUsd) {
+      if (leases.length === 0) return;
+      const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, usedNanoUsd }));
+      const options = { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs };
+      try {
+        await billing.settle({ holderId, settlements }, options);
+      } catch (err) {
+        logger.warn({ err, job: holderId }, "a job's hold could not be settled; its charge will do so");
+      }
+    },
+  };
+}
