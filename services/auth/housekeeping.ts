@@ -3,7 +3,6 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
-import { idempotencyMs } from './idempotency.ts';
 
 const intervalMs = 10 * 60_000;
 const dayMs = 86_400_000;
@@ -19,7 +18,6 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
   const statements: readonly [text: string, values: unknown[]][] = [
     ['delete from sessions where expires_at < $1', [before(sessionsKeptMs)]],
     ['delete from password_resets where expires_at < $1', [before(dayMs)]],
-    ['delete from idempotency_keys where created_at < $1', [before(idempotencyMs)]],
     ['delete from login_throttles where last_failure_at < $1', [before(dayMs)]],
     // The last one stays: it is the version.
     ['delete from changes where forget_after < $1 and version < (select version from feed)', [now]],

@@ -264,3 +264,59 @@ test.each(['/models', '/deployments', '/prices', '/grants', '/retirements', '/re
     expect((await admin('GET', path)).status).toBe(200);
   },
 );
+
+describe('an Idempotency-Key', () => {
+  const post = async (path: string, idempotencyKey: string, body: object) => {
+    const response = await fetch(`${gateway.url}/api/v1/admin${path}`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${operator}`,
+        'content-type': 'application/json',
+        'idempotency-key': idempotencyKey,
+      },
+      body: JSON.stringify(body),
+    });
+    return { status: response.status, json: JSON.parse(await response.text()) };
+  };
+  /** What is asked for, and the same with a difference. */
+  const posts: Readonly<Record<string, (model: string) => [path: string, body: object, other: object]>> = {
+    'a deployment': (model) => [
+      '/deployments',
+      { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' },
+      { model, dialect: 'sandbox', upstream_model: 'sandbox-chat', weight: 2 },
+    ],
+    'a price': (model) => ['/prices', { model, per_request_usd: 0.1 }, { model, per_request_usd: 0.2 }],
+    'a retirement': (model) => [
+      '/retirements',
+      { model, retirement_note: 'Not needed.' },
+      { model, retirement_note: 'Replaced.' },
+    ],
+  };
+
+  test.each(Object.entries(posts))('makes %s once, however often it is sent', async (_what, describeIt) => {
+    const model = await createModel();
+    const [path, body, other] = describeIt(model);
+    const answers = await Promise.all([1, 2, 3].map(() => post(path, `once-${model}`, body)));
+    for (const { status, json } of answers) {
+      expect(status, JSON.stringify(json)).toBe(201);
+      expect(json).toEqual(answers[0]!.json);
+    }
+    const { json } = await post(path, `once-${model}`, other);
+    expect(json.error).toMatchObject({ code: 'idempotency_key_reused', type: 'invalid_request_error' });
+    const record = (await admin('GET', pathOf(model))).json;
+    expect(record.deployments.length + record.prices.length + (record.deprecated_at === null ? 0 : 1)).toBe(1);
+  });
+
+  test('makes a model and a grant once', async () => {
+    const name = 'acme/once-only';
+    const body = { name, operations: ['chat_completions'], visibility: 'private' };
+    const first = await post('/models', 'one-model', body);
+    expect(first.status, JSON.stringify(first.json)).toBe(201);
+    expect(await post('/models', 'one-model', body)).toEqual(first);
+    const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+    const grant = await post('/grants', 'one-grant', { model: name, tenant_id });
+    await admin('DELETE', `/grants?model=${encodeURIComponent(name)}&tenant_id=${tenant_id}`);
+    expect(await post('/grants', 'one-grant', { model: name, tenant_id })).toEqual(grant);
+    expect((await post('/grants', 'one-grant', { model: 'sandbox-chat', tenant_id })).status).toBe(400);
+  });
+});

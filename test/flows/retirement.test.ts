@@ -1,8 +1,14 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import OpenAI from 'openai';
 import { parseItem } from 'structured-headers';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
+import { startGateway } from '../../services/cmd/gateway.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { silentLogger } from '../support/keys.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -273,6 +279,46 @@ describe('while it is announced', () => {
     expect(await at(sunsetMs, () => find('/v1'))).toBeUndefined();
   });
 
+  test('nothing else changes for its users: neither its price nor their limits', async () => {
+    const model = 'acme/priced';
+    await admin('POST', '/models', { name: model, operations: ['chat_completions'] });
+    await admin('POST', '/prices', { model, per_request_usd: 0.5, output_per_million_tokens_usd: 2 });
+    await admin('POST', '/deployments', { model, dialect: 'sandbox', upstream_model: 'sandbox-chat' });
+    const chat = surfaces['chat completions']!;
+    // Changes arrive in their order: where the deployment is known, the price is.
+    await waitFor(async () => (await request(chat, model)).status === 200, { description: 'the model to serve' });
+    const bearers = await Promise.all([1, 2, 3].map(async () => (await gateway.createKey(operator)).key));
+    const use = async (index: number) => {
+      const { status, headers } = await request(chat, model, { key: bearers[index]! });
+      expect(status).toBe(200);
+      return {
+        requestId: headers.get('x-request-id'),
+        limits: [...headers].filter(([name]) => name.startsWith('x-ratelimit-')),
+      };
+    };
+    const before = await use(0);
+    await announced(model, { sunset_at: iso(sunsetMs) });
+    const announcedUse = await use(1);
+    const lastUse = await at(sunsetMs - 1, () => use(2));
+    expect(before.limits.length).toBeGreaterThan(0);
+    expect([announcedUse.limits, lastUse.limits]).toEqual([before.limits, before.limits]);
+
+    const costs = await waitFor(
+      () =>
+        at(sunsetMs, async () => {
+          const session = await gateway.login();
+          const { json } = await gateway.call('GET', '/api/v1/usage/history?limit=500', session);
+          const found = [before, announcedUse, lastUse].map(({ requestId }) =>
+            json.data.find(({ request_id }: { request_id: string }) => request_id === requestId),
+          );
+          return found.every(Boolean) && found.map(({ cost_usd }) => cost_usd);
+        }),
+      { description: 'the uses in the history' },
+    );
+    expect(costs[0]).toBeGreaterThan(0.5);
+    expect(costs).toEqual([costs[0], costs[0], costs[0]]);
+  });
+
   test('refusals announce it too', async () => {
     const model = await createModel();
     await announced(model);
@@ -407,6 +453,41 @@ describe('once it is retired', () => {
       const answer = await request(surfaces['chat completions']!, disguise(model));
       expect([400, 404, 410]).toContain(answer.status);
     });
+  });
+
+  test('it is so on every edge at once, also on one that hears of nothing any more', async () => {
+    const model = await createModel();
+    await announced(model, { sunset_at: iso(sunsetMs) });
+    const rpc = new URL(gateway.gateway.rpcUrl!);
+    await using proxy = await startFaultProxy({ target: { host: rpc.hostname, port: Number(rpc.port) } });
+    const others = ['keys', 'auth', 'usage', 'billing'].map((name) => [name, rpc.origin] as const);
+    const dataDir = mkdtempSync(join(tmpdir(), 'gateway-'));
+    const edge = await startGateway(
+      { ...gateway.env, dataDir, rpcUrls: new Map([...others, ['models', `http://${proxy.host}:${proxy.port}`]]) },
+      { services: [], edge: true },
+      silentLogger,
+    );
+    try {
+      const chat = async () => {
+        const { path, headers, ...init } = surfaces['chat completions']!.send(model, false);
+        const response = await fetch(`${edge.url}/v1${path}`, {
+          ...init,
+          headers: { ...headers, authorization: `Bearer ${key}` },
+        });
+        return { status: response.status, sunset: response.headers.get('sunset'), text: await response.text() };
+      };
+      expect(await chat()).toMatchObject({ status: 200, sunset: new Date(sunsetMs).toUTCString() });
+      await proxy.set({ kind: 'blackhole' });
+      expect((await at(sunsetMs - 1, chat)).status).toBe(200);
+      const retired = await at(sunsetMs, chat);
+      expect(retired.status).toBe(410);
+      expect(JSON.parse(retired.text).error.code).toBe('model_sunset');
+      expect((await at(sunsetMs, () => request(surfaces['chat completions']!, model))).status).toBe(410);
+    } finally {
+      await proxy.set({ kind: 'reset' });
+      await edge.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    }
   });
 
   test('a stream that was admitted before finishes', async () => {

@@ -4,6 +4,7 @@ import {
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, Role, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
@@ -12,7 +13,6 @@ import { OrganizationEntity } from '../db/organization.entity.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { once } from '../idempotency.ts';
 import { invite } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;

@@ -4,6 +4,7 @@ import {
 } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { once } from '#shared/idempotency.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
@@ -12,7 +13,6 @@ import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
-import { once } from '../idempotency.ts';
 import { invite } from '../invite.ts';
 import { sessionCaller } from '../session-caller.ts';
 

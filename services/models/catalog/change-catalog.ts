@@ -1,7 +1,10 @@
+import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import type { Clock } from '#shared/clock.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../index.ts';
@@ -13,6 +16,22 @@ export type CatalogChange<Answer> = {
   audit: { type: string; target: { type: string; id: string }; before?: object; after?: object } | null;
 };
 
+type OncePer<Answer> = (
+  em: SqlEntityManager,
+  scope: { userId: string; clock: Clock },
+  work: () => Promise<Answer>,
+) => Promise<Answer>;
+
+/** Makes a change once per Idempotency-Key: a repeat is answered as the first request was, and changes nothing. */
+export const oncePerKey =
+  <Request extends DescMessage, Response extends DescMessage>(
+    requestSchema: Request,
+    responseSchema: Response,
+    request: MessageShape<Request> & { idempotencyKey: string },
+  ): OncePer<MessageShape<Response>> =>
+  (em, scope, work) =>
+    once(em, { ...scope, key: request.idempotencyKey, request, requestSchema, responseSchema }, work);
+
 /**
  * Makes an operator's change of the catalog: one at a time, so that it decides on what is still true when it commits, together
  * with its audit event and a higher version. Resolves when this process answers by it; edges follow within a second.
@@ -21,14 +40,20 @@ export async function changeCatalog<Answer>(
   { database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>,
   context: HandlerContext,
   change: (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>,
+  oncePer: OncePer<Answer> = (_em, _scope, work) => work(),
 ): Promise<Answer> {
   const caller = callerOf(context);
   requireOperator(caller);
   const { answer, audit } = await transaction(database, async (em) => {
     await lockCatalog(em);
     const nowMs = clock.now();
-    const done = await change(em, new Date(nowMs));
-    if (done.audit !== null) {
+    let audit = null as CatalogChange<Answer>['audit'];
+    const answer = await oncePer(em, { userId: caller.userId, clock }, async () => {
+      const done = await change(em, new Date(nowMs));
+      audit = done.audit;
+      return done.answer;
+    });
+    if (audit !== null) {
       await em.flush();
       await touchCatalog(em);
       await recordAuditEvent(em, {
@@ -37,10 +62,10 @@ export async function changeCatalog<Answer>(
         occurredAtMs: nowMs,
         caller,
         asOperator: true,
-        ...done.audit,
+        ...audit,
       });
     }
-    return done;
+    return { answer, audit };
   });
   if (audit !== null) await feed.refresh();
   return answer;

@@ -5,11 +5,13 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type AnnounceRetirementRequest,
+  AnnounceRetirementRequestSchema,
   type AnnounceRetirementResponse,
   AnnounceRetirementResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { oncePerKey } from '../catalog/change-catalog.ts';
 import { GrantEntity, type ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
@@ -24,37 +26,42 @@ import { planReminders } from '../retirements/plan-reminders.ts';
 export const announceRetirement =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
   (request: AnnounceRetirementRequest, context: HandlerContext): Promise<AnnounceRetirementResponse> =>
-    changeRetirement(deps, context, async (em, now) => {
-      const model = await requireModel(em, request.model);
-      const standing = await standingRetirement(em, model.id);
-      const successor = successorOf(request);
-      const schedule = announced(
-        model.name,
-        standing === null ? null : scheduleOf(standing),
-        { successor, sunsetAtMs: request.sunsetAt === undefined ? null : timestampMs(request.sunsetAt) },
-        successor.kind === 'model' ? await successorFacts(em, model, successor.name, now.getTime()) : null,
-        now.getTime(),
-      );
-      const row = em.create(RetirementEntity, {
-        id: uuidv7(),
-        modelId: model.id,
-        deprecatedAt: now,
-        sunsetAt: schedule.sunsetAtMs === null ? null : new Date(schedule.sunsetAtMs),
-        replacementModelName: successor.kind === 'model' ? successor.name : null,
-        retirementNote: successor.kind === 'note' ? successor.text : null,
-        withdrawnAt: null,
-      });
-      await em.persist(row).flush();
-      if (row.sunsetAt != null) await planReminders(em, row, now, true);
-      return {
-        answer: create(AnnounceRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
-        audit: {
-          type: 'model_retirement_announced',
-          target: { type: 'model', id: model.name },
-          after: retirementFields(row),
-        },
-      };
-    });
+    changeRetirement(
+      deps,
+      context,
+      async (em, now) => {
+        const model = await requireModel(em, request.model);
+        const standing = await standingRetirement(em, model.id);
+        const successor = successorOf(request);
+        const schedule = announced(
+          model.name,
+          standing === null ? null : scheduleOf(standing),
+          { successor, sunsetAtMs: request.sunsetAt === undefined ? null : timestampMs(request.sunsetAt) },
+          successor.kind === 'model' ? await successorFacts(em, model, successor.name, now.getTime()) : null,
+          now.getTime(),
+        );
+        const row = em.create(RetirementEntity, {
+          id: uuidv7(),
+          modelId: model.id,
+          deprecatedAt: now,
+          sunsetAt: schedule.sunsetAtMs === null ? null : new Date(schedule.sunsetAtMs),
+          replacementModelName: successor.kind === 'model' ? successor.name : null,
+          retirementNote: successor.kind === 'note' ? successor.text : null,
+          withdrawnAt: null,
+        });
+        await em.persist(row).flush();
+        if (row.sunsetAt != null) await planReminders(em, row, now, true);
+        return {
+          answer: create(AnnounceRetirementResponseSchema, { retirement: await adminRetirement(em, row) }),
+          audit: {
+            type: 'model_retirement_announced',
+            target: { type: 'model', id: model.name },
+            after: retirementFields(row),
+          },
+        };
+      },
+      oncePerKey(AnnounceRetirementRequestSchema, AnnounceRetirementResponseSchema, request),
+    );
 
 function successorOf({ successor }: AnnounceRetirementRequest) {
   switch (successor.case) {

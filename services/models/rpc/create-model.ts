@@ -2,11 +2,12 @@ import { create } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import {
   type CreateModelRequest,
+  CreateModelRequestSchema,
   type CreateModelResponse,
   CreateModelResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
+import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { modelMessage } from '../catalog/snapshot.ts';
 import { addModel, modelFields } from '../catalog/write-model.ts';
 import { findModel } from '../db/model.repository.ts';
@@ -14,17 +15,23 @@ import type { ModelsDeps } from '../index.ts';
 
 export const createModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ name, settings }: CreateModelRequest, context: HandlerContext): Promise<CreateModelResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
-      if (settings!.operations.length === 0) {
-        throw invalidRequest('operations', 'A model needs at least one of `operations`.', 'missing_required_field');
-      }
-      if ((await findModel(em, name)) !== null) {
-        throw gatewayError(ErrorReason.CONFLICT, `There is a model \`${name}\` already.`, { param: 'name' });
-      }
-      const row = await addModel(em, name, settings!, now);
-      return {
-        answer: create(CreateModelResponseSchema, { model: modelMessage(row, undefined) }),
-        audit: { type: 'model_created', target: { type: 'model', id: name }, after: modelFields(row) },
-      };
-    });
+  (request: CreateModelRequest, context: HandlerContext): Promise<CreateModelResponse> =>
+    changeCatalog(
+      deps,
+      context,
+      async (em, now) => {
+        const { name, settings } = request;
+        if (settings!.operations.length === 0) {
+          throw invalidRequest('operations', 'A model needs at least one of `operations`.', 'missing_required_field');
+        }
+        if ((await findModel(em, name)) !== null) {
+          throw gatewayError(ErrorReason.CONFLICT, `There is a model \`${name}\` already.`, { param: 'name' });
+        }
+        const row = await addModel(em, name, settings!, now);
+        return {
+          answer: create(CreateModelResponseSchema, { model: modelMessage(row, undefined) }),
+          audit: { type: 'model_created', target: { type: 'model', id: name }, after: modelFields(row) },
+        };
+      },
+      oncePerKey(CreateModelRequestSchema, CreateModelResponseSchema, request),
+    );

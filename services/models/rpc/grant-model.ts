@@ -3,29 +3,36 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { HandlerContext } from '@connectrpc/connect';
 import {
   type GrantModelRequest,
+  GrantModelRequestSchema,
   type GrantModelResponse,
   GrantModelResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
+import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
 import type { ModelsDeps } from '../index.ts';
 
 export const grantModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ model: name, tenantId }: GrantModelRequest, context: HandlerContext): Promise<GrantModelResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
-      const model = await requireModel(em, name);
-      const standing = await em.findOne(GrantEntity, { modelId: model.id, tenantId });
-      const grantedAt = standing?.grantedAt ?? now;
-      if (standing === null) em.persist(em.create(GrantEntity, { modelId: model.id, tenantId, grantedAt }));
-      return {
-        answer: create(GrantModelResponseSchema, {
-          grant: { model: name, tenantId, grantedAt: timestampFromDate(grantedAt) },
-        }),
-        audit:
-          standing === null
-            ? { type: 'model_granted', target: { type: 'model', id: name }, after: { tenant_id: tenantId } }
-            : null,
-      };
-    });
+  (request: GrantModelRequest, context: HandlerContext): Promise<GrantModelResponse> =>
+    changeCatalog(
+      deps,
+      context,
+      async (em, now) => {
+        const { model: name, tenantId } = request;
+        const model = await requireModel(em, name);
+        const standing = await em.findOne(GrantEntity, { modelId: model.id, tenantId });
+        const grantedAt = standing?.grantedAt ?? now;
+        if (standing === null) em.persist(em.create(GrantEntity, { modelId: model.id, tenantId, grantedAt }));
+        return {
+          answer: create(GrantModelResponseSchema, {
+            grant: { model: name, tenantId, grantedAt: timestampFromDate(grantedAt) },
+          }),
+          audit:
+            standing === null
+              ? { type: 'model_granted', target: { type: 'model', id: name }, after: { tenant_id: tenantId } }
+              : null,
+        };
+      },
+      oncePerKey(GrantModelRequestSchema, GrantModelResponseSchema, request),
+    );

@@ -4,12 +4,13 @@ import type { HandlerContext } from '@connectrpc/connect';
 import { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type SetPriceRequest,
+  SetPriceRequestSchema,
   type SetPriceResponse,
   SetPriceResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { changeCatalog } from '../catalog/change-catalog.ts';
+import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { PriceEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
@@ -17,36 +18,42 @@ import type { ModelsDeps } from '../index.ts';
 
 export const setPrice =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ model: name, effectiveFrom, rates }: SetPriceRequest, context: HandlerContext): Promise<SetPriceResponse> =>
-    changeCatalog(deps, context, async (em, now) => {
-      const model = await requireModel(em, name);
-      const from = effectiveFrom === undefined ? now : timestampDate(effectiveFrom);
-      if (from < now) {
-        throw invalidRequest(
-          'effective_from',
-          '`effective_from` must not be in the past: what was charged stays as it is.',
-          'invalid_value',
-        );
-      }
-      if ((await em.count(PriceEntity, { modelId: model.id, effectiveFrom: from })) > 0) {
-        throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a price from this moment on already.`, {
-          param: 'effective_from',
+  (request: SetPriceRequest, context: HandlerContext): Promise<SetPriceResponse> =>
+    changeCatalog(
+      deps,
+      context,
+      async (em, now) => {
+        const { model: name, effectiveFrom, rates } = request;
+        const model = await requireModel(em, name);
+        const from = effectiveFrom === undefined ? now : timestampDate(effectiveFrom);
+        if (from < now) {
+          throw invalidRequest(
+            'effective_from',
+            '`effective_from` must not be in the past: what was charged stays as it is.',
+            'invalid_value',
+          );
+        }
+        if ((await em.count(PriceEntity, { modelId: model.id, effectiveFrom: from })) > 0) {
+          throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a price from this moment on already.`, {
+            param: 'effective_from',
+          });
+        }
+        const row = em.create(PriceEntity, {
+          id: uuidv7(),
+          modelId: model.id,
+          effectiveFrom: from,
+          createdAt: now,
+          rates: toJson(PriceRatesSchema, rates!) as JsonObject,
         });
-      }
-      const row = em.create(PriceEntity, {
-        id: uuidv7(),
-        modelId: model.id,
-        effectiveFrom: from,
-        createdAt: now,
-        rates: toJson(PriceRatesSchema, rates!) as JsonObject,
-      });
-      em.persist(row);
-      return {
-        answer: create(SetPriceResponseSchema, { price: priceMessage(name, row) }),
-        audit: {
-          type: 'price_set',
-          target: { type: 'model', id: name },
-          after: { version: row.id, effective_from: from.toISOString(), rates: row.rates },
-        },
-      };
-    });
+        em.persist(row);
+        return {
+          answer: create(SetPriceResponseSchema, { price: priceMessage(name, row) }),
+          audit: {
+            type: 'price_set',
+            target: { type: 'model', id: name },
+            after: { version: row.id, effective_from: from.toISOString(), rates: row.rates },
+          },
+        };
+      },
+      oncePerKey(SetPriceRequestSchema, SetPriceResponseSchema, request),
+    );

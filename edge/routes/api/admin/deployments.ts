@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { isoTime } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { deploymentStatusName } from '../../v1/models.ts';
 import {
   catalogModels,
@@ -69,7 +69,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     async (request, reply) => {
       const { model, ...fields } = request.body;
       const { deployment } = await models.createDeployment(
-        { model, settings: deploymentSettings(fields) },
+        { model, settings: deploymentSettings(fields), idempotencyKey: idempotencyKey(request) },
         onBehalfOfOperator(request),
       );
       return reply.code(201).send(adminDeploymentJson(deployment!));

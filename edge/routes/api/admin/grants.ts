@@ -3,7 +3,7 @@ import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { isoTime } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
 
 const grantSchema = Type.Object(
@@ -38,7 +38,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       if (gatewayReason(error) !== ErrorReason.NOT_FOUND) throw error;
       throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
     });
-    const { grant } = await models.grantModel({ model, tenantId }, options);
+    const { grant } = await models.grantModel({ model, tenantId, idempotencyKey: idempotencyKey(request) }, options);
     return reply.code(201).send(grantJson(grant!));
   });
 

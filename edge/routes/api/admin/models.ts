@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { paginationJson } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
 import {
   catalogModel,
@@ -55,7 +55,10 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     },
     async (request, reply) => {
       const { name, ...fields } = request.body;
-      await models.createModel({ name, settings: modelSettings(fields) }, onBehalfOfOperator(request));
+      await models.createModel(
+        { name, settings: modelSettings(fields), idempotencyKey: idempotencyKey(request) },
+        onBehalfOfOperator(request),
+      );
       return reply.code(201).send(adminModelJson(await catalogModel(models, name, request)));
     },
   );

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isoTime, parseTime, parseUsdField } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
 
@@ -78,6 +78,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
             perMillionCharactersNanoUsd: rate('per_million_characters_usd'),
             perRequestNanoUsd: rate('per_request_usd'),
           },
+          idempotencyKey: idempotencyKey(request),
         },
         onBehalfOfOperator(request),
       );

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema, nameInPath, onBehalfOfOperator, operatorOnly } from './catalog-fields.ts';
 
 const timeSchema = Type.String({ maxLength: 64 });
@@ -49,6 +49,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
           model,
           sunsetAt: sunsetAt == null ? undefined : parseTime(sunsetAt, 'sunset_at'),
           successor: successorOrNote(successor ?? null, note ?? null),
+          idempotencyKey: idempotencyKey(request),
         },
         onBehalfOfOperator(request),
       );

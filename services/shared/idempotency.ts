@@ -8,15 +8,15 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { Clock } from './clock.ts';
+import { ErrorReason, gatewayError } from './errors.ts';
 
 /** For how long an answer is repeated (decisions.md, Common), in milliseconds. */
-export const idempotencyMs = 24 * 3_600_000;
+const idempotencyMs = 24 * 3_600_000;
 
 /**
  * Does the work once per caller and Idempotency-Key, in the work's own transaction: a repeat gets the first answer, the same key with
- * another request fails with IDEMPOTENCY_KEY_REUSED. Without a key the work is simply done.
+ * another request fails with IDEMPOTENCY_KEY_REUSED. Without a key the work is simply done. Kept in the service's table idempotency_keys.
  */
 export async function once<Request extends DescMessage, Response extends DescMessage>(
   em: SqlEntityManager,
@@ -29,10 +29,10 @@ export async function once<Request extends DescMessage, Response extends DescMes
     clock: Clock;
   },
   work: () => Promise<MessageInitShape<Response>>,
-): Promise<MessageInitShape<Response>> {
+): Promise<MessageShape<Response>> {
   const { userId, key, clock, requestSchema, responseSchema } = call;
-  if (key === '') return work();
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`auth.idempotency ${userId} ${key}`]);
+  if (key === '') return create(responseSchema, await work());
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`idempotency ${userId} ${key}`]);
   const fingerprint = createHash('sha256')
     .update(requestSchema.typeName)
     .update(toBinary(requestSchema, call.request))
@@ -49,20 +49,13 @@ export async function once<Request extends DescMessage, Response extends DescMes
         { param: 'Idempotency-Key' },
       );
     }
-    return fromBinary(responseSchema, stored.response) as MessageInitShape<Response>;
+    return fromBinary(responseSchema, stored.response);
   }
-  const response = await work();
+  const response = create(responseSchema, await work());
+  await em.execute('delete from idempotency_keys where created_at <= ?', [new Date(clock.now() - idempotencyMs)]);
   await em.execute(
-    `insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)
-     on conflict (user_id, key) do update set
-       request_hash = excluded.request_hash, response = excluded.response, created_at = excluded.created_at`,
-    [
-      userId,
-      key,
-      fingerprint,
-      Buffer.from(toBinary(responseSchema, create(responseSchema, response))),
-      new Date(clock.now()),
-    ],
+    `insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)`,
+    [userId, key, fingerprint, Buffer.from(toBinary(responseSchema, response)), new Date(clock.now())],
   );
   return response;
 }
