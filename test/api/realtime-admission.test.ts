@@ -272,6 +272,23 @@ describe('a session that is under way', () => {
     expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
   });
 
+  test('is closed within two seconds of the suspension of its organization, of a key and of a portal session', async () => {
+    const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
+    for (const session of sessions) await session.event('session.created');
+    const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
+    const before = performance.now();
+    await admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });
+    try {
+      for (const session of sessions) {
+        expect((await session.close()).code).toBe(1008);
+        expect(performance.now() - before).toBeLessThan(2_000);
+      }
+      expect((await refusal({ key: bench.key.key })).body.error.code).toBe('tenant_suspended');
+    } finally {
+      await admin('POST', `/organizations/${tenant_id}/restore`);
+    }
+  });
+
   test('is closed when its key expires', async () => {
     const expires_at = new Date(Date.now() + 1_500).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });

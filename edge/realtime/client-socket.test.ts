@@ -1,0 +1,88 @@
+import { EventEmitter } from 'node:events';
+import type { FastifyRequest } from 'fastify';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ClientEvents } from './client-events.ts';
+import { carrySession, type WebSocketLike } from './client-socket.ts';
+
+const minuteMs = 60_000;
+
+/** A socket whose peer answers pings for as long as `answers` says, and closing at once. */
+class FakeSocket extends EventEmitter implements WebSocketLike {
+  answers = true;
+  said: { error?: { code: string } }[] = [];
+  ended: [code: number, reason: string] | 'cut off' | undefined;
+
+  send(text: string, sent: () => void): void {
+    this.said.push(JSON.parse(text));
+    sent();
+  }
+  ping(): void {
+    if (this.answers) this.emit('pong');
+  }
+  close(code: number, reason: string): void {
+    this.#end([code, reason]);
+  }
+  terminate(): void {
+    this.#end('cut off');
+  }
+  pause(): void {}
+  resume(): void {}
+  #end(how: NonNullable<FakeSocket['ended']>): void {
+    if (this.ended !== undefined) return;
+    this.ended = how;
+    this.emit('close');
+  }
+}
+
+/** A session of which InferenceService says nothing until it is aborted. */
+function silentSession() {
+  const aborted = Promise.withResolvers<void>();
+  return {
+    events: new ClientEvents({ message: { case: 'start', value: {} } }),
+    responses: (async function* (): AsyncGenerator<TranscribeResponse> {
+      await aborted.promise;
+    })(),
+    abort: () => aborted.resolve(),
+  };
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+function carried() {
+  const socket = new FakeSocket();
+  const carrying = carrySession(socket, silentSession(), {
+    clock: { now: Date.now },
+    request: {} as FastifyRequest,
+    credentialEndsAtMs: Number.POSITIVE_INFINITY,
+    onCredentialEnded: () => () => {},
+  });
+  return { socket, carrying };
+}
+
+test('a client that no longer answers pings is cut off at the next one', async () => {
+  const { socket, carrying } = carried();
+  await vi.advanceTimersByTimeAsync(10 * minuteMs);
+  expect(socket.ended).toBeUndefined();
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(minuteMs);
+  expect(socket.ended).toBe('cut off');
+  await carrying;
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a session ends after 60 minutes, and says so', async () => {
+  const { socket, carrying } = carried();
+  await vi.advanceTimersByTimeAsync(60 * minuteMs - 1);
+  expect(socket.ended).toBeUndefined();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(socket.ended).toEqual([1001, 'invalid_request_error.session_expired']);
+  expect(socket.said.at(-1)!.error!.code).toBe('session_expired');
+  await carrying;
+  expect(vi.getTimerCount()).toBe(0);
+});
