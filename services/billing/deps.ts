@@ -7,6 +7,7 @@ import type { PriceBook } from './charging/price-book.ts';
 import type { Sql } from './db/sql.ts';
 import type { Recalls } from './leasing/recalls.ts';
 import type { PaymentProvider } from './payments/provider.ts';
+import type { RateLimitFeed } from './rate-limits/feed.ts';
 
 /** What Billing's RPCs are made of; start.ts puts it together. */
 export type BillingDeps = {
@@ -15,6 +16,7 @@ export type BillingDeps = {
   databaseNow(sql: Sql): Promise<number>;
   prices: PriceBook;
   recalls: Recalls;
+  rateLimits: Pick<RateLimitFeed, 'watch'>;
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;
   clock: Clock;

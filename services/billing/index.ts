@@ -33,10 +33,12 @@ import { refundTransaction } from './rpc/refund-transaction.ts';
 import { releaseHold } from './rpc/release-hold.ts';
 import { renderInvoicePdf } from './rpc/render-invoice-pdf.ts';
 import { setCostLimit } from './rpc/set-cost-limit.ts';
+import { setOrganizationRateLimits } from './rpc/set-organization-rate-limits.ts';
 import { setPaygSpendCap } from './rpc/set-payg-spend-cap.ts';
 import { settle } from './rpc/settle.ts';
 import { verifyLedger } from './rpc/verify-ledger.ts';
 import { voidInvoice } from './rpc/void-invoice.ts';
+import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
 /** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes its dependencies. */
 export function billingService(deps: BillingDeps): Partial<ServiceImpl<typeof BillingService>> {
@@ -46,6 +48,7 @@ export function billingService(deps: BillingDeps): Partial<ServiceImpl<typeof Bi
     settle: settle(deps),
     releaseHold: releaseHold(deps),
     getSpendToday: getSpendToday(deps),
+    watchRateLimits: watchRateLimits(deps),
 
     getWallet: getWallet(deps),
     getCommitment: getCommitment(deps),
@@ -69,6 +72,7 @@ export function billingService(deps: BillingDeps): Partial<ServiceImpl<typeof Bi
     listPlans: listPlans(deps),
     putPlan: putPlan(deps),
     assignPlan: assignPlan(deps),
+    setOrganizationRateLimits: setOrganizationRateLimits(deps),
     getAccount: getAccount(deps),
     grantCredit: grantCredit(deps),
     createCommitment: createCommitment(deps),

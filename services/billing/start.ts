@@ -14,6 +14,7 @@ import type { BillingDeps } from './deps.ts';
 import { billingService } from './index.ts';
 import { createRecalls } from './leasing/recalls.ts';
 import { stripeProvider } from './payments/stripe.ts';
+import { RateLimitFeed } from './rate-limits/feed.ts';
 import { runWorkers } from './workers/run-workers.ts';
 
 export type BillingOptions = {
@@ -42,11 +43,14 @@ export type StartedBilling = {
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
   const { connection, clock, logger, models, auth, paymentWebhookSecret: secret } = options;
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
+  const rateLimits = new RateLimitFeed(database, logger);
+  await rateLimits.open(connection);
   const deps: BillingDeps = {
     database,
     databaseNow: options.databaseNow ?? databaseNow,
     prices: createPriceBook({ database, models }),
     recalls: createRecalls(),
+    rateLimits,
     paymentProviders: new Map(secret === undefined ? [] : [['stripe', stripeProvider(secret)]]),
     clock,
     logger,
@@ -58,6 +62,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     deps,
     close: async () => {
       await workers.close();
+      await rateLimits.close();
       await auditRelay.close();
       await database.close();
     },

@@ -6,6 +6,7 @@ import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
+import { touchRateLimits } from '../rate-limits/feed.ts';
 import { operatorCaller } from './caller.ts';
 
 export const assignPlan =
@@ -21,6 +22,7 @@ export const assignPlan =
         text: 'update accounts set plan_code = $2 where tenant_id = $1',
         values: [tenantId, planCode],
       });
+      await touchRateLimits(sql);
       const change = {
         tenantId,
         type: 'plan_assigned',

@@ -3,6 +3,7 @@ import { commitmentMessage, planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readAccount } from '../ledger/accounts.ts';
 import { planOf } from '../plans.ts';
+import { effectiveRateLimits, ownRateLimits } from '../rate-limits/read-limits.ts';
 import { commitmentAt, walletAt } from '../wallet.ts';
 import { operatorCaller } from './caller.ts';
 
@@ -20,5 +21,7 @@ export const getAccount =
       commitment: commitment === null ? undefined : commitmentMessage(commitment),
       payg: await paygCapAt(database.pool, tenantId, nowMs),
       receivableNanoUsd: balances.receivable,
+      rateLimits: await ownRateLimits(database.pool, tenantId),
+      effectiveRateLimits: await effectiveRateLimits(database.pool, tenantId),
     };
   };

@@ -5,6 +5,7 @@ import { usdJson } from '#shared/money.ts';
 import { PlanEntity, type PlanRow } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { touchRateLimits } from '../rate-limits/feed.ts';
 import { operatorCaller } from './caller.ts';
 
 export const putPlan =
@@ -27,6 +28,7 @@ export const putPlan =
       const before = await em.findOne(PlanEntity, { code });
       const beforeFields = before === null ? undefined : auditedFields(before);
       const row = await em.upsert(PlanEntity, fields);
+      await touchRateLimits(em);
       await recordAuditEvent(em, {
         id: uuidv7(),
         tenantId: '',

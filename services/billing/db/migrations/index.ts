@@ -1,5 +1,9 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateBilling } from './0001-create-billing.ts';
+import { AddRateLimits } from './0002-add-rate-limits.ts';
 
 /** In the order in which they run. Released names never change. */
-export const migrations: readonly NamedMigration[] = [{ name: '0001-create-billing', class: CreateBilling }];
+export const migrations: readonly NamedMigration[] = [
+  { name: '0001-create-billing', class: CreateBilling },
+  { name: '0002-add-rate-limits', class: AddRateLimits },
+];
