@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, ServiceImpl } from '@connectrpc/connect';
 import { Gauge, type Registry } from 'prom-client';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -17,6 +18,8 @@ import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
 import { Budgets } from './limits/budgets.ts';
 import { settleIntervalMs } from './limits/lease-settler.ts';
+import { followRateLimits, RateLimitBook } from './limits/rate-limit-book.ts';
+import { RateLimitShares, shareReportMs } from './limits/rate-limit-shares.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
@@ -35,6 +38,9 @@ const adoptionIntervalMs = 10_000;
 
 /** How long the last events may take to reach Usage when the process ends; what remains is shipped by the next one. */
 const lastShipmentMs = 3_000;
+
+/** How long a start waits for the organizations' rate limits. */
+const limitsWaitMs = 2_000;
 
 /** Starts the inference part, which every edge process carries: the catalog's follower, the journal and its shipper. */
 export async function startInference(options: {
@@ -86,12 +92,22 @@ export async function startInference(options: {
   journalMetrics(registry, journal);
 
   const limiter = new RateLimiter(clock.monotonic);
+  const rateLimits = new RateLimitBook();
+  const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
+  const shares = new RateLimitShares({ limiter, usage, clock, logger });
+  const sharing = setInterval(() => void shares.tick(), shareReportMs);
+  // Neither is worth a start that fails: without them the platform's limits hold, and whole.
+  await Promise.race([
+    Promise.all([followingLimits.first, shares.tick()]),
+    delay(limitsWaitMs, undefined, { ref: false }),
+  ]);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
   const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
   return {
     implementation: inferenceService({
       catalog,
       limiter,
+      rateLimits,
       budgets,
       journal,
       clock,
@@ -104,6 +120,8 @@ export async function startInference(options: {
       await following.close();
       await shipper.close(lastShipmentMs);
       clearInterval(settling);
+      clearInterval(sharing);
+      await followingLimits.close();
       await budgets.close();
       await journal.close();
       await catalog.close();

@@ -8,12 +8,15 @@ export const rateLimitRoutes: Routes = (app, { inference, usage }) => {
   for (const path of ['/api/v1/rate-limits', '/api/v1/profile/rate-limits']) {
     app.get(path, { config: { access: { surface: 'api', scope: 'rate_limits:read' } } }, async (request) => {
       const { constraints } = request.principal!;
-      const { requestsPerMinute, tokensPerMinute, concurrentRequests } = constraints;
       const asCaller = { contextValues: callerContext(callerOfRequest(request)) };
       const local = await inference.getRateLimitState({ constraints }, asCaller);
       const answer = await usage.getRateLimits(
         {
-          limits: { requestsPerMinute, tokensPerMinute, concurrentRequests },
+          limits: {
+            requestsPerMinute: local.state?.limitRequests ?? 0,
+            tokensPerMinute: local.state?.limitTokens ?? 0,
+            concurrentRequests: local.limitConcurrentRequests,
+          },
           local: local.state,
           localConcurrentRequests: local.concurrentRequests,
         },

@@ -8,7 +8,6 @@ import {
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { priceAt } from '../domain/price.ts';
-import { rateLimitsOf } from '../limits/rate-limiter.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { costRange } from './hold-budget.ts';
 import { estimatedTokens, type InvokeDeps, refuseForeignFile } from './invoke.ts';
@@ -26,7 +25,7 @@ export const admitJob =
     const model = admitModel(deps.catalog, call.model, operation, caller.tenantId, constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const tokens = estimatedTokens(call, model);
-    const rate = deps.limiter.admit(caller.apiKeyId || caller.userId, rateLimitsOf(constraints), tokens);
+    const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, constraints), tokens);
     // It does not run now, but its tokens are spoken for: when it runs it is not counted again.
     rate.release(tokens);
     const price = priceAt(model.prices, nowMs);

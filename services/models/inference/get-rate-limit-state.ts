@@ -5,15 +5,17 @@ import {
   GetRateLimitStateResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
-import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
+import type { RateLimitBook } from '../limits/rate-limit-book.ts';
+import type { RateLimiter } from '../limits/rate-limiter.ts';
 
 export const getRateLimitState =
-  ({ limiter }: { limiter: RateLimiter }) =>
+  ({ limiter, rateLimits }: { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> }) =>
   (request: GetRateLimitStateRequest, context: HandlerContext) => {
     const caller = callerOf(context);
-    const subject = caller.apiKeyId || caller.userId;
+    const limits = rateLimits.limitsOf(caller.tenantId, request.constraints);
     return create(GetRateLimitStateResponseSchema, {
-      state: limiter.read(subject, rateLimitsOf(request.constraints)),
-      concurrentRequests: limiter.running(subject),
+      state: limiter.read(caller, limits),
+      concurrentRequests: limiter.running(caller),
+      limitConcurrentRequests: limits.concurrentRequests,
     });
   };

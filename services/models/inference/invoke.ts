@@ -10,7 +10,8 @@ import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
 import type { Budgets, Hold } from '../limits/budgets.ts';
-import { type RateLimiter, type RateLimitReading, rateLimitsOf } from '../limits/rate-limiter.ts';
+import type { RateLimitBook } from '../limits/rate-limit-book.ts';
+import type { RateLimiter, RateLimitReading } from '../limits/rate-limiter.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
@@ -24,6 +25,7 @@ import type { PreparedCall } from './prepared-call.ts';
 export type InvokeDeps = {
   catalog: Catalog;
   limiter: RateLimiter;
+  rateLimits: Pick<RateLimitBook, 'limitsOf'>;
   budgets: Pick<Budgets, 'hold' | 'holdOfJob'>;
   journal: MeteringJournal;
   clock: Clock;
@@ -43,11 +45,9 @@ export const invoke = (deps: InvokeDeps) =>
     let rate: RateAdmission;
     let hold: Hold;
     if (request.hold === undefined) {
-      rate = deps.limiter.admit(
-        caller.apiKeyId || caller.userId,
-        rateLimitsOf(request.constraints),
-        estimatedTokens(call, model),
-      );
+      const limits = deps.rateLimits.limitsOf(caller.tenantId, request.constraints);
+      const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model));
+      rate = admitting instanceof Promise ? await admitting : admitting;
       try {
         const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price);
         hold = holding instanceof Promise ? await holding : holding;

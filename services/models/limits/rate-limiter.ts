@@ -1,13 +1,8 @@
-import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { defaultRateLimits, type RateLimits } from '#shared/rate-limits.ts';
+import type { RateLimits } from '#shared/rate-limits.ts';
 
-/** A caller's own limits; what they leave open is the platform's default. */
-export const rateLimitsOf = (own: CallerConstraints | undefined): RateLimits => ({
-  requestsPerMinute: own?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
-  tokensPerMinute: own?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
-  concurrentRequests: own?.concurrentRequests || defaultRateLimits.concurrentRequests,
-});
+/** Whom limits are counted for: the key, or the user of a session (service.md, Authentication). */
+export type RateLimitedCaller = { apiKeyId: string; userId: string };
 
 /** Where a subject's limits stand; shown to clients as x-ratelimit-*. */
 export type RateLimitReading = {
@@ -22,14 +17,38 @@ export type RateLimitReading = {
 /** An admitted request. `release` is called exactly once, at its end. */
 export type RateAdmission = { reading: RateLimitReading; release(tokensUsed: number): void };
 
+/** What was asked of a subject since it was last reported, for the reckoning of shares among replicas. */
+export type SubjectDemand = {
+  id: string;
+  isKey: boolean;
+  requests: number;
+  tokens: number;
+  concurrentRequests: number;
+  limits: RateLimits;
+};
+
+/** Asks for this replica's shares anew; undefined: it would bring nothing new yet. */
+export type AskForShares = (subjectId: string) => Promise<void> | undefined;
+
 type Subject = {
+  readonly id: string;
+  readonly isKey: boolean;
+  limits: RateLimits;
   /** The theoretical arrival times of GCRA, in monotonic milliseconds: how far each bucket is filled into the future. */
   requestsTat: number;
   tokensTat: number;
   inFlight: number;
+  /** This process's part of the limits, from 0 to 1; below 0: it was not given one by name. */
+  share: number;
+  /** Since the last report. */
+  requestsAsked: number;
+  tokensTaken: number;
+  /** Since the last report in turn. */
+  wasAskedOutOfTurn: boolean;
 };
 
 const minuteMs = 60_000;
+const noShare = -1;
 
 /** Subjects kept before idle ones are swept out. */
 const subjectsBeforeSweep = 10_000;
@@ -37,78 +56,123 @@ const subjectsBeforeSweep = 10_000;
 /**
  * The rate limits of one process, in memory, by the generic cell rate algorithm. A bucket holds one minute's worth, so a
  * subject never gets more than its limit plus that burst. Nothing is refused for a request that the bucket could hold.
+ * Where several replicas share the limits, each has its part of rate and bucket, so that the parts are together the whole.
  */
 export class RateLimiter {
   readonly #monotonic: () => number;
   readonly #subjects = new Map<string, Subject>();
   #sweepAt = subjectsBeforeSweep;
-  /** This process's part of the limits, from 0 to 1, where several replicas share them. */
-  share = 1;
+  /** This process's part of the limits of a subject that it has not reported. */
+  unreportedShare = 1;
+  /** Set where there are replicas to share with. */
+  askForShares: AskForShares | null = null;
 
   constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
   }
 
-  /** Admits a request or throws RATE_LIMITED. `tokens` is the estimate, corrected by `release`. */
-  admit(subjectId: string, limits: RateLimits, tokens: number): RateAdmission {
+  /**
+   * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `tokens` is the estimate, corrected by `release`. A promise only
+   * when this process's share is too small for a request that the whole limit may have room for: then a larger one is asked for.
+   */
+  admit(caller: RateLimitedCaller, limits: RateLimits, tokens: number): RateAdmission | Promise<RateAdmission> {
     const now = this.#monotonic();
-    const subject = this.#subject(subjectId, now);
-    const requestsLimit = Math.max(1, limits.requestsPerMinute * this.share);
-    const tokensLimit = Math.max(1, limits.tokensPerMinute * this.share);
-    const requestMs = minuteMs / requestsLimit;
-    const tokenMs = minuteMs / tokensLimit;
+    const subject = this.#subject(caller, limits, now);
+    subject.requestsAsked += 1;
+    const share = this.#shareOf(subject);
+    const refusal = refusalAt(subject, limits, tokens, share, now);
+    if (refusal === null) return this.#enter(subject, limits, tokens, share, now);
+    if (share === 1 || refusalAt(subject, limits, tokens, 1, now) !== null) throw refusal;
+    const asking = this.askForShares?.(subject.id);
+    if (asking === undefined) throw refusal;
+    return asking.then(() => {
+      const nowMs = this.#monotonic();
+      const newShare = this.#shareOf(subject);
+      const still = refusalAt(subject, limits, tokens, newShare, nowMs);
+      if (still !== null) throw still;
+      return this.#enter(subject, limits, tokens, newShare, nowMs);
+    });
+  }
 
-    if (subject.inFlight >= Math.max(1, limits.concurrentRequests * this.share))
-      throw limited(ErrorReason.RATE_LIMITED, 'concurrent requests', limits.concurrentRequests, 1000);
-    const requestsTat = Math.max(subject.requestsTat, now) + requestMs;
-    const requestsOver = requestsTat - now - minuteMs;
-    // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
-    if (requestsOver > 1e-6)
-      throw limited(ErrorReason.RATE_LIMITED, 'requests per minute', limits.requestsPerMinute, requestsOver);
-    const tokensTat = Math.max(subject.tokensTat, now) + tokens * tokenMs;
-    const tokensOver = tokensTat - now - minuteMs;
-    // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
-    if (tokensOver > 1e-6 && subject.tokensTat > now)
-      throw limited(
-        ErrorReason.TOKEN_RATE_LIMITED,
-        'tokens per minute',
-        limits.tokensPerMinute,
-        Math.min(tokensOver, subject.tokensTat - now),
-      );
+  /** Where a subject stands, without a request. */
+  read(caller: RateLimitedCaller, limits: RateLimits): RateLimitReading {
+    const now = this.#monotonic();
+    const subject = this.#subjects.get(caller.apiKeyId || caller.userId);
+    return reading(limits, (subject?.requestsTat ?? now) - now, (subject?.tokensTat ?? now) - now);
+  }
 
-    subject.requestsTat = requestsTat;
-    subject.tokensTat = tokensTat;
-    subject.inFlight++;
+  /** The requests of a subject that run now. */
+  running(caller: RateLimitedCaller): number {
+    return this.#subjects.get(caller.apiKeyId || caller.userId)?.inFlight ?? 0;
+  }
+
+  /**
+   * What was asked since the last call, by subject. At a report in turn, subjects that nobody has asked for since the one before, and
+   * that run nothing, lose their shares.
+   */
+  takeDemands(inTurn: boolean): SubjectDemand[] {
+    const demands: SubjectDemand[] = [];
+    for (const subject of this.#subjects.values()) {
+      const { id, isKey, inFlight, requestsAsked, tokensTaken, limits } = subject;
+      const isBusy = requestsAsked > 0 || inFlight > 0;
+      if (inTurn && !isBusy && !subject.wasAskedOutOfTurn) subject.share = noShare;
+      subject.wasAskedOutOfTurn = !inTurn && (isBusy || subject.wasAskedOutOfTurn);
+      if (!isBusy && subject.share === noShare) continue;
+      // Corrections may exceed what was taken meanwhile; the rest counts against the next report.
+      const tokens = Math.max(0, Math.round(tokensTaken));
+      demands.push({ id, isKey, requests: requestsAsked, tokens, concurrentRequests: inFlight, limits });
+      subject.requestsAsked = 0;
+      subject.tokensTaken = Math.min(0, tokensTaken);
+    }
+    return demands;
+  }
+
+  /** Sets this process's part of a subject's limits, from 0 to 1. */
+  setShare(subjectId: string, share: number): void {
+    const subject = this.#subjects.get(subjectId);
+    if (subject !== undefined) subject.share = share;
+  }
+
+  #shareOf({ share }: Subject): number {
+    return share === noShare ? this.unreportedShare : share;
+  }
+
+  #enter(subject: Subject, limits: RateLimits, tokens: number, share: number, now: number): RateAdmission {
+    const tokenMs = minuteMs / partOf(limits.tokensPerMinute, share);
+    subject.requestsTat = Math.max(subject.requestsTat, now) + minuteMs / partOf(limits.requestsPerMinute, share);
+    subject.tokensTat = Math.max(subject.tokensTat, now) + tokens * tokenMs;
+    subject.inFlight += 1;
+    subject.tokensTaken += tokens;
     return {
-      reading: reading(limits, requestsTat - now, requestMs, tokensTat - now, tokenMs),
+      reading: reading(limits, subject.requestsTat - now, subject.tokensTat - now),
       release(tokensUsed) {
-        subject.inFlight--;
+        subject.inFlight -= 1;
         subject.tokensTat += (tokensUsed - tokens) * tokenMs;
+        subject.tokensTaken += tokensUsed - tokens;
       },
     };
   }
 
-  /** Where a subject stands, without a request. */
-  read(subjectId: string, limits: RateLimits): RateLimitReading {
-    const now = this.#monotonic();
-    const subject = this.#subjects.get(subjectId);
-    const requestMs = minuteMs / Math.max(1, limits.requestsPerMinute * this.share);
-    const tokenMs = minuteMs / Math.max(1, limits.tokensPerMinute * this.share);
-    return reading(limits, (subject?.requestsTat ?? now) - now, requestMs, (subject?.tokensTat ?? now) - now, tokenMs);
-  }
-
-  /** The requests of a subject that run now. */
-  running(subjectId: string): number {
-    return this.#subjects.get(subjectId)?.inFlight ?? 0;
-  }
-
-  #subject(id: string, now: number): Subject {
+  #subject({ apiKeyId, userId }: RateLimitedCaller, limits: RateLimits, now: number): Subject {
+    const id = apiKeyId || userId;
     let subject = this.#subjects.get(id);
     if (subject === undefined) {
       if (this.#subjects.size >= this.#sweepAt) this.#sweep(now);
-      subject = { requestsTat: now, tokensTat: now, inFlight: 0 };
+      subject = {
+        id,
+        isKey: apiKeyId !== '',
+        limits,
+        requestsTat: now,
+        tokensTat: now,
+        inFlight: 0,
+        share: noShare,
+        requestsAsked: 0,
+        tokensTaken: 0,
+        wasAskedOutOfTurn: false,
+      };
       this.#subjects.set(id, subject);
     }
+    subject.limits = limits;
     return subject;
   }
 
@@ -121,22 +185,45 @@ export class RateLimiter {
   }
 }
 
-function reading(
-  limits: RateLimits,
-  requestsFillMs: number,
-  requestMs: number,
-  tokensFillMs: number,
-  tokenMs: number,
-): RateLimitReading {
+/** A part of a limit; never less than one, so that every replica can serve everybody. */
+const partOf = (limit: number, share: number): number => Math.max(1, limit * share);
+
+/** Why a request is not admitted now under a share of the limits; null when it is. */
+function refusalAt(
+  { inFlight, requestsTat, tokensTat }: Subject,
+  { requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits,
+  tokens: number,
+  share: number,
+  now: number,
+): Error | null {
+  if (inFlight >= partOf(concurrentRequests, share))
+    return limited(ErrorReason.RATE_LIMITED, 'concurrent requests', concurrentRequests, 1000);
+  const requestsOver = Math.max(requestsTat, now) + minuteMs / partOf(requestsPerMinute, share) - now - minuteMs;
+  // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
+  if (requestsOver > 1e-6)
+    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver);
+  // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
+  if (tokensTat <= now) return null;
+  const tokensOver = tokensTat + (tokens * minuteMs) / partOf(tokensPerMinute, share) - now - minuteMs;
+  if (tokensOver <= 1e-6) return null;
+  const waitMs = Math.min(tokensOver, tokensTat - now);
+  return limited(ErrorReason.TOKEN_RATE_LIMITED, 'tokens per minute', tokensPerMinute, waitMs);
+}
+
+/** How much of the buckets is left, told of the whole limits: shares follow demand, so that the other replicas' parts are about as full. */
+function reading(limits: RateLimits, requestsFillMs: number, tokensFillMs: number): RateLimitReading {
   return {
     limitRequests: limits.requestsPerMinute,
-    remainingRequests: Math.max(0, Math.floor((minuteMs - Math.max(0, requestsFillMs)) / requestMs + 1e-6)),
+    remainingRequests: remaining(limits.requestsPerMinute, requestsFillMs),
     resetRequestsMs: Math.max(0, Math.ceil(requestsFillMs)),
     limitTokens: limits.tokensPerMinute,
-    remainingTokens: Math.max(0, Math.floor((minuteMs - Math.max(0, tokensFillMs)) / tokenMs + 1e-6)),
+    remainingTokens: remaining(limits.tokensPerMinute, tokensFillMs),
     resetTokensMs: Math.max(0, Math.ceil(tokensFillMs)),
   };
 }
+
+const remaining = (limit: number, fillMs: number): number =>
+  Math.max(0, Math.floor(((minuteMs - Math.max(0, fillMs)) / minuteMs) * limit + 1e-6));
 
 const limited = (reason: ErrorReason, what: string, limit: number, retryAfterMs: number): Error =>
   gatewayError(

@@ -3,11 +3,12 @@ import type { TranscribeRequest, TranscribeResponse } from '#gen/modelgateway/mo
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cannotMeter } from '../inference/admission.ts';
-import { type RateLimiter, rateLimitsOf } from '../limits/rate-limiter.ts';
+import type { RateLimitBook } from '../limits/rate-limit-book.ts';
+import type { RateLimiter } from '../limits/rate-limiter.ts';
 import { Outbox } from './outbox.ts';
 import { type SessionDeps, TranscriptionSession } from './transcription-session.ts';
 
-export type TranscribeDeps = SessionDeps & { limiter: RateLimiter };
+export type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
 
 /**
  * InferenceService.Transcribe: one realtime session. Its first answer is `session.created`; a model that the start names was
@@ -32,7 +33,7 @@ export const transcribe = (deps: TranscribeDeps) =>
     const signal = AbortSignal.any([context.signal, over.signal]);
     const session = new TranscriptionSession({ deps, caller, start, outbox, signal });
     // A session is one request; what it uses is known at its end.
-    const rate = deps.limiter.admit(caller.apiKeyId || caller.userId, rateLimitsOf(start.constraints), 0);
+    const rate = await deps.limiter.admit(caller, deps.rateLimits.limitsOf(caller.tenantId, start.constraints), 0);
     try {
       // Whose budget is used up is refused before the socket stands; what each utterance costs is held as it comes.
       const held = await deps.budgets.hold(caller, start.constraints, 1n);

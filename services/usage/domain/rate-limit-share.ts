@@ -18,14 +18,18 @@ export type OtherShares = {
   count: number;
 };
 
-/** The part of a subject's limits for a replica, from 0 to 1. */
-export function shareOf(demand: number, others: OtherShares, replicas: number): number {
+/**
+ * The part of a subject's limits for a replica, from 0 to 1. One that reports the subject for the first time gets an even part at most:
+ * others may be asked for it in this moment as well.
+ */
+export function shareOf(demand: number, others: OtherShares, replicas: number, isFirst: boolean): number {
   if (replicas <= 1) return 1;
   const floor = unreportedShare(replicas);
   const total = demand + others.demand;
   const wanted = floor + (1 - evenPart) * (total === 0 ? 1 / replicas : demand / total);
+  const due = isFirst ? Math.min(wanted, 1 / replicas) : wanted;
   const heldByOthers = others.share + floor * Math.max(0, replicas - 1 - others.count);
-  return Math.max(floor, Math.min(wanted, 1 - heldByOthers));
+  return Math.max(floor, Math.min(due, 1 - heldByOthers));
 }
 
 /** The part of the limits that was asked for per minute: the larger of requests and tokens. */

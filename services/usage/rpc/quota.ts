@@ -12,7 +12,14 @@ import {
   sharesOfOthers,
 } from '../db/rate-limit-shares.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { demandOf, effectiveLimits, filled, type OtherShares, shareOf } from '../domain/rate-limit-share.ts';
+import {
+  demandOf,
+  effectiveLimits,
+  filled,
+  type OtherShares,
+  shareOf,
+  unreportedShare,
+} from '../domain/rate-limit-share.ts';
 
 /** What a subject's demand is reckoned over when the replica reports it for the first time: about a report's interval. */
 const firstIntervalMs = 1_000;
@@ -37,7 +44,11 @@ export const quota =
     return {
       replicas,
       shareLifetime: durationFromMs(shareLifetimeMs),
-      shares: demands.map(({ subject, limits }, at) => ({ subject, share: partOf(limits!, shares[at]!.share) })),
+      unreportedFraction: unreportedShare(replicas),
+      shares: demands.map(({ subject, limits }, at) => {
+        const { share } = shares[at]!;
+        return { subject, share: partOf(limits!, share), fraction: share };
+      }),
     };
   };
 
@@ -53,7 +64,7 @@ function nextShare(
   const elapsedMs = held?.elapsedMs ?? firstIntervalMs;
   // Half of the last demand stays, so that one quiet interval does not give a share away.
   const demand = Math.max(demandOf({ requests, tokens: Number(tokens) }, limits, elapsedMs), (held?.demand ?? 0) / 2);
-  const share = shareOf(demand, others, replicas);
+  const share = shareOf(demand, others, replicas, held === undefined);
   return {
     demand,
     share,
