@@ -35,14 +35,14 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
   }
 }
 
+const over: IteratorResult<TranscribeResponse> = { done: true, value: undefined };
+
 /** A session of which InferenceService says nothing until it is aborted. */
 function silentSession() {
   const aborted = Promise.withResolvers<void>();
   return {
     events: new ClientEvents({ message: { case: 'start', value: {} } }),
-    responses: (async function* (): AsyncGenerator<TranscribeResponse> {
-      await aborted.promise;
-    })(),
+    responses: { [Symbol.asyncIterator]: () => ({ next: () => aborted.promise.then(() => over) }) },
     abort: () => aborted.resolve(),
   };
 }

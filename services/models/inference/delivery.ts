@@ -1,14 +1,14 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { type InvokeResponse, InvokeResponseSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import type { Measures } from '../domain/price.ts';
 import { noMeasures } from '../domain/price.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import { type Answered, cancelled } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { exchangeError } from './upstream-errors.ts';
+import { exchangeError, upstreamFailed } from './upstream-errors.ts';
 
 type Head = NonNullable<MessageInitShape<typeof InvokeResponseSchema>['head']>;
 
@@ -18,9 +18,6 @@ const keepAliveMs = 15_000;
 /** How often the silence is measured. */
 const keepAliveCheckMs = 3_000;
 
-/** The largest answer that is given whole, in bytes. */
-const wholeBytesMax = 256 * 1024 * 1024;
-
 /** Brings the answer of an upstream to the caller and meters it, however it ends. */
 export class Delivery {
   readonly #exchange: PulledExchange;
@@ -29,6 +26,8 @@ export class Delivery {
   readonly #metered: MeteredCall;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
+  /** Whether any of the answer was handed on before its end. */
+  #delivered = false;
 
   constructor(answered: Answered, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
     this.#exchange = answered.exchange;
@@ -54,7 +53,6 @@ export class Delivery {
   }
 
   async *#whole(head: Head): AsyncGenerator<InvokeResponse> {
-    let bytes = 0;
     for (;;) {
       const event = this.#exchange.take();
       if (event === undefined) {
@@ -62,8 +60,6 @@ export class Delivery {
         await this.#exchange.arrival();
       } else if (event.kind === 'data') {
         this.#metered.firstByte();
-        bytes += event.chunk.byteLength;
-        if (bytes > wholeBytesMax) throw upstreamFailed('the answer is larger than the gateway keeps');
         this.#reader.push(event.chunk);
       } else if (event.kind === 'failed') {
         throw exchangeError(event.failure);
@@ -93,7 +89,8 @@ export class Delivery {
       status: this.#status,
       errorCode:
         error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
-      used: await this.#measure(end),
+      // Of a stream that broke before its first words nothing was served.
+      used: error !== null && end.reported === null && !this.#delivered ? noMeasures : await this.#measure(end),
     });
     // Bytes have no way to say that something failed: the connection must break, so that nobody takes them for whole.
     if (error !== null && !isSse) throw error;
@@ -120,6 +117,7 @@ export class Delivery {
           const pieces = this.#reader.push(event.chunk);
           if (pieces.length === 0) continue;
           await this.#metered.progress(this.#reader.outputTokensSoFar);
+          this.#delivered = true;
           sentMs = this.#clock.monotonic();
           yield create(InvokeResponseSchema, { body: oneBuffer(pieces) });
         } else if (event.kind === 'failed') {
@@ -157,11 +155,6 @@ export class Delivery {
     };
   }
 }
-
-const upstreamFailed = (internal: string): GatewayError =>
-  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.', {
-    internal,
-  });
 
 /** An error behind the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
 const errorFrame = (error: GatewayError): Uint8Array =>

@@ -11,6 +11,9 @@ import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 const fields = fieldSet('model', 'background', 'encoding_format', 'input');
 
+/** Two thousand vectors of four thousand numbers in decimal. */
+const vectorBytesMax = 192 * 1024 * 1024;
+
 /** Reads a request for embeddings. The client gets the encoding that it asked for, whichever the upstream answers. */
 export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): PreparedCall {
   const scan = readJsonRequest(request.body, fields);
@@ -34,6 +37,7 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     estimate: textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), 0),
     contentType: 'application/json',
     bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
-    reader: () => new WholeAnswerReader((body) => readEmbeddings(body, format, countInputTokens)),
+    reader: () =>
+      new WholeAnswerReader((body) => readEmbeddings(body, format, countInputTokens), { bytesMax: vectorBytesMax }),
   };
 }

@@ -11,6 +11,8 @@ import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
 const fields = fieldSet('model', 'stream', 'background', 'n');
 
 const imagesMax = 128;
+/** Bytes that an answer with its images in base64 may have. */
+const imageBytesMax = 256 * 1024 * 1024;
 /** Output tokens of the largest image that OpenAI's models make at their highest quality; for estimates before a call. */
 const tokensPerImageMax = 6_240;
 
@@ -40,6 +42,6 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
               images: lastEvents,
             }),
           })
-        : new WholeAnswerReader(readImages),
+        : new WholeAnswerReader(readImages, { bytesMax: imageBytesMax }),
   };
 }

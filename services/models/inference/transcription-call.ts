@@ -53,5 +53,5 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
 function wholeTranscript({ responseFormat, durationMs }: AudioForm, tools: CallTools): WholeAnswerReader {
   const textType = textTypes[responseFormat];
   const rules = { isJson: textType === undefined, durationMs, tools };
-  return new WholeAnswerReader((body) => readTranscript(body, rules), textType ?? 'application/json');
+  return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }

@@ -60,6 +60,12 @@ export function exchangeError(failure: UpstreamFailure): GatewayError {
   });
 }
 
+/** A failure of an upstream that had begun to answer. */
+export const upstreamFailed = (internal: string): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.', {
+    internal,
+  });
+
 const timeoutError = (internal: string): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_TIMEOUT, 'The upstream of this model did not answer in time.', { internal });
 

@@ -1,6 +1,7 @@
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
+import { upstreamFailed } from './upstream-errors.ts';
 
 /** What of a reported usage is measured. */
 export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
@@ -13,6 +14,9 @@ export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
 /** A whole answer as the client gets it, and what it used. */
 export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'reported' | 'counted'>;
 
+/** Bytes that an answer of words may have. */
+const bytesMaxDefault = 16 * 1024 * 1024;
+
 /** Gathers an answer, and reads it once it is whole. */
 export class WholeAnswerReader implements AnswerReader {
   readonly contentType: string;
@@ -20,15 +24,23 @@ export class WholeAnswerReader implements AnswerReader {
   readonly complete = false;
   readonly outputTokensSoFar = 0;
   readonly #read: (body: Buffer) => WholeAnswer | null;
+  readonly #bytesMax: number;
   readonly #pieces: Uint8Array[] = [];
+  #bytes = 0;
 
-  /** `read` answers null for bytes which are no answer of the operation. */
-  constructor(read: (body: Buffer) => WholeAnswer | null, contentType = 'application/json') {
+  /** `read` answers null for bytes which are no answer of the operation; more than `bytesMax` of them are an upstream's fault. */
+  constructor(
+    read: (body: Buffer) => WholeAnswer | null,
+    { contentType = 'application/json', bytesMax = bytesMaxDefault } = {},
+  ) {
     this.#read = read;
     this.contentType = contentType;
+    this.#bytesMax = bytesMax;
   }
 
   push(chunk: Uint8Array): readonly Uint8Array[] {
+    this.#bytes += chunk.byteLength;
+    if (this.#bytes > this.#bytesMax) throw upstreamFailed('the answer is larger than any of its operation');
     this.#pieces.push(chunk);
     return [];
   }

@@ -1,0 +1,126 @@
+import { createServer, type Server, type Socket } from 'node:net';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
+import { gzipSync } from 'node:zlib';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const mebibyte = 1024 * 1024;
+setFlagsFromString('--expose-gc');
+const collectGarbage = runInNewContext('gc') as () => void;
+
+let gateway: TestGateway;
+let session: string;
+let key: { id: string; key: string };
+let upstream: Server;
+/** What the upstream writes once a request has come; the socket takes it as fast as the gateway reads. */
+let answer: Iterable<Buffer | string>;
+let written = 0;
+
+beforeAll(async () => {
+  upstream = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', (request) => {
+      // Probes ask for the models.
+      if (request.toString().startsWith('GET ')) socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+      else pour(socket);
+    });
+  });
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve));
+  const { port } = upstream.address() as { port: number };
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  key = await gateway.createKey(session);
+  const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
+  // A model for each, since an upstream that fails often is left alone.
+  for (const model of Object.keys(bombs).map(modelOf)) {
+    await admin('/models', { name: model, operations: ['chat_completions'] });
+    await admin('/prices', { model, per_request_usd: 1 });
+    const made = await admin('/deployments', { model, base_url: `http://127.0.0.1:${port}`, upstream_model: 'b' });
+    expect(made.status, made.text).toBe(201);
+  }
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  upstream?.close();
+});
+
+const modelOf = (bomb: string): string => bomb.replaceAll(' ', '-');
+
+function pour(socket: Socket): void {
+  const source = answer[Symbol.iterator]();
+  const more = (): void => {
+    while (!socket.destroyed) {
+      const { done, value } = source.next();
+      if (done) return;
+      written += value.length;
+      if (!socket.write(value)) return void socket.once('drain', more);
+    }
+  };
+  more();
+}
+
+const head = (fields: Record<string, string> = {}): string =>
+  `HTTP/1.1 200 OK\r\n${Object.entries({ 'content-type': 'application/json', ...fields })
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join('')}\r\n`;
+const gibibyte = function* (first: string, chunk: Buffer): Generator<Buffer | string> {
+  yield first;
+  for (let index = 0; index < 1024; index++) yield chunk;
+};
+const spaces = Buffer.alloc(mebibyte, ' ');
+const headers = Buffer.from('x: y\r\n'.repeat(100_000));
+
+type Bomb = { stream?: boolean; answer: () => Iterable<Buffer | string> };
+const bombs: Readonly<Record<string, Bomb>> = {
+  'a gzip of 256 MiB that nobody asked for': {
+    answer: () => {
+      const packed = gzipSync(Buffer.alloc(256 * mebibyte, ' '));
+      return [head({ 'content-encoding': 'gzip', 'content-length': String(packed.length) }), packed];
+    },
+  },
+  'an endless head': { answer: () => gibibyte('HTTP/1.1 200 OK\r\n', headers) },
+  'an endless line of a stream': {
+    stream: true,
+    answer: () => gibibyte(`${head({ 'content-type': 'text/event-stream' })}data: `, spaces),
+  },
+  'endless white space for JSON': {
+    answer: () => gibibyte(head({ 'content-length': String(1024 * mebibyte) }), spaces),
+  },
+};
+
+describe('an upstream that sends', () => {
+  test.each(Object.entries(bombs))('%s meets a limit, and is not paid for', async (name, { stream, answer: make }) => {
+    answer = make();
+    written = 0;
+    collectGarbage();
+    const before = process.memoryUsage();
+    let most = 0;
+    const sample = setInterval(() => {
+      collectGarbage();
+      const { arrayBuffers, heapUsed } = process.memoryUsage();
+      most = Math.max(most, arrayBuffers - before.arrayBuffers + heapUsed - before.heapUsed);
+    }, 250);
+    const reply = await gateway
+      .call('POST', '/v1/chat/completions', key.key, {
+        model: modelOf(name),
+        messages: [{ role: 'user', content: 'Hi' }],
+        ...(stream && { stream: true }),
+      })
+      .finally(() => clearInterval(sample));
+    const error = stream ? JSON.parse(reply.text.slice(reply.text.lastIndexOf('data: ') + 6)).error : reply.json.error;
+    expect([stream ? 502 : reply.status, error.code]).toEqual([502, 'upstream_error']);
+    expect(most).toBeLessThan(32 * mebibyte);
+    expect(written).toBeLessThan(1024 * mebibyte);
+    const requestId = reply.headers.get('x-request-id');
+    const event = await waitFor(
+      async () => {
+        const { json } = await gateway.call('GET', '/api/v1/usage/history', session);
+        return json.data.find(({ request_id }: { request_id: string }) => request_id === requestId);
+      },
+      { description: 'the event' },
+    );
+    expect(event).toMatchObject({ success: false, error_code: 'upstream_error', cost_usd: 0 });
+  });
+});
