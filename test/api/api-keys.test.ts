@@ -58,6 +58,7 @@ describe('creating a key', () => {
       model_allowlist: null,
       ip_allowlist: null,
       spend_cap_usd: null,
+      budget: null,
     });
     const { key, id } = created.json;
     const item = await get(`/api/v1/api-keys/${id}`);

@@ -7,6 +7,7 @@ import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { invitationJson } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
 import { organizationJson } from '../user-json.ts';
+import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from './rate-limit-fields.ts';
 
 const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String() });
@@ -72,11 +73,15 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
     const options = { contextValues: callerContext(callerOfRequest(request)) };
     const { organization, memberCount } = await auth.adminGetOrganization({ tenantId }, options);
     const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
+    const account = await billing.getAccount({ tenantId }, options);
     return {
       ...adminOrganizationJson(organization!),
       member_count: memberCount,
       // Null: as many as they like.
       key_quota: effectiveKeysPerUser ?? null,
+      plan: account.plan!.code,
+      rate_limits: ownLimitsJson(account.rateLimits),
+      effective_rate_limits: limitsJson(account.effectiveRateLimits!),
     };
   });
 
@@ -93,6 +98,7 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
               Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()]),
             ),
             plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+            rate_limits: Type.Optional(Type.Union([limitsSchema, Type.Null()])),
           },
           { additionalProperties: false },
         ),
@@ -100,11 +106,15 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
     },
     async (request) => {
       const { tenant_id: tenantId } = request.params;
-      const { name, key_quota: keyQuota, plan } = request.body;
+      const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
       const options = { contextValues: callerContext(callerOfRequest(request)) };
       // The organization first: a wrong id must not leave a quota behind.
       const { organization } = await auth.adminUpdateOrganization({ tenantId, name }, options);
       if (plan !== undefined) await billing.assignPlan({ tenantId, planCode: plan }, options);
+      if (rateLimits !== undefined) {
+        const { rateLimits: before } = await billing.getAccount({ tenantId }, options);
+        await billing.setOrganizationRateLimits({ tenantId, rateLimits: changedLimits(before, rateLimits) }, options);
+      }
       if (keyQuota !== undefined)
         await keys.setKeyQuota({ tenantId, quota: { quota: quotaChoice(keyQuota) } }, options);
       return adminOrganizationJson(organization!);

@@ -6,6 +6,7 @@ import type { Routes } from '../../routes.ts';
 import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
 import { organizationId } from './organization-id.ts';
+import { limitsJson, ownLimitsJson } from './rate-limit-fields.ts';
 
 const access = { surface: 'operator' } as const;
 const tenantParams = Type.Object({ tenant_id: Type.String() });
@@ -95,16 +96,18 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     '/api/v1/admin/organizations/:tenant_id/account',
     { config: { access }, schema: { params: tenantParams } },
     async (request) => {
-      const account = await billing.getAccount(
-        { tenantId: organizationId(request.params.tenant_id) },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      await auth.adminGetOrganization({ tenantId }, options);
+      const account = await billing.getAccount({ tenantId }, options);
       return {
         plan: planJson(account.plan!),
         wallet: walletJson(account.wallet!),
         commitment: account.commitment === undefined ? null : commitmentJson(account.commitment),
-        payg_spend_cap: budgetJson(account.payg!),
+        payg: budgetJson(account.payg!),
         receivable_usd: usdJson(account.receivableNanoUsd),
+        rate_limits: ownLimitsJson(account.rateLimits),
+        effective_rate_limits: limitsJson(account.effectiveRateLimits!),
       };
     },
   );

@@ -4,6 +4,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson, parseTime, parseUsdField } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
+import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
   constraintFields,
   expiryField,
@@ -16,7 +17,8 @@ import {
 import { keyJson, newKeyJson } from './key-json.ts';
 
 /** GET and POST /api/v1/api-keys: the user's own keys. */
-export const keyCollectionRoutes: Routes = (app, { keys }) => {
+export const keyCollectionRoutes: Routes = (app, deps) => {
+  const { keys } = deps;
   app.get(
     '/api/v1/api-keys',
     {
@@ -32,6 +34,7 @@ export const keyCollectionRoutes: Routes = (app, { keys }) => {
     },
     async (request) => {
       const { page, limit, key_type, status, search } = request.query;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
       const answer = await keys.listKeys(
         {
           page: { page, limit },
@@ -39,9 +42,13 @@ export const keyCollectionRoutes: Routes = (app, { keys }) => {
           status: status === undefined ? KeyStatus.UNSPECIFIED : keyStatuses[status],
           search: search ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        options,
       );
-      return { data: answer.keys.map(keyJson), pagination: paginationJson(answer.page) };
+      const budgets = await budgetsOf(deps, answer.keys, options);
+      return {
+        data: answer.keys.map((key) => keyJson(key, budgets.get(key.id) ?? null)),
+        pagination: paginationJson(answer.page),
+      };
     },
   );
 
@@ -64,6 +71,7 @@ export const keyCollectionRoutes: Routes = (app, { keys }) => {
     },
     async (request, reply) => {
       const body = request.body;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
       const { key, secret } = await keys.createKey(
         {
           name: body.name,
@@ -78,9 +86,13 @@ export const keyCollectionRoutes: Routes = (app, { keys }) => {
           },
           idempotencyKey: idempotencyKey(request),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        options,
       );
-      return reply.code(201).header('cache-control', 'no-store').send(newKeyJson(key!, secret));
+      const budget = await budgetOf(deps, key!, options);
+      return reply
+        .code(201)
+        .header('cache-control', 'no-store')
+        .send(newKeyJson(key!, secret, budget));
     },
   );
 };

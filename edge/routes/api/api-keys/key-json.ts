@@ -1,8 +1,9 @@
 import { type Key, KeyStatus, KeyType, type RateLimits } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
+import type { KeyBudget } from './key-budgets.ts';
 
 /** A list item (service.md, API key, rule 2) with its constraints (decisions.md, Keys). */
-export function keyJson(key: Key) {
+export function keyJson(key: Key, budget: KeyBudget | null) {
   const constraints = key.constraints;
   return {
     id: key.id,
@@ -18,15 +19,16 @@ export function keyJson(key: Key) {
     model_allowlist: listOrNull(constraints?.modelAllowlist),
     ip_allowlist: listOrNull(constraints?.ipAllowlist),
     spend_cap_usd: usdOrNull(constraints?.spendCapNanoUsd),
-    // Billing knows what was spent; it is not asked yet.
-    budget: null,
+    budget,
   };
 }
 
 /** What is shown this once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
-export function newKeyJson(key: Key, secret: string) {
-  const { id, name, key_type, scopes, created_at, expires_at, model_allowlist, ip_allowlist, spend_cap_usd } =
-    keyJson(key);
+export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null) {
+  const { id, name, key_type, scopes, created_at, expires_at, model_allowlist, ip_allowlist, spend_cap_usd } = keyJson(
+    key,
+    budget,
+  );
   return {
     id,
     name,
@@ -38,18 +40,23 @@ export function newKeyJson(key: Key, secret: string) {
     model_allowlist,
     ip_allowlist,
     spend_cap_usd,
+    budget,
   };
 }
 
 /** The same as an operator sees it: whose it is, and what was done to it. Never the secret. */
-export const adminKeyJson = (key: Key) => ({
-  ...keyJson(key),
-  tenant_id: key.tenantId,
-  user_id: key.userId,
-  status: statusNames[key.status] ?? 'active',
-  revoked_at: isoTime(key.revokedAt),
-  rate_limits: rateLimitsJson(key.rateLimits),
-});
+export function adminKeyJson(key: Key) {
+  // The budget is its owner's to see; operators see the account.
+  const { budget: _, ...item } = keyJson(key, null);
+  return {
+    ...item,
+    tenant_id: key.tenantId,
+    user_id: key.userId,
+    status: statusNames[key.status] ?? 'active',
+    revoked_at: isoTime(key.revokedAt),
+    rate_limits: rateLimitsJson(key.rateLimits),
+  };
+}
 
 const statusNames: Readonly<Record<number, string>> = {
   [KeyStatus.ACTIVE]: 'active',

@@ -3,19 +3,19 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { parseTime, parseUsdField } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
+import { budgetOf } from './key-budgets.ts';
 import { constraintFields, expiryField, keyIdParams, nameField, scopesField } from './key-fields.ts';
 import { keyJson } from './key-json.ts';
 
 /** GET, PATCH and DELETE /api/v1/api-keys/{key_id}: one of the user's own keys. */
-export const keyRoutes: Routes = (app, { keys }) => {
+export const keyRoutes: Routes = (app, deps) => {
+  const { keys } = deps;
   const config = { access: { surface: 'session' } } as const;
 
   app.get('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request) => {
-    const { key } = await keys.getKey(
-      { keyId: request.params.key_id },
-      { contextValues: callerContext(callerOfRequest(request)) },
-    );
-    return keyJson(key!);
+    const options = { contextValues: callerContext(callerOfRequest(request)) };
+    const { key } = await keys.getKey({ keyId: request.params.key_id }, options);
+    return keyJson(key!, await budgetOf(deps, key!, options));
   });
 
   app.patch(
@@ -37,6 +37,7 @@ export const keyRoutes: Routes = (app, { keys }) => {
     },
     async (request) => {
       const body = request.body;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
       // The public names of the fields but for the cap are those of the mask; absent means unchanged, null clears.
       const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
       const { key } = await keys.updateKey(
@@ -50,9 +51,9 @@ export const keyRoutes: Routes = (app, { keys }) => {
           ipAllowlist: body.ip_allowlist ?? [],
           spendCapNanoUsd: body.spend_cap_usd == null ? undefined : parseUsdField(body.spend_cap_usd, 'spend_cap_usd'),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        options,
       );
-      return keyJson(key!);
+      return keyJson(key!, await budgetOf(deps, key!, options));
     },
   );
 

@@ -5,6 +5,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
+import { budgetOf } from './key-budgets.ts';
 import { keyIdParams } from './key-fields.ts';
 import { newKeyJson } from './key-json.ts';
 
@@ -12,7 +13,8 @@ import { newKeyJson } from './key-json.ts';
 const gracePeriodSecondsMax = 2_592_000;
 
 /** POST /api/v1/api-keys/{key_id}/rotate: a new secret; the old one is valid until the end of the grace period. */
-export const keyRotationRoutes: Routes = (app, { keys }) => {
+export const keyRotationRoutes: Routes = (app, deps) => {
+  const { keys } = deps;
   app.post(
     '/api/v1/api-keys/:key_id/rotate',
     {
@@ -30,6 +32,7 @@ export const keyRotationRoutes: Routes = (app, { keys }) => {
       },
     },
     async (request, reply) => {
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
       const seconds = BigInt(request.body.grace_period_seconds ?? 0);
       const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
         {
@@ -37,11 +40,12 @@ export const keyRotationRoutes: Routes = (app, { keys }) => {
           gracePeriod: create(DurationSchema, { seconds }),
           idempotencyKey: idempotencyKey(request),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        options,
       );
+      const budget = await budgetOf(deps, key!, options);
       return reply
         .header('cache-control', 'no-store')
-        .send({ ...newKeyJson(key!, secret), previous_key_expires_at: isoTime(previousSecretExpiresAt) });
+        .send({ ...newKeyJson(key!, secret, budget), previous_key_expires_at: isoTime(previousSecretExpiresAt) });
     },
   );
 };

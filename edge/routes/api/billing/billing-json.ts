@@ -14,6 +14,7 @@ import { type PricedLine, PriceUnit } from '#gen/modelgateway/billing/v1/price_u
 import { type Transaction, TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { Wallet } from '#gen/modelgateway/billing/v1/wallet_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { defaultRateLimits } from '#shared/rate-limits.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
 
 /* Billing's messages as the public API spells them (decisions.md, Billing). */
@@ -54,9 +55,10 @@ export const planJson = (plan: Plan) => ({
   name: plan.name,
   payg_enabled: plan.paygEnabled,
   rate_limits: {
-    requests_per_minute: plan.rateLimits?.requestsPerMinute ?? 0,
-    tokens_per_minute: plan.rateLimits?.tokensPerMinute ?? 0,
-    concurrent_requests: plan.rateLimits?.concurrentRequests ?? 0,
+    // What a plan leaves open is the platform's.
+    requests_per_minute: plan.rateLimits?.requestsPerMinute || defaultRateLimits.requestsPerMinute,
+    tokens_per_minute: plan.rateLimits?.tokensPerMinute || defaultRateLimits.tokensPerMinute,
+    concurrent_requests: plan.rateLimits?.concurrentRequests || defaultRateLimits.concurrentRequests,
   },
   included: {
     monthly_credit_usd: usdJson(plan.included?.monthlyCreditNanoUsd ?? 0n),

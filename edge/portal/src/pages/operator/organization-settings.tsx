@@ -19,9 +19,9 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
   );
   const [plan, setPlan] = useState('');
-  const [requests, setRequests] = useState(limits == null ? '' : String(limits.requests_per_minute));
-  const [tokens, setTokens] = useState(limits == null ? '' : String(limits.tokens_per_minute));
-  const [concurrent, setConcurrent] = useState(limits == null ? '' : String(limits.concurrent_requests));
+  const [requests, setRequests] = useState(String(limits?.requests_per_minute ?? ''));
+  const [tokens, setTokens] = useState(String(limits?.tokens_per_minute ?? ''));
+  const [concurrent, setConcurrent] = useState(String(limits?.concurrent_requests ?? ''));
   const save = useAction({ stale: ['/admin/organizations'], onSuccess: () => toast.say('The settings are saved.') });
   const submit = () => {
     const numbers = { requests_per_minute: requests, tokens_per_minute: tokens, concurrent_requests: concurrent };

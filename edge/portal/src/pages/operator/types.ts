@@ -16,7 +16,8 @@ export type AdminOrganization = OrganizationDetails & {
   suspended_at: string | null;
   suspension_reason: string | null;
   member_count?: number;
-  rate_limits?: RateLimitValues | null;
+  /** Null where the plan's hold. */
+  rate_limits?: { [Limit in keyof RateLimitValues]: number | null } | null;
 };
 export type Account = {
   plan: Plan | null;

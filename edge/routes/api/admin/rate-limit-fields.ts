@@ -1,0 +1,52 @@
+import { Type } from 'typebox';
+import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+
+const limit = (maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()]));
+
+/** Rate limits which an operator sets; absent leaves one as it is, null leaves it to the plan. */
+export const limitsSchema = Type.Object(
+  {
+    requests_per_minute: limit(10_000_000),
+    tokens_per_minute: limit(2_000_000_000),
+    concurrent_requests: limit(1_000_000),
+  },
+  { additionalProperties: false },
+);
+
+type GivenLimits = {
+  requests_per_minute?: number | null;
+  tokens_per_minute?: number | null;
+  concurrent_requests?: number | null;
+};
+
+/** The limits once what was given has been changed; null: none of their own. */
+export function changedLimits(before: RateLimits | undefined, given: GivenLimits | null) {
+  const changed = (name: keyof GivenLimits, was: number | undefined): number => {
+    const value = given?.[name];
+    return given === null || value === null ? 0 : (value ?? was ?? 0);
+  };
+  return {
+    requestsPerMinute: changed('requests_per_minute', before?.requestsPerMinute),
+    tokensPerMinute: changed('tokens_per_minute', before?.tokensPerMinute),
+    concurrentRequests: changed('concurrent_requests', before?.concurrentRequests),
+  };
+}
+
+export const limitsJson = (
+  limits: Pick<RateLimits, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>,
+) => ({
+  requests_per_minute: limits.requestsPerMinute,
+  tokens_per_minute: limits.tokensPerMinute,
+  concurrent_requests: limits.concurrentRequests,
+});
+
+/** Limits of an organization's or a key's own; null where there is none. */
+export function ownLimitsJson(limits: RateLimits | undefined) {
+  const { requestsPerMinute = 0, tokensPerMinute = 0, concurrentRequests = 0 } = limits ?? {};
+  if (requestsPerMinute + tokensPerMinute + concurrentRequests === 0) return null;
+  return {
+    requests_per_minute: requestsPerMinute || null,
+    tokens_per_minute: tokensPerMinute || null,
+    concurrent_requests: concurrentRequests || null,
+  };
+}

@@ -1,0 +1,42 @@
+import type { CallOptions } from '@connectrpc/connect';
+import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import { isoTime } from '../../../http/json.ts';
+import type { RouteDeps } from '../../routes.ts';
+
+/** What was spent of a key's daily cap (decisions.md, Keys). */
+export type KeyBudget = { spent_today_usd: unknown; resets_at: string | null };
+
+const dayMs = 86_400_000;
+
+/**
+ * The budgets of those keys that have a cap, by key, in one question for all. Keys are shown without Billing too: then nobody can
+ * tell what was spent, and the amounts are null.
+ */
+export async function budgetsOf(
+  { billing, clock }: Pick<RouteDeps, 'billing' | 'clock'>,
+  keys: readonly Key[],
+  options: CallOptions,
+): Promise<ReadonlyMap<string, KeyBudget>> {
+  const apiKeyIds = keys.filter(({ constraints }) => constraints?.spendCapNanoUsd !== undefined).map(({ id }) => id);
+  if (apiKeyIds.length === 0) return new Map();
+  try {
+    const { spends, resetsAt } = await billing.getSpendToday({ apiKeyIds }, options);
+    return new Map(
+      spends.map(({ apiKeyId, spentNanoUsd }) => [
+        apiKeyId,
+        { spent_today_usd: usdJson(spentNanoUsd), resets_at: isoTime(resetsAt) },
+      ]),
+    );
+  } catch {
+    const nextDay = new Date((Math.floor(clock.now() / dayMs) + 1) * dayMs).toISOString();
+    return new Map(apiKeyIds.map((id) => [id, { spent_today_usd: null, resets_at: nextDay }]));
+  }
+}
+
+/** The budget of one key; null without a cap. */
+export const budgetOf = async (
+  deps: Pick<RouteDeps, 'billing' | 'clock'>,
+  key: Key,
+  options: CallOptions,
+): Promise<KeyBudget | null> => (await budgetsOf(deps, [key], options)).get(key.id) ?? null;
