@@ -98,6 +98,23 @@ describe('one deployment', () => {
     });
   }, 75_000);
 
+  test('that is away when it is added is Pending and gets no calls, until it answers', async () => {
+    const { url, port } = one;
+    await one.close();
+    await admin('POST', '/models', { name: model, operations: ['chat_completions'] });
+    const added = await admin('POST', '/deployments', { model, base_url: url, upstream_model: 'sim-chat' });
+    expect(added.status).toBe('Pending');
+    expect(await record()).toMatchObject({ is_serviceable: false, deployments: [{ status: 'Pending' }] });
+    expect(await outcome()).toEqual([503, 'model_unavailable']);
+
+    one = await startUpstreamSimulator({ port });
+    await waitFor(async () => (await record()).deployments[0]!.status === 'Running', {
+      description: 'the status Running',
+      timeoutMs: 15_000,
+    });
+    expect(await outcome()).toEqual([200, null]);
+  }, 30_000);
+
   test('refusals of bad requests are no failures', async () => {
     await deploy({ at: one });
     one.otherwise('vllm-error');

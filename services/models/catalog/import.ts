@@ -3,6 +3,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
   DeploymentSettingsSchema,
+  type DeploymentStatus,
   type ModelSettings,
   type PriceRates,
   PriceRatesSchema,
@@ -23,10 +24,11 @@ export type ImportCounts = {
   pricesCreated: number;
 };
 
-/** Adds and changes models, deployments and prices; what the import does not name stays. */
+/** Adds and changes models, deployments and prices; what the import does not name stays. `statusOf` tells how a new deployment is. */
 export async function importModels(
   em: SqlEntityManager,
   models: readonly ImportedModel[],
+  statusOf: (settings: DeploymentSettings) => DeploymentStatus,
   now: Date,
 ): Promise<ImportCounts> {
   const counts: ImportCounts = {
@@ -38,7 +40,9 @@ export async function importModels(
   };
   for (const imported of models) {
     const model = await importModel(em, imported.name, imported.settings!, now, counts);
-    for (const settings of imported.deployments) await importDeployment(em, model, settings, now, counts);
+    for (const settings of imported.deployments) {
+      await importDeployment(em, model, settings, statusOf(settings), now, counts);
+    }
     if (imported.price !== undefined) await importPrice(em, model, imported.price, now, counts);
     await em.flush();
   }
@@ -66,13 +70,14 @@ async function importDeployment(
   em: SqlEntityManager,
   model: ModelRow,
   settings: DeploymentSettings,
+  status: DeploymentStatus,
   now: Date,
   counts: ImportCounts,
 ): Promise<void> {
   const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
   if (existing === null) {
     counts.deploymentsCreated++;
-    addDeployment(em, model, settings, now);
+    addDeployment(em, model, settings, status, now);
   } else if (!equals(DeploymentSettingsSchema, fromJson(DeploymentSettingsSchema, existing.settings), settings)) {
     existing.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
     counts.deploymentsUpdated++;

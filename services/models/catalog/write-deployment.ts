@@ -11,11 +11,12 @@ import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
 
-/** Adds a deployment. */
+/** Adds a deployment in the state that is known of its upstream. */
 export function addDeployment(
   em: SqlEntityManager,
   model: ModelRow,
   settings: DeploymentSettings,
+  upstreamStatus: DeploymentStatus,
   now: Date,
 ): DeploymentRow {
   const row = em.create(DeploymentEntity, {
@@ -23,8 +24,7 @@ export function addDeployment(
     modelId: model.id,
     ...addressOf(settings, model.name),
     settings: toJson(DeploymentSettingsSchema, settings) as JsonObject,
-    // Taken to run until a probe or live traffic says otherwise.
-    status: settings.enabled === false ? DeploymentStatus.STOPPED : DeploymentStatus.RUNNING,
+    status: settings.enabled === false ? DeploymentStatus.STOPPED : upstreamStatus,
     statusChangedAt: now,
     createdAt: now,
   });

@@ -42,6 +42,9 @@ export class DeploymentHealth {
     const edges = [...this.#edges.values()];
     if (edges.length === 0 || current === DeploymentStatus.STOPPED) return null;
     const judged = this.#statusOf(edges, nowMs);
+    // What has never answered is not serving, however little is known against it.
+    if (judged === DeploymentStatus.DEGRADED && current === DeploymentStatus.PENDING && !this.#hasSucceeded)
+      return null;
     if (judged === null || judged === current) return null;
     return { status: judged, reason: judged === DeploymentStatus.RUNNING ? '' : this.#lastError };
   }

@@ -7,29 +7,34 @@ import {
   CreateDeploymentResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addDeployment, addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
+import { firstStatus } from '../health/first-status.ts';
 import type { ModelsDeps } from '../index.ts';
 
 export const createDeployment =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  (request: CreateDeploymentRequest, context: HandlerContext): Promise<CreateDeploymentResponse> =>
-    changeCatalog(
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>) =>
+  async (request: CreateDeploymentRequest, context: HandlerContext): Promise<CreateDeploymentResponse> => {
+    requireOperator(callerOf(context));
+    const { model: name, settings } = request;
+    const address = addressOf(settings!, name);
+    // Asked before the catalog is locked, so that a slow upstream holds nobody up.
+    const status = await firstStatus(deps.connectUpstream, settings!, context.signal);
+    return changeCatalog(
       deps,
       context,
       async (em, now) => {
-        const { model: name, settings } = request;
         const model = await requireModel(em, name);
-        const address = addressOf(settings!, name);
         if ((await em.count(DeploymentEntity, { modelId: model.id, ...address })) > 0) {
           throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a deployment with this address and name already.`, {
             param: 'base_url',
           });
         }
-        const row = addDeployment(em, model, settings!, now);
+        const row = addDeployment(em, model, settings!, status, now);
         return {
           answer: create(CreateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),
           audit: {
@@ -41,3 +46,4 @@ export const createDeployment =
       },
       oncePerKey(CreateDeploymentRequestSchema, CreateDeploymentResponseSchema, request),
     );
+  };

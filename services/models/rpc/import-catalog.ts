@@ -12,6 +12,7 @@ import { callerOf } from '#shared/rpc/caller.ts';
 import { touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
+import { unprobedStatus } from '../health/first-status.ts';
 import type { ModelsDeps } from '../index.ts';
 
 export const importCatalog =
@@ -23,7 +24,7 @@ export const importCatalog =
     const dryRun = new DryRun();
     try {
       const counts = await transaction(database, async (em) => {
-        const done = await importModels(em, request.models, new Date(nowMs));
+        const done = await importModels(em, request.models, unprobedStatus, new Date(nowMs));
         if (request.dryRun) throw dryRun.with(done);
         await touchCatalog(em);
         await recordAuditEvent(em, {

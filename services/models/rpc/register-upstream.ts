@@ -1,6 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
-import { DeploymentSettingsSchema, ModelSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  DeploymentSettingsSchema,
+  DeploymentStatus,
+  ModelSettingsSchema,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   ImportedModelSchema,
   type RegisterUpstreamRequest,
@@ -57,7 +61,7 @@ export const registerUpstream =
       }),
     );
     const counts = await transaction(database, async (em) => {
-      const done = await importModels(em, imported, new Date(nowMs));
+      const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, new Date(nowMs));
       if (done.modelsCreated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
         await touchCatalog(em);
         await recordAuditEvent(em, {

@@ -1,6 +1,10 @@
 import { create, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
-import { DeploymentSettingsSchema, DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import {
+  type DeploymentSettings,
+  DeploymentSettingsSchema,
+  DeploymentStatus,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type UpdateDeploymentRequest,
   type UpdateDeploymentResponse,
@@ -11,6 +15,7 @@ import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
+import { unprobedStatus } from '../health/first-status.ts';
 import type { ModelsDeps } from '../index.ts';
 
 export const updateDeployment =
@@ -31,7 +36,7 @@ export const updateDeployment =
         });
       }
       Object.assign(row, address);
-      const status = statusAfter(row.status, merged.enabled !== false);
+      const status = statusAfter(row.status, merged);
       if (status !== row.status) Object.assign(row, { status, statusChangedAt: now, statusReason: '' });
       const after = deploymentFields(name, row);
       return {
@@ -43,8 +48,8 @@ export const updateDeployment =
       };
     });
 
-/** Switched off it is Stopped; switched on again it is taken to run until a probe or live traffic says otherwise. */
-function statusAfter(status: DeploymentStatus, enabled: boolean): DeploymentStatus {
-  if (!enabled) return DeploymentStatus.STOPPED;
-  return status === DeploymentStatus.STOPPED ? DeploymentStatus.RUNNING : status;
+/** Switched off it is Stopped; switched on again it is to be asked first. */
+function statusAfter(status: DeploymentStatus, settings: DeploymentSettings): DeploymentStatus {
+  if (settings.enabled === false) return DeploymentStatus.STOPPED;
+  return status === DeploymentStatus.STOPPED ? unprobedStatus(settings) : status;
 }

@@ -628,7 +628,7 @@ export const DeploymentStatus = {
   UNSPECIFIED: 0,
 
   /**
-   * Registered; no probe or call has succeeded yet. Gets traffic when nothing better is there.
+   * Registered; no probe has succeeded yet, so that it gets no traffic.
    *
    * @generated from enum value: DEPLOYMENT_STATUS_PENDING = 1;
    */
