@@ -15,7 +15,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
-import { statusOf } from '../openai/errors.ts';
+import { rateReasons, statusOf } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
@@ -84,9 +84,19 @@ export async function answerInference(
       logFailure(error, statusOf(error), request);
       raw.destroy();
     } else {
+      if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
       throw error;
     }
   }
+}
+
+/** Where the caller stands with its limits: a refusal has no head that says so. */
+async function rateLimitStanding({ inference }: AnswerDeps, request: FastifyRequest): Promise<Record<string, string>> {
+  const { state } = await inference.getRateLimitState(
+    { constraints: request.principal!.constraints },
+    { contextValues: callerContext(callerOfRequest(request)) },
+  );
+  return rateLimitHeaders(state);
 }
 
 /** Under both prefixes an endpoint is metered by one name, that of /v1 (service.md, Endpoints: the same handlers). */

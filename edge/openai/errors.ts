@@ -84,7 +84,11 @@ export const errorBody = (error: GatewayError): ErrorBody => ({
   },
 });
 
-const rateReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.RATE_LIMITED, ErrorReason.TOKEN_RATE_LIMITED]);
+/** Refusals of rate limits, as opposed to budgets. */
+export const rateReasons: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.RATE_LIMITED,
+  ErrorReason.TOKEN_RATE_LIMITED,
+]);
 
 /** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */
 const rateLimitWaitSecondsMax = 60;

@@ -1,5 +1,6 @@
 import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
+import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
@@ -33,6 +34,17 @@ export const keyCommands: readonly AdminCommand[] = [
       const request = { keyId: argument(args, 0, "the key's id"), reason: textOption(args, 'reason') };
       const { key } = await keys.revokeKey(request, asOperator);
       return { output: shown(key!) };
+    },
+  },
+  {
+    name: 'keys limits',
+    usage: '<id> [--requests n] [--tokens n] [--concurrent n]',
+    summary: "Sets a key's rate limits (per minute, and at a time); what is not given is left to its organization's.",
+    options: limitOptions,
+    async run({ keys, asOperator }, args) {
+      const request = { keyId: argument(args, 0, "the key's id"), rateLimits: limitsOf(args) ?? {} };
+      const { key } = await keys.setKeyRateLimits(request, asOperator);
+      return { output: { ...shown(key!), ...shownLimits(key!.rateLimits) } };
     },
   },
 ];

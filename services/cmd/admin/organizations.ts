@@ -1,5 +1,7 @@
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
+import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 const statuses: Readonly<Record<string, OrganizationStatus>> = {
@@ -60,7 +62,30 @@ export const organizationCommands: readonly AdminCommand[] = [
       return { output: shown(organization!) };
     },
   },
+  {
+    name: 'organizations limits',
+    usage: '<id> [--requests n] [--tokens n] [--concurrent n] [--plan-limits]',
+    summary:
+      "Sets an organization's rate limits (per minute, and at a time), or goes back to its plan's; without any, shows them.",
+    options: { ...limitOptions, 'plan-limits': { type: 'boolean' } },
+    async run({ auth, billing, asOperator }, args) {
+      const tenantId = argument(args, 0, "the organization's id");
+      await auth.adminGetOrganization({ tenantId }, asOperator);
+      const given = limitsOf(args);
+      const { rateLimits: own, effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
+      if (given === null && args.values['plan-limits'] !== true) return { output: shownLimits(effectiveRateLimits) };
+      const rateLimits = args.values['plan-limits'] === true ? {} : { ...ownLimits(own), ...given };
+      const answer = await billing.setOrganizationRateLimits({ tenantId, rateLimits }, asOperator);
+      return { output: shownLimits(answer.effectiveRateLimits) };
+    },
+  },
 ];
+
+const ownLimits = (limits: RateLimits | undefined) => ({
+  requestsPerMinute: limits?.requestsPerMinute,
+  tokensPerMinute: limits?.tokensPerMinute,
+  concurrentRequests: limits?.concurrentRequests,
+});
 
 const shown = (organization: Organization) => ({
   id: organization.id,

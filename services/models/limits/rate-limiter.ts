@@ -40,6 +40,8 @@ type Subject = {
   inFlight: number;
   /** This process's part of the limits, from 0 to 1; below 0: it was not given one by name. */
   share: number;
+  /** The part in whose terms the fill of the buckets stands. */
+  fillShare: number;
   /** Since the last report. */
   requestsAsked: number;
   tokensTaken: number;
@@ -79,15 +81,15 @@ export class RateLimiter {
     const now = this.#monotonic();
     const subject = this.#subject(caller, limits, now);
     subject.requestsAsked += 1;
-    const share = this.#shareOf(subject);
+    const share = this.#shareOf(subject, now);
     const refusal = refusalAt(subject, limits, tokens, share, now);
     if (refusal === null) return this.#enter(subject, limits, tokens, share, now);
-    if (share === 1 || refusalAt(subject, limits, tokens, 1, now) !== null) throw refusal;
+    if (share === 1 || refusalAt(inTermsOfAll(subject, now), limits, tokens, 1, now) !== null) throw refusal;
     const asking = this.askForShares?.(subject.id);
     if (asking === undefined) throw refusal;
     return asking.then(() => {
       const nowMs = this.#monotonic();
-      const newShare = this.#shareOf(subject);
+      const newShare = this.#shareOf(subject, nowMs);
       const still = refusalAt(subject, limits, tokens, newShare, nowMs);
       if (still !== null) throw still;
       return this.#enter(subject, limits, tokens, newShare, nowMs);
@@ -133,21 +135,23 @@ export class RateLimiter {
     if (subject !== undefined) subject.share = share;
   }
 
-  #shareOf({ share }: Subject): number {
-    return share === noShare ? this.unreportedShare : share;
+  #shareOf(subject: Subject, now: number): number {
+    const share = subject.share === noShare ? this.unreportedShare : subject.share;
+    if (share !== subject.fillShare) rescale(subject, share, now);
+    return share;
   }
 
   #enter(subject: Subject, limits: RateLimits, tokens: number, share: number, now: number): RateAdmission {
-    const tokenMs = minuteMs / partOf(limits.tokensPerMinute, share);
+    const { tokensPerMinute } = limits;
     subject.requestsTat = Math.max(subject.requestsTat, now) + minuteMs / partOf(limits.requestsPerMinute, share);
-    subject.tokensTat = Math.max(subject.tokensTat, now) + tokens * tokenMs;
+    subject.tokensTat = Math.max(subject.tokensTat, now) + (tokens * minuteMs) / partOf(tokensPerMinute, share);
     subject.inFlight += 1;
     subject.tokensTaken += tokens;
     return {
       reading: reading(limits, subject.requestsTat - now, subject.tokensTat - now),
       release(tokensUsed) {
         subject.inFlight -= 1;
-        subject.tokensTat += (tokensUsed - tokens) * tokenMs;
+        subject.tokensTat += ((tokensUsed - tokens) * minuteMs) / partOf(tokensPerMinute, subject.fillShare);
         subject.tokensTaken += tokensUsed - tokens;
       },
     };
@@ -166,6 +170,7 @@ export class RateLimiter {
         tokensTat: now,
         inFlight: 0,
         share: noShare,
+        fillShare: this.unreportedShare,
         requestsAsked: 0,
         tokensTaken: 0,
         wasAskedOutOfTurn: false,
@@ -185,12 +190,30 @@ export class RateLimiter {
   }
 }
 
+type Fill = Pick<Subject, 'inFlight' | 'requestsTat' | 'tokensTat'>;
+
+/** What is in the buckets, in terms of the whole limits. */
+const inTermsOfAll = ({ inFlight, requestsTat, tokensTat, fillShare }: Subject, now: number): Fill => ({
+  inFlight,
+  requestsTat: now + Math.max(0, requestsTat - now) * fillShare,
+  tokensTat: now + Math.max(0, tokensTat - now) * fillShare,
+});
+
+/** Puts what is in the buckets in terms of another share: in a larger part the same requests take less of a minute. */
+function rescale(subject: Subject, share: number, now: number): void {
+  const factor = subject.fillShare / share;
+  const scaled = (tat: number): number => (tat <= now ? tat : now + Math.min(minuteMs, (tat - now) * factor));
+  subject.requestsTat = scaled(subject.requestsTat);
+  subject.tokensTat = scaled(subject.tokensTat);
+  subject.fillShare = share;
+}
+
 /** A part of a limit; never less than one, so that every replica can serve everybody. */
 const partOf = (limit: number, share: number): number => Math.max(1, limit * share);
 
 /** Why a request is not admitted now under a share of the limits; null when it is. */
 function refusalAt(
-  { inFlight, requestsTat, tokensTat }: Subject,
+  { inFlight, requestsTat, tokensTat }: Fill,
   { requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits,
   tokens: number,
   share: number,

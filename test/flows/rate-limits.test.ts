@@ -1,0 +1,194 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let gateway: TestGateway;
+let session: string;
+let organization: string;
+
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  organization = `/api/v1/admin/organizations/${(await gateway.call('GET', '/api/v1/organization', session)).json.id}`;
+});
+afterAll(() => gateway?.[Symbol.asyncDispose]());
+
+const chat = (key: string, fields: Record<string, unknown> = {}, at = gateway) =>
+  at.call('POST', '/v1/chat/completions', key, {
+    model: 'sandbox-chat',
+    messages: [{ role: 'user', content: 'Hello there' }],
+    max_tokens: 5,
+    ...fields,
+  });
+
+const limitsSeenBy = async (token: string, path = '/api/v1/rate-limits') =>
+  (await gateway.call('GET', path, token)).json;
+
+const setLimits = (rate_limits: unknown) => gateway.call('PATCH', organization, session, { rate_limits });
+
+/** The edge follows its feed; a change acts once it is there. */
+const untilLimitIs = (token: string, requests: number) =>
+  waitFor(async () => (await limitsSeenBy(token)).limits.requests_per_minute === requests, {
+    description: `a limit of ${requests} requests at the edge`,
+  });
+
+describe('limits come from plan, organization and key, the narrowest first', () => {
+  test('by default 600 requests, 200,000 tokens and 100 at a time, in headers and in GET /rate-limits', async () => {
+    const { key } = await gateway.createKey(session);
+    const { headers, status } = await chat(key);
+    expect(status).toBe(200);
+    expect(headers.get('x-ratelimit-limit-requests')).toBe('600');
+    expect(headers.get('x-ratelimit-remaining-requests')).toBe('599');
+    expect(headers.get('x-ratelimit-reset-requests')).toBe('100ms');
+    expect(headers.get('x-ratelimit-limit-tokens')).toBe('200000');
+    expect(Number(headers.get('x-ratelimit-remaining-tokens'))).toBeLessThan(200_000);
+    const management = await gateway.createKey(session, { key_type: 'management' });
+    for (const path of ['/api/v1/rate-limits', '/api/v1/profile/rate-limits']) {
+      expect(await limitsSeenBy(management.key, path)).toMatchObject({
+        limits: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 },
+        remaining: { requests_per_minute: 600, concurrent_requests: 100 },
+      });
+    }
+  });
+
+  test('an organization’s own, a key’s own within it, and back to the plan’s', async () => {
+    const plan = {
+      name: 'Small',
+      payg_enabled: true,
+      rate_limits: { requests_per_minute: 120, tokens_per_minute: 9_000 },
+    };
+    expect((await gateway.call('PUT', '/api/v1/admin/plans/small', session, plan)).status).toBe(200);
+    expect((await gateway.call('PATCH', organization, session, { plan: 'small' })).status).toBe(200);
+    await untilLimitIs(session, 120);
+    // What the plan leaves open is the platform's.
+    expect((await limitsSeenBy(session)).limits).toEqual({
+      requests_per_minute: 120,
+      tokens_per_minute: 9_000,
+      concurrent_requests: 100,
+    });
+
+    expect((await setLimits({ requests_per_minute: 77 })).status).toBe(200);
+    await untilLimitIs(session, 77);
+    const shown = (await gateway.call('GET', organization, session)).json;
+    expect(shown.rate_limits).toEqual({ requests_per_minute: 77, tokens_per_minute: null, concurrent_requests: null });
+    expect(shown.effective_rate_limits).toMatchObject({ requests_per_minute: 77, tokens_per_minute: 9_000 });
+
+    const { id, key } = await gateway.createKey(session);
+    const own = await gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, { requests_per_minute: 5 });
+    expect(own.json.rate_limits).toEqual({
+      requests_per_minute: 5,
+      tokens_per_minute: null,
+      concurrent_requests: null,
+    });
+    const { headers } = await chat(key);
+    expect(headers.get('x-ratelimit-limit-requests')).toBe('5');
+    expect(headers.get('x-ratelimit-limit-tokens')).toBe('9000');
+
+    expect((await setLimits(null)).status).toBe(200);
+    await untilLimitIs(session, 120);
+    expect((await gateway.call('GET', organization, session)).json.rate_limits).toBeNull();
+    expect((await gateway.call('PATCH', organization, session, { plan: 'developer' })).status).toBe(200);
+    await untilLimitIs(session, 600);
+  });
+
+  test.each([
+    { requests_per_minute: 0 },
+    { requests_per_minute: -1 },
+    { requests_per_minute: 1.5 },
+    { requests_per_minute: '60' },
+    { tokens_per_minute: 2_000_000_001 },
+    { concurrent_requests: 1_000_001 },
+    { requests_per_second: 1 },
+    'unlimited',
+  ])('a limit of %j is refused with 400 and changes nothing', async (rateLimits) => {
+    const { status, json } = await setLimits(rateLimits);
+    expect(status).toBe(400);
+    expect(json.error.param).toContain('rate_limits');
+    expect((await gateway.call('GET', organization, session)).json.rate_limits).toBeNull();
+  });
+});
+
+describe('a key that is over its limits', () => {
+  const keyWith = async (limits: Record<string, number>) => {
+    const made = await gateway.createKey(session);
+    await gateway.call('PUT', `/api/v1/admin/keys/${made.id}/rate-limits`, session, limits);
+    return made;
+  };
+
+  test('gets 429 with Retry-After of a minute at most and its standing, and others go on', async () => {
+    const { key } = await keyWith({ requests_per_minute: 3 });
+    const answers = [];
+    for (let call = 0; call < 5; call++) answers.push(await chat(key));
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 429, 429]);
+    const { json, headers } = answers[4]!;
+    expect(json.error).toMatchObject({ type: 'requests', code: 'rate_limit_exceeded', param: null });
+    expect(Number(headers.get('retry-after'))).toBeGreaterThanOrEqual(1);
+    expect(Number(headers.get('retry-after'))).toBeLessThanOrEqual(60);
+    expect(headers.get('x-should-retry')).toBeNull();
+    expect(headers.get('x-ratelimit-remaining-requests')).toBe('0');
+    expect(headers.get('x-ratelimit-limit-requests')).toBe('3');
+    const other = await gateway.createKey(session);
+    expect((await chat(other.key)).status).toBe(200);
+  });
+
+  test('is held by its estimate, and given back what it did not use', async () => {
+    const { key } = await keyWith({ tokens_per_minute: 2_000 });
+    // 1,500 tokens are asked for and a handful used: two such calls fit one after the other, not at once.
+    const asking = { max_tokens: 1_500, messages: [{ role: 'user', content: 'Say hi in one word' }] };
+    const first = await chat(key, asking);
+    expect(first.status).toBe(200);
+    const used = first.json.usage.total_tokens;
+    const left = async () => Number((await chat(key, { max_tokens: 1 })).headers.get('x-ratelimit-remaining-tokens'));
+    await waitFor(async () => (await left()) > 2_000 - used - 200, {
+      description: 'the unused estimate to be given back',
+    });
+
+    const tooMuch = await keyWith({ tokens_per_minute: 2_000 });
+    const both = await Promise.all([chat(tooMuch.key, asking), chat(tooMuch.key, asking)]);
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 429]);
+    expect(both.find(({ status }) => status === 429)!.json.error).toMatchObject({
+      type: 'tokens',
+      code: 'rate_limit_exceeded',
+    });
+  });
+
+  test('runs no more calls at a time than it may', async () => {
+    const { key } = await keyWith({ concurrent_requests: 2 });
+    const answers = await Promise.all(Array.from({ length: 6 }, () => chat(key, { max_tokens: 200 })));
+    const served = answers.filter(({ status }) => status === 200).length;
+    expect(served).toBeGreaterThanOrEqual(2);
+    expect(answers.some(({ status }) => status === 429)).toBe(true);
+    // Nothing runs any more: the room is free.
+    expect((await chat(key)).status).toBe(200);
+  });
+
+  test('sessions are counted per user, apart from the user’s keys', async () => {
+    expect((await limitsSeenBy(session)).remaining.requests_per_minute).toBe(600);
+    expect((await chat(session)).status).toBe(200);
+    expect((await limitsSeenBy(session)).remaining.requests_per_minute).toBeLessThan(600);
+  });
+});
+
+test('two edges together let through what one would, and share it by demand', async () => {
+  await using second = await startTestGateway({ databaseUrl: gateway.env.databaseUrl! });
+  const { id, key } = await gateway.createKey(session);
+  const limit = 60;
+  await gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, { requests_per_minute: limit });
+  let served = 0;
+  const startedMs = performance.now();
+  // Evenly at both, then at one alone: its share grows to what the other does not need.
+  for (let round = 0; round < 8; round++) {
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, index) => chat(key, { max_tokens: 1 }, index % 2 === 0 ? gateway : second)),
+    );
+    served += answers.filter(({ status }) => status === 200).length;
+    for (const { status } of answers) expect([200, 429]).toContain(status);
+  }
+  const minutes = (performance.now() - startedMs) / 60_000;
+  // The bucket of a minute and what has leaked out of it since, and a tenth that shares may exceed the whole by.
+  expect(served).toBeLessThanOrEqual((limit + limit * minutes) * 1.1 + 2);
+  expect(served).toBeGreaterThanOrEqual(limit * 0.5);
+  const { limits, remaining } = await limitsSeenBy((await gateway.createKey(session, { key_type: 'management' })).key);
+  expect(limits.requests_per_minute).toBe(600);
+  expect(remaining.requests_per_minute).toBe(600);
+});
