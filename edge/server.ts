@@ -16,6 +16,7 @@ import { type Credentials, installAccess } from './guards/access.ts';
 import { answerUnparsable, installErrors } from './http/errors.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics } from './http/metrics.ts';
+import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
@@ -68,18 +69,17 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     requestIdHeader: false,
     trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
     bodyLimit: 1024 * 1024,
-    // The whole request must be here within 30 s of its first byte, uploads included (security.md, slowloris).
-    requestTimeout: 30_000,
     connectionTimeout: 0,
     keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnparsable,
     // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
-    http: { shouldUpgradeCallback: isRealtimeUpgrade },
+    http: { shouldUpgradeCallback: isRealtimeUpgrade, ...headTimeouts(patience) },
     return503OnClosing: true,
     forceCloseConnections: 'idle',
   });
 
+  cutOffSlowBodies(app, patience);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
     done();

@@ -1,0 +1,53 @@
+import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
+import type { FastifyInstance } from 'fastify';
+
+/** How slow a client may be (security.md, slowloris); times in milliseconds. */
+export type Patience = {
+  /** From the first byte of a request, or from the connection, to the end of its head. */
+  headMs: number;
+  /** How often connections are looked at. */
+  checkMs: number;
+  /** A body that stays below the least pace at this many checks in a row is cut off. */
+  slowChecksMax: number;
+};
+
+/** Closed within 30 s, whichever part of a request trickles; a steady upload may take its time. */
+export const patience: Patience = { headMs: 20_000, checkMs: 5_000, slowChecksMax: 4 };
+
+/** Bytes a second; the slowest of mobile networks does ten times that. */
+const paceMin = 1_024;
+/** No request takes longer than this to arrive: 32 MiB at half a megabit a second. */
+const requestMsMax = 10 * 60_000;
+
+/** What Node's own server watches. */
+export const headTimeouts = ({ headMs, checkMs }: Patience) => ({
+  headersTimeout: headMs,
+  requestTimeout: requestMsMax,
+  connectionsCheckingInterval: checkMs,
+});
+
+const receiving = Symbol('the request that a socket carries');
+type RequestSocket = Socket & { [receiving]?: IncomingMessage };
+
+/** Cuts clients off whose bodies trickle. Costs a request one assignment: connections are looked at now and then. */
+export function cutOffSlowBodies(app: FastifyInstance, { checkMs, slowChecksMax }: Patience): void {
+  const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
+  app.server.on('connection', (socket: RequestSocket) => {
+    seen.set(socket, { bytes: 0, slowChecks: 0 });
+    socket.once('close', () => seen.delete(socket));
+  });
+  app.server.on('request', (request: IncomingMessage) => {
+    (request.socket as RequestSocket)[receiving] = request;
+  });
+  const timer = setInterval(() => {
+    for (const [socket, state] of seen) {
+      const isSlow = socket.bytesRead - state.bytes < (paceMin * checkMs) / 1000;
+      state.bytes = socket.bytesRead;
+      const isArriving = socket[receiving]?.complete === false;
+      state.slowChecks = isArriving && isSlow ? state.slowChecks + 1 : 0;
+      if (state.slowChecks >= slowChecksMax) socket.destroy();
+    }
+  }, checkMs).unref();
+  app.addHook('onClose', async () => clearInterval(timer));
+}
