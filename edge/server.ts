@@ -13,7 +13,7 @@ import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
-import { answerUnparsable, installErrors } from './http/errors.ts';
+import { answerUnparsable, installErrors, sendError, toGatewayError } from './http/errors.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
@@ -73,6 +73,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnparsable,
+    // What the router refuses runs no hook.
+    frameworkErrors: (error, request, reply) =>
+      sendError(toGatewayError(error), request, reply.header('x-request-id', request.id), deps.clock),
     // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
     http: { shouldUpgradeCallback: isRealtimeUpgrade, ...headTimeouts(patience) },
     return503OnClosing: true,

@@ -72,6 +72,8 @@ export function toGatewayError(thrown: unknown): GatewayError {
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
       return invalidRequest(undefined, 'The request body is not valid JSON.');
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return gatewayError(ErrorReason.UNKNOWN_URL, 'Unknown request URL: it is longer than any.');
     case 'FST_ERR_BAD_URL':
       return invalidRequest(undefined, 'The URL is not validly encoded.');
   }

@@ -1,0 +1,288 @@
+import { once } from 'node:events';
+import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
+import { type AddressInfo, connect } from 'node:net';
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+let gateway: TestGateway;
+let session: string;
+let key: string;
+let upstream: Server;
+/** What the upstream was sent last. */
+let received: { headers: IncomingHttpHeaders; body: string };
+
+beforeAll(async () => {
+  upstream = createServer(async (request, response) => {
+    let body = '';
+    for await (const chunk of request) body += chunk;
+    received = { headers: request.headers, body };
+    response.writeHead(200, {
+      'content-type': 'application/json',
+      'set-cookie': 'upstream=secret',
+      'x-ratelimit-limit-requests': '1',
+      'x-request-id': 'of-the-upstream',
+      'openai-organization': 'the-upstreams-own',
+      server: 'upstream/1.0',
+    });
+    response.end(
+      JSON.stringify({
+        id: 'chatcmpl-1',
+        object: 'chat.completion',
+        created: 1,
+        model: 'm',
+        choices: [{ index: 0, message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }],
+        usage: { prompt_tokens: 1, completion_tokens: 1, total_tokens: 2 },
+      }),
+    );
+  });
+  await once(upstream.listen(0, '127.0.0.1'), 'listening');
+  process.env.SECURITY_TEST_UPSTREAM_KEY = 'the-upstreams-own-key';
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  key = (await gateway.createKey(session)).key;
+  const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
+  await admin('/models', { name: 'echo', operations: ['chat_completions'] });
+  const made = await admin('/deployments', {
+    model: 'echo',
+    base_url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
+    secret_reference: 'env:SECURITY_TEST_UPSTREAM_KEY',
+  });
+  expect(made.json.status, made.text).toBe('Running');
+});
+afterAll(async () => {
+  delete process.env.SECURITY_TEST_UPSTREAM_KEY;
+  await gateway?.[Symbol.asyncDispose]();
+  upstream?.close();
+});
+
+const chat = { model: 'echo', messages: [{ role: 'user', content: 'Hi' }] };
+const post = (body: object, headers: Record<string, string> = {}) =>
+  fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...headers },
+    body: JSON.stringify(body),
+  });
+
+/** The status line and body of raw bytes sent as a request. */
+async function raw(text: string): Promise<string> {
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  let answer = '';
+  socket.on('data', (chunk) => {
+    answer += chunk;
+  });
+  socket.end(text);
+  await once(socket, 'close');
+  return answer;
+}
+
+describe('between the client and the upstream', () => {
+  test('what a body says of addresses and keys is passed on as words, and changes nothing', async () => {
+    const extra = { base_url: 'http://evil.example', api_key: 'evil', headers: { authorization: 'Bearer evil' } };
+    expect((await post({ ...chat, ...extra })).status).toBe(200);
+    expect(JSON.parse(received.body)).toMatchObject(extra);
+    expect(received.headers.authorization).toBe('Bearer the-upstreams-own-key');
+  });
+
+  test('no header of the client reaches the upstream, its key least of all', async () => {
+    await post(chat, {
+      cookie: 'a=b',
+      'x-forwarded-for': '203.0.113.7',
+      'openai-organization': 'org',
+      'x-api-key': 'k',
+    });
+    const headers = JSON.stringify(received.headers);
+    for (const secret of [key, 'a=b', '203.0.113.7', 'org-', 'x-api-key']) expect(headers).not.toContain(secret);
+    expect(Object.keys(received.headers).sort()).toEqual(
+      ['accept', 'authorization', 'connection', 'content-length', 'content-type', 'host'].filter(
+        (name) => received.headers[name] !== undefined,
+      ),
+    );
+  });
+
+  test('cookies, limits and names of the upstream do not reach the client', async () => {
+    const { headers } = await post(chat);
+    for (const name of ['set-cookie', 'server', 'openai-organization']) expect(headers.has(name)).toBe(false);
+    expect(headers.get('x-request-id')).toMatch(/^req_/);
+    expect(Number(headers.get('x-ratelimit-limit-requests'))).toBeGreaterThan(1);
+  });
+});
+
+describe('the decision is the same', () => {
+  test.each([
+    ['a hostile Host', '/v1/models', 'evil.example'],
+    ['an absolute URI', 'http://evil.example/v1/models', 'evil.example'],
+    ['an internal Host', '/v1/models', '127.0.0.1:8081'],
+  ])('with %s', async (_what, target, host) => {
+    const request = (credential: string) =>
+      raw(`GET ${target} HTTP/1.1\r\nhost: ${host}\r\n${credential}connection: close\r\n\r\n`);
+    expect(await request('')).toMatch(/^HTTP\/1\.1 (401|404) /);
+    const answer = await request(`authorization: Bearer ${key}\r\n`);
+    expect(answer).toMatch(/^HTTP\/1\.1 (200|404) /);
+    expect(answer).not.toContain('evil.example');
+  });
+
+  test('whatever internal headers a client invents', async () => {
+    const own = (await gateway.call('GET', '/api/v1/profile', session)).json;
+    const invented = {
+      'x-tenant-id': '00000000-0000-0000-0000-000000000000',
+      'x-user-id': '00000000-0000-0000-0000-000000000000',
+      'x-role': 'owner',
+      'x-caller': 'operator',
+      'x-service-token': 'x',
+      'x-request-id': 'mine',
+    };
+    const response = await fetch(`${gateway.url}/api/v1/profile`, {
+      headers: { authorization: `Bearer ${session}`, ...invented },
+    });
+    expect(await response.json()).toEqual(own);
+    expect(response.headers.get('x-request-id')).not.toBe('mine');
+    const without = await fetch(`${gateway.url}/api/v1/profile`, { headers: invented });
+    expect(without.status).toBe(401);
+  });
+
+  test('for a form of another site: nothing is read from cookies but the refresh of a session', async () => {
+    for (const [path, body] of [
+      ['/api/v1/api-keys', 'name=evil'],
+      ['/v1/chat/completions', '{}'],
+    ] as const) {
+      const response = await fetch(gateway.url + path, {
+        method: 'POST',
+        headers: {
+          origin: 'null',
+          cookie: `session=${session}; access_token=${session}`,
+          'content-type': 'text/plain',
+        },
+        body,
+      });
+      expect(response.status).toBe(401);
+    }
+  });
+});
+
+const hostile = [
+  "' or '1'='1",
+  "'; drop table keys.keys; --",
+  '\\',
+  '%',
+  '%_'.repeat(1_000),
+  '../../../etc/passwd',
+  '$' + '{jndi:ldap://evil.example}',
+  '{{7*7}}',
+  '<script>alert(1)</script>',
+  '\u202e',
+  'a'.repeat(8_000),
+  '__proto__',
+  'constructor',
+  '9'.repeat(400),
+  '-1e400',
+];
+
+/** Fails unless it is a refusal in the documented shape that tells nothing of the inside. */
+function expectRefusal(what: string, status: number, text: string): void {
+  expect(status, `${what}: ${text.slice(0, 300)}`).toBeLessThan(500);
+  if (status < 400) return;
+  const { error } = JSON.parse(text);
+  expect(Object.keys(error).sort(), what).toEqual(['code', 'message', 'param', 'type']);
+  expect(text, what).not.toMatch(/node_modules|\bat .*\.ts:\d|select |insert into|postgres|syntax error at/i);
+}
+
+describe('hostile text is a refusal or a name like any other', () => {
+  const places: Readonly<Record<string, (text: string) => [method: string, path: string, body?: object]>> = {
+    'an id': (text) => ['GET', `/api/v1/api-keys/${encodeURIComponent(text)}`],
+    'a key of analytics': (text) => ['GET', `/api/v1/usage/api-keys/${encodeURIComponent(text)}/analytics`],
+    'a search': (text) => ['GET', `/api/v1/api-keys?search=${encodeURIComponent(text)}`],
+    'a filter': (text) => ['GET', `/api/v1/usage/history?model=${encodeURIComponent(text)}`],
+    'a time zone': (text) => [
+      'GET',
+      `/api/v1/usage/report?start_date=2026-01-01&end_date=2026-01-02&timezone=${encodeURIComponent(text)}`,
+    ],
+    'a granularity': (text) => [
+      'GET',
+      `/api/v1/usage/report?start_date=2026-01-01&end_date=2026-01-02&granularity=${encodeURIComponent(text)}`,
+    ],
+    'an unknown parameter': (text) => ['GET', `/api/v1/api-keys?${encodeURIComponent(text)}=1`],
+    'a model': (text) => ['GET', `/v1/models/${encodeURIComponent(text)}`],
+    'a name': (text) => ['POST', '/api/v1/api-keys', { name: text, scopes: ['models:list'] }],
+    'an invoice': (text) => ['GET', `/api/v1/billing/documents/invoices/${encodeURIComponent(text)}`],
+    'a coupon': (text) => ['POST', '/api/v1/billing/coupons/redeem', { code: text }],
+    'an address': (text) => ['POST', '/api/v1/auth/login', { email: text, password: text }],
+  };
+
+  test.each(Object.entries(places))('as %s', async (_where, request) => {
+    for (const text of hostile) {
+      const [method, path, body] = request(text);
+      const answer = await gateway.call(method, path, session, body);
+      expectRefusal(`${method} ${path.slice(0, 200)}`, answer.status, answer.text);
+    }
+  });
+
+  test('as a bearer', async () => {
+    for (const text of hostile.filter((word) => /^[\x20-\x7e]*$/.test(word))) {
+      const answer = await gateway.call('GET', '/v1/models', text.slice(0, 4_000));
+      expect([400, 401]).toContain(answer.status);
+      expectRefusal(text, answer.status, answer.text);
+    }
+  });
+
+  test('and no prototype is changed by it', async () => {
+    await gateway.call('GET', '/api/v1/api-keys?__proto__[polluted]=1&constructor[prototype][polluted]=1', session);
+    await raw(`GET /v1/models HTTP/1.1\r\nhost: x\r\n__proto__: polluted\r\nconnection: close\r\n\r\n`);
+    const body = '{"name":"ab","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}';
+    await gateway.call('POST', '/api/v1/api-keys', session, body);
+    expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});
+
+test('random requests are answered, never with a 5xx', { timeout: 120_000 }, async () => {
+  const path = fc.constantFrom(
+    '/v1/chat/completions',
+    '/v1/completions',
+    '/v1/embeddings',
+    '/v1/images/generations',
+    '/v1/audio/speech',
+    '/v1/models',
+    '/api/v1/api-keys',
+    '/api/v1/auth/login',
+    '/api/v1/auth/refresh',
+    '/api/v1/profile',
+    '/api/v1/usage/summary',
+    '/api/v1/profile/cost-limit',
+    '/api/v1/admin/models',
+    '/api/v1/admin/deployments',
+    '/api/v1/admin/prices',
+    '/api/v1/admin/coupons',
+  );
+  const request = fc.record({
+    path,
+    method: fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE'),
+    body: fc.oneof(
+      fc.json({ maxDepth: 3 }),
+      fc.string({ maxLength: 200 }),
+      fc
+        .dictionary(
+          fc.constantFrom(
+            'model',
+            'messages',
+            'stream',
+            'name',
+            'scopes',
+            'email',
+            'password',
+            'limit_usd',
+            'input',
+            'n',
+          ),
+          fc.jsonValue({ maxDepth: 3 }),
+        )
+        .map((value) => JSON.stringify(value)),
+    ),
+  });
+  const check = async ({ path, method, body }: { path: string; method: string; body: string }): Promise<void> => {
+    const token = path.startsWith('/v1') ? key : session;
+    const answer = await gateway.call(method, path, token, method === 'GET' ? undefined : body);
+    expectRefusal(`${method} ${path} ${body}`, answer.status, answer.text);
+  };
+  await fc.assert(fc.asyncProperty(request, check), { numRuns: process.env.LONG === '1' ? 20_000 : 300 });
+});
