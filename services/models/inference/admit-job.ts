@@ -6,6 +6,8 @@ import {
   AdmitJobResponseSchema,
   RateLimitStateSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { priceAt } from '../domain/price.ts';
 import { admitModel, cannotMeter } from './admission.ts';
@@ -21,6 +23,10 @@ export const admitJob =
     const { operation, constraints } = request!;
     refuseForeignFile(request!, context);
     const call = await prepareCall(request!, deps.tools);
+    if (call.streamed) {
+      const param = operation === Operation.AUDIO_SPEECH ? 'stream_format' : 'stream';
+      throw invalidRequest(param, 'A background job cannot stream its answer.', 'invalid_value');
+    }
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, operation, caller.tenantId, constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();

@@ -9,6 +9,8 @@ import { audioDurationMs } from './audio-duration.ts';
 export type AudioForm = {
   model: string;
   streamed: boolean;
+  /** Whether a background job is asked for. */
+  background: boolean;
   responseFormat: string;
   /** Exact or estimated, by the file's own header. */
   durationMs: number;
@@ -42,11 +44,12 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   return {
     model,
     streamed: formField(parts, 'stream') === 'true',
+    background: asksForJob(parts),
     responseFormat: formField(parts, 'response_format') ?? 'json',
     durationMs: audioDurationMs(file.head, file.contentEnd - file.contentStart),
     bodyFor(upstreamModel) {
       const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
-      const background = parts.find((part) => part.name === 'background' && part.head.toString('latin1') === 'true');
+      const background = parts.find((part) => part.name === 'background');
       if (background !== undefined) edits.push({ start: background.start, end: background.contentEnd, text: '' });
       const range = (start: number, end: number): BodyPiece =>
         bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
@@ -62,6 +65,15 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
       return pieces;
     },
   };
+}
+
+/** Audio has no field `background` of its own: it is the gateway's word, and either of two. */
+function asksForJob(parts: readonly FormPart[]): boolean {
+  const background = formField(parts, 'background') ?? 'false';
+  if (background !== 'true' && background !== 'false') {
+    throw invalidRequest('background', '`background` must be true or false.', 'invalid_value');
+  }
+  return background === 'true';
 }
 
 function audioFile(parts: readonly FormPart[]): FormPart {

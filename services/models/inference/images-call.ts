@@ -25,6 +25,7 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
   return {
     model,
     streamed,
+    background: scan.boolean('background') === true,
     estimate: {
       ...textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), images * tokensPerImageMax),
       images,

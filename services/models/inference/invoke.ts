@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { InvokeResponseSchema, RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
@@ -38,6 +38,10 @@ export const invoke = (deps: InvokeDeps) =>
     const caller = callerOf(context);
     refuseForeignFile(request, context);
     const call = await prepareCall(request, deps.tools);
+    if (call.background && request.jobId === '') {
+      yield create(InvokeResponseSchema, { background: true });
+      return;
+    }
     const nowMs = deps.clock.now();
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
@@ -80,6 +84,7 @@ export const invoke = (deps: InvokeDeps) =>
       },
       price,
       hold,
+      request.eventId,
     );
     const attempts = new Attempts(model, call, metered, context.signal);
     let delivery: Delivery | null = null;

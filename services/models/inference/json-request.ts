@@ -36,6 +36,11 @@ export function requiredModel<Name extends string>(scan: ObjectScan<Name | 'mode
   throw invalidRequest('model', '`model` must be a string.', 'invalid_value');
 }
 
+/** Whether `background` asks for a job; where an operation has no such field of its own, nothing but a boolean is one. */
+export function asksForJob<Name extends string>(scan: ObjectScan<Name | 'background'>): boolean {
+  return scan.has('background') && optionalBoolean(scan, 'background') === true;
+}
+
 /** The body for a deployment: with its own name of the model, and without what is the gateway's own word. */
 export function bodyForUpstream<Name extends string>(
   scan: ObjectScan<Name | 'model' | 'background'>,

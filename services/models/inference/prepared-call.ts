@@ -30,6 +30,8 @@ export type PreparedCall = {
   model: string;
   /** Whether the client asked for server-sent events. */
   streamed: boolean;
+  /** Whether the client asked for a background job (openai-contract.md section 6). */
+  background: boolean;
   estimate: Estimate;
   /** The body for a deployment, in its own name of the model. */
   bodyFor(upstreamModel: string): readonly BodyPiece[];

@@ -3,7 +3,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
 import { BytesReader } from './bytes-reader.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
-import { bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
+import { asksForJob, bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
 import { measuresOf } from './whole-answer-reader.ts';
@@ -45,6 +45,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
   return {
     model,
     streamed: scan.string('stream_format') === 'sse',
+    background: asksForJob(scan),
     estimate: {
       ...textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), characters * tokensPerCharacter),
       characters,

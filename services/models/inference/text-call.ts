@@ -4,7 +4,14 @@ import { fieldSet } from '../bytes/json-scan.ts';
 import { asksForUsage, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
-import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
+import {
+  asksForJob,
+  bodyForUpstream,
+  optionalBoolean,
+  optionalInteger,
+  readJsonRequest,
+  requiredModel,
+} from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
 import { readTextAnswer } from './text-answer.ts';
@@ -55,6 +62,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   return {
     model,
     streamed,
+    background: asksForJob(scan),
     estimate: textEstimate(
       Math.ceil(request.body.byteLength / bytesPerToken),
       outputTokensMax === null ? null : outputTokensMax * answers,

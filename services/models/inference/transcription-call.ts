@@ -24,6 +24,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
   return {
     model: form.model,
     streamed: form.streamed,
+    background: form.background,
     estimate: {
       answers: 1,
       inputTokens: seconds * audioTokensPerSecond,

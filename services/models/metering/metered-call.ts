@@ -34,24 +34,32 @@ export class MeteredCall {
   readonly #startedMs: number;
   readonly #event: MeteredEvent;
   readonly #hold: Pick<Hold, 'settle'> | null;
+  /** As the journal knows the call. */
+  readonly #id = uuidv7();
+  readonly #successId: string;
   #progressTokens = 0;
   #ended = false;
 
-  /** `hold` is what budgets hold for the call; it is settled with the call's end. */
+  /**
+   * `hold` is what budgets hold for the call; it is settled with the call's end. `successId` is the id of the event of a background
+   * job that succeeds, however often it had to run: Usage keeps one event of an id, so that it is charged once.
+   */
   constructor(
     journal: MeteringJournal,
     clock: Clock,
     call: AdmittedCall,
     price: PriceVersion | null,
     hold: Pick<Hold, 'settle'> | null = null,
+    successId = '',
   ) {
     this.#hold = hold;
+    this.#successId = successId;
     this.#journal = journal;
     this.#clock = clock;
     this.#price = price;
     this.#startedMs = clock.monotonic();
     this.#event = {
-      id: uuidv7(),
+      id: this.#id,
       ...call,
       ...noMeasures,
       deploymentId: '',
@@ -63,7 +71,7 @@ export class MeteredCall {
       latencyMs: 0,
       ttftMs: null,
     };
-    journal.begin(this.#event.id, this.#event);
+    journal.begin(this.#id, this.#event);
   }
 
   get event(): Readonly<MeteredEvent> {
@@ -92,7 +100,7 @@ export class MeteredCall {
     if (outputTokens <= this.#progressTokens) return undefined;
     this.#progressTokens = outputTokens;
     const costNanoUsd = String(this.#cost({ ...noMeasures, outputTokens }));
-    return new Promise((resolve) => this.#journal.progress(this.#event.id, { outputTokens, costNanoUsd }, resolve));
+    return new Promise((resolve) => this.#journal.progress(this.#id, { outputTokens, costNanoUsd }, resolve));
   }
 
   /**
@@ -101,13 +109,16 @@ export class MeteredCall {
    */
   end(outcome: CallOutcome): Promise<void> {
     this.#ended = true;
-    Object.assign(this.#event, outcome.used);
+    // Of a job's call nobody gets anything but a whole answer.
+    const used = this.#event.jobId !== '' && !outcome.success ? noMeasures : outcome.used;
+    if (outcome.success && this.#successId !== '') this.#event.id = this.#successId;
+    Object.assign(this.#event, used);
     this.#event.success = outcome.success;
     this.#event.status = outcome.status;
     this.#event.errorCode = outcome.errorCode;
-    this.#event.costNanoUsd = this.#cost(outcome.used);
+    this.#event.costNanoUsd = this.#cost(used);
     this.#event.latencyMs = this.#elapsedMs();
-    const written = new Promise<void>((resolve) => this.#journal.end(this.#event.id, this.#event, resolve));
+    const written = new Promise<void>((resolve) => this.#journal.end(this.#id, this.#event, resolve));
     const settled = this.#hold?.settle(this.#event.costNanoUsd);
     return settled === undefined ? written : settled.then(() => written);
   }

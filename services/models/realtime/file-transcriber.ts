@@ -86,6 +86,7 @@ function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): Prepare
   return {
     model: String(transcription?.model ?? ''),
     streamed: false,
+    background: false,
     estimate: textEstimate(0, 0),
     contentType: `multipart/form-data; boundary=${boundary}`,
     bodyFor: (upstreamModel) => [field('model', upstreamModel), ...rest],
