@@ -5,11 +5,14 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Partitions } from './db/partitions.ts';
 import type { UsageMetrics } from './metrics.ts';
+import type { ChargeQueue } from './workers/charge.ts';
 
 /** What Usage's RPCs are made of; start.ts puts it together. */
 export type UsageDeps = {
   database: ServiceDatabase;
   partitions: Partitions;
+  /** Takes stored events to Billing; without it they wait in the outbox. */
+  charges?: ChargeQueue;
   /** Knows the e-mail addresses of users. */
   auth: Pick<Client<typeof AuthService>, 'getUsers'>;
   metrics: UsageMetrics;

@@ -43,7 +43,7 @@ export async function startUsage(options: {
   });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
-    implementation: usageService({ database, partitions, auth, metrics, clock }),
+    implementation: usageService({ database, partitions, charges, auth, metrics, clock }),
     close: async () => {
       stopPartitionKeeper();
       await charges?.close();

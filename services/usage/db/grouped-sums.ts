@@ -1,7 +1,8 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
-import { type Filter, narrowing, noKeyId, Parameters } from './narrowing.ts';
+import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { noSums, type Sums, sumsSql } from './sums.ts';
 
 /** What sums can be split by. */

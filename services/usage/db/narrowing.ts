@@ -1,8 +1,6 @@
 import { isUuid } from '#shared/ids.ts';
+import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
-
-/** Stands for the key of calls that sessions made. */
-export const noKeyId = '00000000-0000-0000-0000-000000000000';
 
 /** Collects the parameters of a statement as its text is written. */
 export class Parameters {

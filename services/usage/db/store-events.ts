@@ -1,116 +1,125 @@
 import type pg from 'pg';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { type RollUp, rollUp } from '../domain/roll-up.ts';
+import type { ChargeBatch } from './charge-batches.ts';
+import { copyEvents } from './copy-events.ts';
 
-/** The columns of events, their types, and where each comes from. */
-const columns: readonly (readonly [name: string, type: string, read: (event: UsageEvent) => unknown])[] = [
-  ['tenant_id', 'uuid', (event) => event.tenantId],
-  ['id', 'uuid', (event) => event.id],
-  ['user_id', 'uuid', (event) => event.userId],
-  ['api_key_id', 'uuid', (event) => event.apiKeyId || null],
-  ['session_id', 'uuid', (event) => event.sessionId || null],
-  ['model', 'text', (event) => event.model],
-  ['deployment_id', 'uuid', (event) => event.deploymentId || null],
-  ['endpoint', 'text', (event) => event.endpoint],
-  ['operation', 'smallint', (event) => event.operation],
-  ['success', 'boolean', (event) => event.success],
-  ['status', 'integer', (event) => event.status],
-  ['error_code', 'text', (event) => event.errorCode],
-  ['input_tokens', 'bigint', (event) => event.usage!.inputTokens],
-  ['cached_input_tokens', 'bigint', (event) => event.usage!.cachedInputTokens],
-  ['output_tokens', 'bigint', (event) => event.usage!.outputTokens],
-  ['images', 'bigint', (event) => event.usage!.images],
-  ['audio_ms', 'bigint', (event) => event.usage!.audioMs],
-  ['characters', 'bigint', (event) => event.usage!.characters],
-  ['cost_nano_usd', 'bigint', (event) => event.usage!.costNanoUsd],
-  ['latency_ms', 'bigint', (event) => event.latencyMs],
-  ['ttft_ms', 'bigint', (event) => event.ttftMs ?? null],
-  ['streamed', 'boolean', (event) => event.streamed],
-  ['price_version_id', 'uuid', (event) => event.priceVersionId || null],
-  ['request_id', 'text', (event) => event.requestId],
-  ['job_id', 'uuid', (event) => event.jobId || null],
-  // unnest would flatten an array of arrays.
-  ['lease_ids', 'text', (event) => event.leaseIds.join(',')],
+const summed: readonly (readonly [name: string, read: (sums: RollUp) => number | bigint])[] = [
+  ['requests', ({ requests }) => requests],
+  ['successful_requests', ({ successfulRequests }) => successfulRequests],
+  ['input_tokens', ({ inputTokens }) => inputTokens],
+  ['cached_input_tokens', ({ cachedInputTokens }) => cachedInputTokens],
+  ['output_tokens', ({ outputTokens }) => outputTokens],
+  ['images', ({ images }) => images],
+  ['audio_ms', ({ audioMs }) => audioMs],
+  ['characters', ({ characters }) => characters],
+  ['duration_ms', ({ durationMs }) => durationMs],
+  ['cost_nano_usd', ({ costNanoUsd }) => costNanoUsd],
+  ['cache_hits', ({ cacheHits }) => cacheHits],
+  ['cache_misses', ({ cacheMisses }) => cacheMisses],
+  ['generating_ms', ({ generatingMs }) => generatingMs],
 ];
 
-const names = columns.map(([name]) => name);
-const parameters = columns.map(([, type], index) => `$${index + 1}::${type}[]`);
-const selected = names.map((name) =>
-  name === 'lease_ids' ? `string_to_array(nullif(lease_ids, ''), ',')::uuid[]` : name,
-);
-
-const summed = [
-  'requests',
-  'successful_requests',
-  'input_tokens',
-  'cached_input_tokens',
-  'output_tokens',
-  'images',
-  'audio_ms',
-  'characters',
-  'duration_ms',
-  'cost_nano_usd',
-  'cache_hits',
-  'cache_misses',
-  'generating_ms',
-];
+const key = 'tenant_id, api_key_id, bucket_start, user_id, model, endpoint';
+const sums = summed.map(([name]) => name).join(', ');
+const sumParameters = summed.map((_, index) => `$${index + 7}::bigint[]`).join(', ');
+const added = summed.map(([name]) => `${name} = kept.${name} + excluded.${name}`).join(', ');
 
 /*
- * All in one statement, so that an event, its roll-up, its outbox row and its model's user stand or fall together, and only
- * rows which the first insert returned are counted. Every step goes through its keys in order: two batches with the same
- * rows wait for each other rather than deadlock.
+ * One statement for both tiers of roll-ups, who used which model, and the outbox to Billing. Each step goes through its keys in
+ * one order, and the rows of the first come in it: two batches with the same rows wait for each other rather than deadlock.
  *
  * A roll-up row which was inserted, not updated, has no xmax: the first use of a model by a user in a quarter hour.
  */
-const storeText = `
-  with incoming as (
-    select ${names.join(', ')} from unnest(${parameters.join(', ')}) as event (${names.join(', ')})
+const rollUpText = (days: string) => `
+  with sums as (
+    select tenant_id, api_key_id, to_timestamp(bucket_start) as bucket_start, user_id, model, endpoint, ${sums}
+    from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], ${sumParameters})
+      as sums (${key}, ${sums})
   ),
-  stored as (
-    insert into events (${names.join(', ')})
-    select ${selected.map((name) => (name.startsWith('string') ? `coalesce(${name}, '{}')` : name)).join(', ')}
-    from incoming order by tenant_id, id
-    on conflict do nothing
-    returning ${names.join(', ')}
-  ),
-  outbox as (
-    insert into events_to_charge (tenant_id, event_id)
-    select tenant_id, id from stored where cost_nano_usd > 0 or cardinality(lease_ids) > 0 order by id
-    on conflict do nothing
-  ),
-  rolled as (
-    insert into rollups as kept (tenant_id, bucket_start, user_id, api_key_id, model, endpoint, ${summed.join(', ')})
-    select tenant_id,
-      -- The first twelve hex digits of the id are its time in milliseconds.
-      to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / 900000 * 900) as bucket_start,
-      user_id, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as key_id, model, endpoint,
-      count(*), count(*) filter (where success),
-      sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(images), sum(audio_ms), sum(characters),
-      sum(latency_ms), sum(cost_nano_usd),
-      count(*) filter (where cached_input_tokens > 0),
-      count(*) filter (where cached_input_tokens = 0 and input_tokens > 0),
-      coalesce(sum(latency_ms) filter (where output_tokens > 0), 0)
-    from stored
-    group by tenant_id, key_id, bucket_start, user_id, model, endpoint
-    order by tenant_id, key_id, bucket_start, user_id, model collate "C", endpoint collate "C"
-    on conflict (tenant_id, api_key_id, bucket_start, user_id, model, endpoint) do update
-    set ${summed.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ')}
+  quarter_hours as (
+    insert into rollups as kept (${key}, ${sums}) select ${key}, ${sums} from sums
+    on conflict (${key}) do update set ${added}
     returning model, tenant_id, user_id, bucket_start, xmax = 0 as is_new
+  ),
+  days as (
+    insert into daily_rollups as kept (${key}, ${sums}) ${days}
+    on conflict (${key}) do update set ${added}
   ),
   users as (
     insert into model_users as kept (model, tenant_id, user_id, last_used_at)
-    select model, tenant_id, user_id, max(bucket_start) from rolled where is_new
+    select model, tenant_id, user_id, max(bucket_start) from quarter_hours where is_new
     group by model, tenant_id, user_id order by model, tenant_id, user_id
     on conflict (model, tenant_id, user_id) do update
     set last_used_at = excluded.last_used_at where kept.last_used_at < excluded.last_used_at
   )
-  select id from stored`;
+  insert into charge_batches (id, first_event_id, tenant_ids, event_ids)
+  select $20::uuid, $21::uuid, $22::uuid[], $23::uuid[] where $20 is not null`;
 
-/** Stores events which are valid and whose months have partitions; answers the ids of those that were not there before. */
+const day = `date_trunc('day', bucket_start, 'UTC')`;
+
+const rollUpDays = {
+  name: 'roll-up-days',
+  text: rollUpText(
+    `select tenant_id, api_key_id, ${day} as day, user_id, model, endpoint,
+      ${summed.map(([name]) => `sum(${name})`).join(', ')}
+    from sums group by tenant_id, api_key_id, day, user_id, model, endpoint
+    order by tenant_id, api_key_id, day, user_id, model collate "C", endpoint collate "C"`,
+  ),
+};
+
+/** For a batch out of one quarter hour, as nearly all are: its rows are distinct by day as well, and in order. */
+const rollUpQuarterHour = {
+  name: 'roll-up-quarter-hour',
+  text: rollUpText(`select tenant_id, api_key_id, ${day}, user_id, model, endpoint, ${sums} from sums`),
+};
+
+/**
+ * Stores events which are valid, not there yet, and whose months have partitions. Call it in a transaction.
+ *
+ * @throws unique_violation when one is there already.
+ */
 export async function storeEvents(
   client: Pick<pg.ClientBase, 'query'>,
   events: readonly UsageEvent[],
-): Promise<Set<string>> {
-  const values = columns.map(([, , read]) => events.map(read));
-  const { rows } = await client.query<{ id: string }>({ name: 'store-events', text: storeText, values });
-  return new Set(rows.map(({ id }) => id));
+  charges: ChargeBatch | null,
+): Promise<void> {
+  await copyEvents(client, events);
+  const rows = rollUp(events);
+  const due = charges?.events ?? [];
+  const values = [
+    uuids(rows.map(({ tenantId }) => tenantId)),
+    uuids(rows.map(({ apiKeyId }) => apiKeyId)),
+    numbers(rows.map(({ bucketStartMs }) => bucketStartMs / 1_000)),
+    uuids(rows.map(({ userId }) => userId)),
+    rows.map(({ model }) => model),
+    rows.map(({ endpoint }) => endpoint),
+    ...summed.map(([, read]) => numbers(rows.map(read))),
+    charges?.id ?? null,
+    due.reduce<string | null>((first, { id }) => (first === null || id < first ? id : first), null),
+    uuids(due.map(({ tenantId }) => tenantId)),
+    uuids(due.map(({ id }) => id)),
+  ];
+  const isOneQuarterHour = rows.every(({ bucketStartMs }) => bucketStartMs === rows[0]!.bucketStartMs);
+  await client.query({ ...(isOneQuarterHour ? rollUpQuarterHour : rollUpDays), values });
+}
+
+/** Arrays of what needs no quotes: pg would put them around each item. */
+const uuids = (items: readonly string[]): string => `{${items.join(',')}}`;
+const numbers = (items: readonly (number | bigint)[]): string => `{${items.join(',')}}`;
+
+/** Those of the events which are not there yet. */
+export async function withoutStored(
+  database: Pick<ServiceDatabase, 'query'>,
+  events: readonly UsageEvent[],
+): Promise<UsageEvent[]> {
+  const { rows } = await database.query<{ id: string }>({
+    name: 'stored-events',
+    text: `select id from unnest($1::uuid[], $2::uuid[]) as event (tenant_id, id)
+      where exists (select from events where events.tenant_id = event.tenant_id and events.id = event.id)`,
+    values: [uuids(events.map(({ tenantId }) => tenantId)), uuids(events.map(({ id }) => id))],
+  });
+  const stored = new Set(rows.map(({ id }) => id));
+  return events.filter(({ id }) => !stored.has(id));
 }

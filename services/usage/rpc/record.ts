@@ -1,15 +1,17 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { errorCode } from '#shared/db/errors.ts';
+import { errorCode, isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { uuidv7Ms } from '#shared/ids.ts';
+import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import { monthOf } from '../db/partitions.ts';
-import { storeEvents } from '../db/store-events.ts';
+import { storeEvents, withoutStored } from '../db/store-events.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { refusalOf } from '../domain/usage-event.ts';
+import { refusalOf, withPlainIds } from '../domain/usage-event.ts';
 
-type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'clock'>;
+type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'charges' | 'clock'>;
 type Rejection = { index: number; eventId: string; reason: string };
+
+/** Another transaction may store some of the same events meanwhile; it then had them all, or the next one has. */
+const attemptsMax = 10;
 
 export const record =
   (deps: Deps): UsageRpc<'record'> =>
@@ -17,9 +19,9 @@ export const record =
     requireService(callerOf(context));
     try {
       const { storable, rejected } = await sift(deps, events);
-      const stored = await store(deps, storable);
-      const duplicates = storable.length - stored.length;
+      const stored = await store(deps, [...storable.values()].sort(byOrganizationAndId));
       observe(deps, stored);
+      const duplicates = events.length - rejected.length - stored.length;
       deps.metrics.batch({ duplicates, rejected: rejected.length });
       return { accepted: stored.length, duplicates, rejected };
     } catch (error) {
@@ -28,36 +30,51 @@ export const record =
     }
   };
 
-/** Parts the events that can be stored from those that never can. */
+/** Parts the events that can be stored, each id once, from those that never can. */
 async function sift({ partitions, clock }: Deps, events: readonly UsageEvent[]) {
   const nowMs = clock.now();
-  const storable: UsageEvent[] = [];
+  const storable = new Map<string, UsageEvent>();
   const rejected: Rejection[] = [];
-  for (const [index, event] of events.entries()) {
-    const reason = refusalOf(event, nowMs) ?? (await retentionRefusal(partitions, event));
-    if (reason === null) storable.push(event);
+  const isPlaced = ({ id }: UsageEvent) => partitions.has(uuidv7Ms(id));
+  for (const [index, given] of events.entries()) {
+    const event = withPlainIds(given);
+    const reason = refusalOf(event, nowMs) ?? (isPlaced(event) ? null : await retentionRefusal(partitions, event));
+    if (reason === null) storable.set(event.id, event);
     else rejected.push({ index, eventId: event.id, reason });
   }
   return { storable, rejected };
 }
 
-async function retentionRefusal(partitions: Deps['partitions'], event: UsageEvent): Promise<string | null> {
-  return (await partitions.ensure(monthOf(uuidv7Ms(event.id)))) ? null : 'the time in id is past retention';
+async function retentionRefusal(partitions: Deps['partitions'], { id }: UsageEvent): Promise<string | null> {
+  return (await partitions.ensure(uuidv7Ms(id))) ? null : 'the time in id is past retention';
 }
 
-/** The events which were not there before. */
-async function store({ database, partitions }: Deps, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
-  if (events.length === 0) return [];
-  try {
-    const ids = await sqlTransaction(database, (client) => storeEvents(client, events));
-    // A batch may hold an event twice; it was stored once.
-    return events.filter(({ id }) => ids.delete(id.toLowerCase()));
-  } catch (error) {
-    // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
-    if (errorCode(error) === '23514') partitions.forget();
-    throw error;
+/** Events are new but for repeats, so they are written as if they were; answers those which were not there before. */
+async function store(deps: Deps, events: UsageEvent[]): Promise<UsageEvent[]> {
+  let fresh = events;
+  for (let attempt = 1; fresh.length > 0; attempt += 1) {
+    const due = fresh.filter(isChargeable);
+    const batch = due.length === 0 ? null : { id: uuidv7(), events: due };
+    try {
+      await sqlTransaction(deps.database, (client) => storeEvents(client, fresh, batch));
+      if (batch !== null) deps.charges?.add(batch);
+      break;
+    } catch (error) {
+      // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
+      if (errorCode(error) === '23514') deps.partitions.forget();
+      if (!isUniqueViolation(error) || attempt === attemptsMax) throw error;
+      fresh = await withoutStored(deps.database, fresh);
+    }
   }
+  return fresh;
 }
+
+/** Whether Billing has anything to do for an event: a cost, or a hold to give back. */
+const isChargeable = ({ usage, leaseIds }: UsageEvent): boolean => usage!.costNanoUsd > 0n || leaseIds.length > 0;
+
+/** The order of the events' primary key. */
+const byOrganizationAndId = (a: UsageEvent, b: UsageEvent): number =>
+  a.tenantId < b.tenantId ? -1 : a.tenantId > b.tenantId ? 1 : a.id < b.id ? -1 : 1;
 
 function observe({ metrics, clock }: Deps, stored: readonly UsageEvent[]): void {
   const nowMs = clock.now();

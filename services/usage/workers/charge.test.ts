@@ -49,7 +49,7 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
 
   expect(new Set(billing.charged.keys())).toEqual(new Set([...costly, leased].map(({ id }) => id)));
   expect(billing.charged.get(leased.id)).toMatchObject({ id: leased.id, leaseIds: leased.leaseIds });
-  const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from events_to_charge' });
+  const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
   expect(rows[0]?.left).toBe(0n);
   expect(lines.filter(({ msg }) => msg === 'billing refused an event for good')).not.toHaveLength(0);
 });

@@ -3,7 +3,7 @@ import type { BillingService } from '#gen/modelgateway/billing/v1/billing_servic
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { type EventRow, eventMessage } from '../db/event-rows.ts';
+import { type ChargeBatch, forgetCharged, leftBehind } from '../db/charge-batches.ts';
 
 export type ChargeDeps = {
   database: Pick<ServiceDatabase, 'query'>;
@@ -11,60 +11,115 @@ export type ChargeDeps = {
   logger: Logger;
 };
 
-export type ChargeWorker = {
+/** Takes batches as they are stored. */
+export type ChargeQueue = { add(batch: ChargeBatch): void };
+
+export type ChargeWorker = ChargeQueue & {
   /** Hands on all that waits; rejects when Billing or the database is out of reach, and nothing is lost. */
   drain(): Promise<void>;
   close(): Promise<void>;
 };
 
-const everyMs = 200;
+/** Billing's most events per call. */
 const eventsMax = 1_000;
+/** What waits in memory while Billing is away; further batches are read back from the outbox. */
+const eventsInMemoryMax = 20_000;
 const timeoutMs = 10_000;
 
+/** How often what failed is tried again, and batches are looked for which a dead process left behind. */
+const lookMs = 1_000;
+/** Younger ones are in the memory of the process that stored them. */
+const leftBehindAfterMs = 5_000;
+
 /**
- * Hands events on to Billing, oldest first. An event leaves the outbox only when Billing has answered for it; should the answer be
- * lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
+ * Hands events on to Billing in the order in which they were stored. A batch leaves the outbox only when Billing has answered for it;
+ * should the answer be lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
 export function startChargeWorker({ database, billing, logger }: ChargeDeps): ChargeWorker {
   const options = { contextValues: callerContext(serviceCaller('usage')), timeoutMs };
-  let running: Promise<void> | null = null;
+  let waiting: ChargeBatch[] = [];
+  let eventsWaiting = 0;
+  let isWoken = false;
+  let isFailing = false;
+  let turn: Promise<void> = Promise.resolve();
 
-  async function drainOnce(): Promise<void> {
-    for (;;) {
-      const { rows } = await database.query<EventRow>({
-        name: 'charges-next',
-        text: `select events.* from (select tenant_id, event_id from events_to_charge order by event_id limit ${eventsMax}) as due
-          join events on events.tenant_id = due.tenant_id and events.id = due.event_id`,
-      });
-      if (rows.length === 0) return;
-      const { refused } = await billing.charge({ events: rows.map(eventMessage) }, options);
+  async function charge(batches: readonly ChargeBatch[]): Promise<void> {
+    const events = batches.flatMap((batch) => batch.events);
+    if (events.length > 0) {
+      const { refused } = await billing.charge({ events }, options);
       for (const { eventId, reason } of refused) {
-        const event = rows.find(({ id }) => id === eventId);
-        logger.error({ eventId, reason, tenantId: event?.tenant_id, event }, 'billing refused an event for good');
+        const event = events.find(({ id }) => id === eventId);
+        logger.error({ eventId, reason, tenantId: event?.tenantId, event }, 'billing refused an event for good');
       }
-      await database.query({
-        name: 'charges-done',
-        text: 'delete from events_to_charge where event_id = any($1::uuid[])',
-        values: [rows.map(({ id }) => id)],
-      });
+    }
+    await forgetCharged(database, batches);
+  }
+
+  /** As many of the batches in memory as fit into one call. */
+  function nextInMemory(): ChargeBatch[] {
+    let events = 0;
+    const fitting = waiting.findIndex((batch) => {
+      events += batch.events.length;
+      return events > eventsMax;
+    });
+    return waiting.slice(0, fitting === -1 ? undefined : Math.max(1, fitting));
+  }
+
+  async function drainMemory(): Promise<void> {
+    try {
+      while (waiting.length > 0) {
+        const batches = nextInMemory();
+        await charge(batches);
+        waiting = waiting.slice(batches.length);
+        for (const batch of batches) eventsWaiting -= batch.events.length;
+      }
+    } finally {
+      isWoken = false;
     }
   }
 
-  const drain = (): Promise<void> => {
-    running ??= drainOnce().finally(() => {
-      running = null;
-    });
-    return running;
-  };
-  const timer = setInterval(() => {
-    drain().catch((err) => logger.warn({ err }, 'events could not be handed on to billing; they wait in the outbox'));
-  }, everyMs).unref();
+  async function drainAll(olderThanMs: number): Promise<void> {
+    await drainMemory();
+    for (;;) {
+      const batch = await leftBehind(database, olderThanMs);
+      if (batch === null) return;
+      await charge([batch]);
+    }
+  }
 
+  /** One after the other: two at once would charge the same. */
+  function inTurn(work: () => Promise<void>): Promise<void> {
+    const mine = turn.then(work);
+    turn = mine.catch(() => {});
+    return mine;
+  }
+
+  function attempt(work: () => Promise<void>): void {
+    inTurn(work).then(
+      () => {
+        isFailing = false;
+      },
+      (err) => {
+        isFailing = true;
+        logger.warn({ err }, 'events could not be handed on to billing; they wait in the outbox');
+      },
+    );
+  }
+
+  const timer = setInterval(() => attempt(() => drainAll(leftBehindAfterMs)), lookMs).unref();
   return {
-    drain,
+    add(batch) {
+      if (eventsWaiting + batch.events.length > eventsInMemoryMax) return;
+      waiting.push(batch);
+      eventsWaiting += batch.events.length;
+      if (isWoken || isFailing) return;
+      isWoken = true;
+      attempt(drainMemory);
+    },
+    drain: () => inTurn(() => drainAll(0)),
     async close() {
       clearInterval(timer);
-      await running?.catch(() => {});
+      await turn;
     },
   };
 }

@@ -48,7 +48,7 @@ test('past retention events go, roll-ups stay, and a late repeat is refused rath
   const old = testEvent(monthsAgo(5));
   const recent = testEvent(monthsAgo(1));
   await usage.client.record({ events: [old, recent] }, asService());
-  await database.query({ text: 'delete from events_to_charge' });
+  await database.query({ text: 'delete from charge_batches' });
 
   await keepPartitions({ database, monthsKept: 2, logger });
   const { events, pageInfo } = await history();
