@@ -1,4 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { CreateCommitmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -12,6 +13,7 @@ import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';
 import { findRequest } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
+import { once } from '../once.ts';
 import { operatorCaller } from './caller.ts';
 
 const agreed = 'Commitment';
@@ -27,45 +29,48 @@ export const createCommitment =
     if (end <= start) throw invalidRequest('period_end', 'period_end must be after period_start.', 'invalid_value');
 
     const id = await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, { requestId, amountNanoUsd, description: agreed });
-      if (earlier !== null) return earlier.itemId!;
       const nowMs = await databaseNow(sql);
-      if (end.getTime() <= nowMs)
-        throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
-      await refuseOverlap(sql, tenantId, start, end);
-      requireRoomInAccount(account, amountNanoUsd);
-      const id = uuidv7();
-      await sql.query({
-        text: `
+      const call = { caller, key: requestId, schema: CreateCommitmentRequestSchema, request, nowMs };
+      return once(sql, call, async () => {
+        const account = await lockAccount(sql, tenantId);
+        const earlier = await findRequest(sql, tenantId, { requestId, amountNanoUsd, description: agreed });
+        if (earlier !== null) return earlier.itemId!;
+        if (end.getTime() <= nowMs)
+          throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');
+        await refuseOverlap(sql, tenantId, start, end);
+        requireRoomInAccount(account, amountNanoUsd);
+        const id = uuidv7();
+        await sql.query({
+          text: `
           insert into commitments (tenant_id, id, amount_nano_usd, period_start, period_end, created_at)
           values ($1, $2, $3, $4, $5, $6)`,
-        values: [tenantId, id, amountNanoUsd, start, end, new Date(nowMs)],
+          values: [tenantId, id, amountNanoUsd, start, end, new Date(nowMs)],
+        });
+        // An agreement moves no wallet, so no list of the organization's shows it.
+        const posting = {
+          ...postingDefaults,
+          id: uuidv7(),
+          type: 0,
+          amountNanoUsd: 0n,
+          description: agreed,
+          requestId,
+          entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
+        };
+        await post(sql, [{ account, postings: [posting] }], nowMs);
+        const change = {
+          tenantId,
+          type: 'commitment_created',
+          target: { type: 'commitment', id },
+          after: {
+            amount_usd: usdJson(amountNanoUsd),
+            period_start: start.toISOString(),
+            period_end: end.toISOString(),
+          },
+          asOperator: true,
+        };
+        await audit(sql, caller, change, nowMs);
+        return id;
       });
-      // An agreement moves no wallet, so no list of the organization's shows it.
-      const posting = {
-        ...postingDefaults,
-        id: uuidv7(),
-        type: 0,
-        amountNanoUsd: 0n,
-        description: agreed,
-        requestId,
-        entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
-      };
-      await post(sql, [{ account, postings: [posting] }], nowMs);
-      const change = {
-        tenantId,
-        type: 'commitment_created',
-        target: { type: 'commitment', id },
-        after: {
-          amount_usd: usdJson(amountNanoUsd),
-          period_start: start.toISOString(),
-          period_end: end.toISOString(),
-        },
-        asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
-      return id;
     });
     return { commitment: commitmentMessage(await database.em().findOneOrFail(CommitmentEntity, { tenantId, id })) };
   };

@@ -1,5 +1,9 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import {
+  type CreateCouponRequest,
+  CreateCouponRequestSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
@@ -10,6 +14,7 @@ import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest, codePreview, couponCode } from '../domain/coupon-code.ts';
+import { once } from '../once.ts';
 import { operatorCaller } from './caller.ts';
 
 /** The code itself is answered here alone; afterwards only its preview can be shown. */
@@ -17,44 +22,58 @@ export const createCoupon =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'createCoupon'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
-    const code = canonicalCode(request.code || couponCode(randomBytes(17)));
     const { amountNanoUsd, creditLifetimeDays } = request;
     const redeemUntilMs = request.redeemUntil === undefined ? null : timestampMs(request.redeemUntil);
-    const id = uuidv7();
     try {
-      await sqlTransaction(database, async (sql) => {
+      const kept = await sqlTransaction(database, async (sql) => {
         const nowMs = await databaseNow(sql);
-        if (redeemUntilMs !== null && redeemUntilMs <= nowMs) {
-          throw invalidRequest('redeem_until', 'redeem_until must be in the future.', 'invalid_value');
-        }
-        await sql.query({
-          text: `
+        const call = { caller, key: request.idempotencyKey, schema: CreateCouponRequestSchema, request, nowMs };
+        return once(sql, call, async () => {
+          const id = uuidv7();
+          const salt = randomBytes(32).toString('hex');
+          const code = codeOf(request, salt);
+          if (redeemUntilMs !== null && redeemUntilMs <= nowMs) {
+            throw invalidRequest('redeem_until', 'redeem_until must be in the future.', 'invalid_value');
+          }
+          await sql.query({
+            text: `
             insert into coupons (id, code_digest, code_preview, amount_nano_usd, redemptions_max, redeem_until,
               credit_lifetime_days, created_at)
             values ($1, $2, $3, $4, $5, $6, $7, $8)`,
-          values: [
-            id,
-            codeDigest(code),
-            codePreview(code),
-            amountNanoUsd,
-            request.redemptionsMax || 1,
-            redeemUntilMs === null ? null : new Date(redeemUntilMs),
-            creditLifetimeDays,
-            new Date(nowMs),
-          ],
+            values: [
+              id,
+              codeDigest(code),
+              codePreview(code),
+              amountNanoUsd,
+              request.redemptionsMax || 1,
+              redeemUntilMs === null ? null : new Date(redeemUntilMs),
+              creditLifetimeDays,
+              new Date(nowMs),
+            ],
+          });
+          const change = {
+            tenantId: '',
+            type: 'coupon_created',
+            target: { type: 'coupon', id },
+            after: { code: codePreview(code), amount_usd: usdJson(amountNanoUsd) },
+            asOperator: true,
+          };
+          await audit(sql, caller, change, nowMs);
+          return `${id} ${salt}`;
         });
-        const change = {
-          tenantId: '',
-          type: 'coupon_created',
-          target: { type: 'coupon', id },
-          after: { code: codePreview(code), amount_usd: usdJson(amountNanoUsd) },
-          asOperator: true,
-        };
-        await audit(sql, caller, change, nowMs);
       });
+      const [id, salt] = kept.split(' ');
+      const coupon = await database.em().findOneOrFail(CouponEntity, { id: id! });
+      return { coupon: couponMessage(coupon, codeOf(request, salt!)) };
     } catch (error) {
       if (isUniqueViolation(error)) throw gatewayError(ErrorReason.CONFLICT, 'There is a coupon with this code.');
       throw error;
     }
-    return { coupon: couponMessage(await database.em().findOneOrFail(CouponEntity, { id }), code) };
   };
+
+/**
+ * The code that was asked for, or a random one. A repeat must answer the same code, which is kept nowhere: it is made of a random salt,
+ * which is kept, and the Idempotency-Key, which is not.
+ */
+const codeOf = ({ code, idempotencyKey }: Pick<CreateCouponRequest, 'code' | 'idempotencyKey'>, salt: string): string =>
+  canonicalCode(code || couponCode(createHash('sha256').update(salt).update(idempotencyKey).digest()));

@@ -1,4 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { GrantCreditRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
@@ -9,6 +10,7 @@ import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
+import { once } from '../once.ts';
 import { operatorCaller } from './caller.ts';
 
 export const grantCredit =
@@ -19,32 +21,35 @@ export const grantCredit =
     const { source, amountNanoUsd, description, requestId } = request;
     const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
     const lotId = await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenantId);
       const nowMs = await databaseNow(sql);
-      const earlier = await findRequest(sql, tenantId, request);
-      if (earlier !== null) return earlier.itemId!;
-      if (expiresAtMs !== null && expiresAtMs <= nowMs) {
-        throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
-      }
-      const { lotId } = await openLot(
-        sql,
-        account,
-        { source, amountNanoUsd, expiresAtMs, description, requestId },
-        nowMs,
-      );
-      const change = {
-        tenantId,
-        type: 'credit_granted',
-        target: { type: 'lot', id: lotId },
-        after: {
-          source: source === LotSource.PURCHASE ? 'purchase' : 'promotion',
-          amount_usd: usdJson(amountNanoUsd),
-          expires_at: expiresAtMs === null ? null : new Date(expiresAtMs).toISOString(),
-        },
-        asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
-      return lotId;
+      const call = { caller, key: requestId, schema: GrantCreditRequestSchema, request, nowMs };
+      return once(sql, call, async () => {
+        const account = await lockAccount(sql, tenantId);
+        const earlier = await findRequest(sql, tenantId, request);
+        if (earlier !== null) return earlier.itemId!;
+        if (expiresAtMs !== null && expiresAtMs <= nowMs) {
+          throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');
+        }
+        const { lotId } = await openLot(
+          sql,
+          account,
+          { source, amountNanoUsd, expiresAtMs, description, requestId },
+          nowMs,
+        );
+        const change = {
+          tenantId,
+          type: 'credit_granted',
+          target: { type: 'lot', id: lotId },
+          after: {
+            source: source === LotSource.PURCHASE ? 'purchase' : 'promotion',
+            amount_usd: usdJson(amountNanoUsd),
+            expires_at: expiresAtMs === null ? null : new Date(expiresAtMs).toISOString(),
+          },
+          asOperator: true,
+        };
+        await audit(sql, caller, change, nowMs);
+        return lotId;
+      });
     });
     return { lot: lotMessage(await database.em().findOneOrFail(LotEntity, { tenantId, id: lotId })) };
   };

@@ -1,3 +1,4 @@
+import { PostAdjustmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -14,6 +15,7 @@ import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { post } from '../ledger/post.ts';
+import { once } from '../once.ts';
 import { operatorCaller } from './caller.ts';
 
 export const postAdjustment =
@@ -23,22 +25,27 @@ export const postAdjustment =
     const { requestId, amountNanoUsd, description } = request;
     const tenantId = request.tenantId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, request);
-      if (earlier !== null) return earlier.transactionId;
       const nowMs = await databaseNow(sql);
-      const adjustment = { amountNanoUsd, description, requestId };
-      const id =
-        amountNanoUsd > 0n ? await give(sql, account, adjustment, nowMs) : await take(sql, account, adjustment, nowMs);
-      const change = {
-        tenantId,
-        type: 'adjustment_posted',
-        target: { type: 'transaction', id },
-        after: { amount_usd: usdJson(amountNanoUsd), description },
-        asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
-      return id;
+      const call = { caller, key: requestId, schema: PostAdjustmentRequestSchema, request, nowMs };
+      return once(sql, call, async () => {
+        const account = await lockAccount(sql, tenantId);
+        const earlier = await findRequest(sql, tenantId, request);
+        if (earlier !== null) return earlier.transactionId;
+        const adjustment = { amountNanoUsd, description, requestId };
+        const id =
+          amountNanoUsd > 0n
+            ? await give(sql, account, adjustment, nowMs)
+            : await take(sql, account, adjustment, nowMs);
+        const change = {
+          tenantId,
+          type: 'adjustment_posted',
+          target: { type: 'transaction', id },
+          after: { amount_usd: usdJson(amountNanoUsd), description },
+          asOperator: true,
+        };
+        await audit(sql, caller, change, nowMs);
+        return id;
+      });
     });
     return {
       transaction: transactionMessage(await database.em().findOneOrFail(TransactionEntity, { tenantId, id }), ''),

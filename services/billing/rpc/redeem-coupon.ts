@@ -1,3 +1,4 @@
+import { RedeemCouponRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
@@ -12,6 +13,7 @@ import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { walletBalance } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
+import { once } from '../once.ts';
 import { sessionCaller } from './caller.ts';
 
 /** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
@@ -21,41 +23,45 @@ const dayMs = 86_400_000;
 
 export const redeemCoupon =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'redeemCoupon'> =>
-  async ({ code }, context) => {
+  async (request, context) => {
     const caller = sessionCaller(context);
     const { tenantId } = caller;
     // Counted whatever comes of it, so in a transaction of its own.
     await countAttempt(database.pool, caller, await databaseNow(database.pool));
-    const redeemed = await sqlTransaction(database, async (sql) => {
-      const coupon = await lockCoupon(sql, canonicalCode(code));
-      const account = await lockAccount(sql, tenantId);
+    const kept = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      requireRedeemable(coupon, nowMs);
-      const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
-      const { lotId } = await openLot(
-        sql,
-        account,
-        {
-          source: LotSource.COUPON,
-          amountNanoUsd: coupon.amount_nano_usd,
-          expiresAtMs,
-          description: `Coupon ${coupon.code_preview}`,
-          requestId: null,
-        },
-        nowMs,
-      );
-      await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
-      const change = {
-        tenantId,
-        type: 'coupon_redeemed',
-        target: { type: 'coupon', id: coupon.id },
-        after: { amount_usd: usdJson(coupon.amount_nano_usd) },
-      };
-      await audit(sql, caller, change, nowMs);
-      return { lotId, balanceNanoUsd: walletBalance(account.balances) };
+      const call = { caller, key: request.idempotencyKey, schema: RedeemCouponRequestSchema, request, nowMs };
+      return once(sql, call, async () => {
+        const coupon = await lockCoupon(sql, canonicalCode(request.code));
+        const account = await lockAccount(sql, tenantId);
+        requireRedeemable(coupon, nowMs);
+        const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
+        const { lotId } = await openLot(
+          sql,
+          account,
+          {
+            source: LotSource.COUPON,
+            amountNanoUsd: coupon.amount_nano_usd,
+            expiresAtMs,
+            description: `Coupon ${coupon.code_preview}`,
+            requestId: null,
+          },
+          nowMs,
+        );
+        await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
+        const change = {
+          tenantId,
+          type: 'coupon_redeemed',
+          target: { type: 'coupon', id: coupon.id },
+          after: { amount_usd: usdJson(coupon.amount_nano_usd) },
+        };
+        await audit(sql, caller, change, nowMs);
+        return `${lotId} ${walletBalance(account.balances)}`;
+      });
     });
-    const lot = await database.em().findOneOrFail(LotEntity, { tenantId, id: redeemed.lotId });
-    return { lot: lotMessage(lot), balanceNanoUsd: redeemed.balanceNanoUsd };
+    const [lotId, balance] = kept.split(' ');
+    const lot = await database.em().findOneOrFail(LotEntity, { tenantId, id: lotId! });
+    return { lot: lotMessage(lot), balanceNanoUsd: BigInt(balance!) };
   };
 
 type LockedCoupon = {

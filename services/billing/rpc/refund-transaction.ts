@@ -1,3 +1,4 @@
+import { RefundTransactionRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -10,6 +11,7 @@ import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
+import { once } from '../once.ts';
 import { operatorCaller } from './caller.ts';
 
 /**
@@ -24,39 +26,42 @@ export const refundTransaction =
     const tenantId = request.tenantId.toLowerCase();
     const reversesId = request.transactionId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenantId);
-      const earlier = await findRequest(sql, tenantId, request);
-      if (earlier !== null) return earlier.transactionId;
-      const left = await refundable(sql, tenantId, reversesId);
-      const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
-      if (amountNanoUsd > left || amountNanoUsd === 0n) {
-        throw gatewayError(ErrorReason.CONFLICT, 'Less than that is left of the charge.');
-      }
       const nowMs = await databaseNow(sql);
-      const { posted } = await openLot(
-        sql,
-        account,
-        {
-          source: LotSource.ADJUSTMENT,
-          type: TransactionType.REFUND,
-          from: 'revenue',
-          amountNanoUsd,
-          expiresAtMs: null,
-          description,
-          requestId,
-          reversesId,
-        },
-        nowMs,
-      );
-      const change = {
-        tenantId,
-        type: 'charge_refunded',
-        target: { type: 'transaction', id: reversesId },
-        after: { amount_usd: usdJson(amountNanoUsd), description },
-        asOperator: true,
-      };
-      await audit(sql, caller, change, nowMs);
-      return posted.id;
+      const call = { caller, key: requestId, schema: RefundTransactionRequestSchema, request, nowMs };
+      return once(sql, call, async () => {
+        const account = await lockAccount(sql, tenantId);
+        const earlier = await findRequest(sql, tenantId, request);
+        if (earlier !== null) return earlier.transactionId;
+        const left = await refundable(sql, tenantId, reversesId);
+        const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
+        if (amountNanoUsd > left || amountNanoUsd === 0n) {
+          throw gatewayError(ErrorReason.CONFLICT, 'Less than that is left of the charge.');
+        }
+        const { posted } = await openLot(
+          sql,
+          account,
+          {
+            source: LotSource.ADJUSTMENT,
+            type: TransactionType.REFUND,
+            from: 'revenue',
+            amountNanoUsd,
+            expiresAtMs: null,
+            description,
+            requestId,
+            reversesId,
+          },
+          nowMs,
+        );
+        const change = {
+          tenantId,
+          type: 'charge_refunded',
+          target: { type: 'transaction', id: reversesId },
+          after: { amount_usd: usdJson(amountNanoUsd), description },
+          asOperator: true,
+        };
+        await audit(sql, caller, change, nowMs);
+        return posted.id;
+      });
     });
     return {
       transaction: transactionMessage(await database.em().findOneOrFail(TransactionEntity, { tenantId, id }), ''),

@@ -5,7 +5,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { couponJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
 
@@ -51,6 +51,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
           redemptionsMax: body.redemptions_max ?? 1,
           redeemUntil: body.redeem_until == null ? undefined : parseTime(body.redeem_until, 'redeem_until'),
           creditLifetimeDays: body.credit_lifetime_days ?? 0,
+          idempotencyKey: idempotencyKey(request),
         },
         { contextValues: callerContext(callerOfRequest(request)) },
       );

@@ -152,6 +152,70 @@ test('a charge shows in the draft invoice with exact line items, its transaction
   }
 });
 
+test('every POST that makes something is done once under its Idempotency-Key, and refuses another body under it', async () => {
+  const period = { period_start: '2150-01-01', period_end: '2151-01-01' };
+  const { data } = (await call('GET', '/billing/documents/transactions?type=usage', 'owner')).json as {
+    data: { id: string }[];
+  };
+  const posts: [path: string, who: string, body: object, other: object][] = [
+    [`${organization()}/credits`, 'operator', { amount_usd: 2 }, { amount_usd: 2, source: 'purchase' }],
+    [`${organization()}/credits`, 'operator', { amount_usd: 2 }, { amount_usd: 2, expires_at: '2040-01-01' }],
+    [
+      `${organization()}/adjustments`,
+      'operator',
+      { amount_usd: 1, description: 'a' },
+      { amount_usd: -1, description: 'a' },
+    ],
+    [
+      `${organization()}/commitments`,
+      'operator',
+      { amount_usd: 3, ...period },
+      { amount_usd: 3, ...period, period_end: '2152-01-01' },
+    ],
+    [
+      `${organization()}/transactions/${data[0]!.id}/refund`,
+      'operator',
+      { amount_usd: 0.000000001, description: 'b' },
+      { description: 'b' },
+    ],
+    ['/admin/coupons', 'operator', { amount_usd: 4 }, { amount_usd: 4, redemptions_max: 9 }],
+    ['/admin/coupons', 'operator', { amount_usd: 4, code: 'ONCE-ONLY' }, { amount_usd: 4, code: 'ONCE-MORE' }],
+  ];
+  const { code } = (await call('POST', '/admin/coupons', 'operator', { amount_usd: 1 })).json as { code: string };
+  posts.push(['/billing/coupons/redeem', 'owner', { code }, { code: 'ONCE-ONLY' }]);
+  const counts = async () =>
+    Promise.all(
+      ['/admin/coupons', '/billing/documents/transactions', `${organization()}/commitments`].map(
+        async (path) =>
+          (
+            (await call('GET', path, path.startsWith('/billing') ? 'owner' : 'operator')).json as {
+              pagination: { total: number };
+            }
+          ).pagination.total,
+      ),
+    );
+  for (const [index, [path, who, body, other]] of posts.entries()) {
+    const key = { 'idempotency-key': `once-${index}` };
+    const first = await call('POST', path, who, body, key);
+    expect(first.status, `${path} ${first.text}`).toBe(201);
+    const before = await counts();
+    const repeats = await Promise.all(Array.from({ length: 3 }, () => call('POST', path, who, body, key)));
+    for (const repeat of repeats) expect([repeat.status, repeat.text]).toEqual([201, first.text]);
+    const reused = await call('POST', path, who, other, key);
+    expect([reused.status, (reused.json as { error: { code: string } }).error.code], path).toEqual([
+      400,
+      'idempotency_key_reused',
+    ]);
+    expect(await counts(), path).toEqual(before);
+  }
+  // The code of a coupon is answered again, and is kept nowhere.
+  const { rows } = await edge.billing.deps.database.pool.query<{ response: Buffer }>(
+    'select response from idempotency_keys',
+  );
+  expect(rows.length).toBeGreaterThanOrEqual(posts.length);
+  for (const { response } of rows) expect(response.toString()).not.toMatch(/[0-9A-Z]{7}-[0-9A-Z]{7}/);
+});
+
 test('a coupon gives credit once, and what is unknown, spent or tried too often is refused', async () => {
   const made = await call('POST', '/admin/coupons', 'operator', { amount_usd: 5, credit_lifetime_days: 30 });
   expect(made.status, made.text).toBe(201);
@@ -246,7 +310,8 @@ test('operators put organizations on plans, agree commitments, adjust and refund
   expect(part.json).toMatchObject({ type: 'refund', amount_usd: 0.2, reverses_id: data[0]!.id });
   expect((await call('POST', refund, 'operator', { amount_usd: 2, description: 'again' })).status).toBe(409);
   expect((await call('POST', refund, 'operator', { description: 'the rest' })).json).toMatchObject({
-    amount_usd: 1.03457,
+    // A billionth was given back before.
+    amount_usd: 1.034569999,
   });
   expect((await call('POST', refund, 'operator', { description: 'more' })).status).toBe(409);
   expect((await call('GET', `${organization()}/account`, 'operator')).json).toMatchObject({ receivable_usd: 0 });

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
+import { idempotencyKey, type Routes } from '../../routes.ts';
 import { lotJson } from './billing-json.ts';
 
 /** POST /api/v1/billing/coupons/redeem: sessions only (service.md, Management endpoints). */
@@ -17,7 +17,7 @@ export const couponRoutes: Routes = (app, { billing }) => {
     },
     async (request, reply) => {
       const { lot, balanceNanoUsd } = await billing.redeemCoupon(
-        { code: request.body.code },
+        { code: request.body.code, idempotencyKey: idempotencyKey(request) },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return reply.code(201).send({ lot: lotJson(lot!), balance_usd: usdJson(balanceNanoUsd) });
