@@ -1,11 +1,10 @@
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
-import { pageIdsOf, startPortal, users } from './support/portal.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
@@ -15,7 +14,7 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
-const keyPath = () => `/keys/${pageIdsOf(portal).keyId}`;
+const keyPath = () => `/keys/${portal.world.keyId}`;
 
 /** The analytics requests of a page, as their queries. */
 function analyticsOf(page: Page): URLSearchParams[] {
@@ -71,6 +70,7 @@ test('the model filter narrows tiles and chart, never the Usage by Model table',
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, keyPath());
   const table = page.getByRole('table', { name: 'Usage by Model' });
+  await table.getByText('acme/ember-2').waitFor();
   const before = await table.textContent();
   const queries = analyticsOf(page);
   const narrowed = page.waitForResponse((response) => response.url().includes('model_name='));

@@ -2,12 +2,11 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
-import { pageIdsOf, startPortal, users } from './support/portal.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
@@ -30,7 +29,7 @@ describe.each(looks)('on $name', ({ options }) => {
       const { page, troubles, close } = await openPage(browser, options);
       if (as !== 'nobody') await signIn(page, portal.url, users[as]);
       const wrong: string[] = [];
-      for (const { name, path } of pagesOf(pageIdsOf(portal)).filter((one: PageOfPortal) => one.as === as)) {
+      for (const { name, path } of pagesOf(portal.world).filter((one: PageOfPortal) => one.as === as)) {
         await page.goto(portal.url + path);
         await settled(page);
         for (const finding of await seriousFindings(page)) wrong.push(`${name}: ${finding}`);

@@ -6,10 +6,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
-import { startPortal, users } from './support/portal.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);

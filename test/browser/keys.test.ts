@@ -1,11 +1,9 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
-import { hostileName } from './support/fixture/state.ts';
-import { startPortal, users } from './support/portal.ts';
+import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
@@ -23,9 +21,7 @@ test('the list shows preview, type, status, restrictions, expiry warning, last u
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByRole('table', { name: 'API keys' }).waitFor();
   const checkout = await row(page, 'Checkout production').textContent();
-  expect(checkout).toMatch(
-    /sk-proj-[0-9a-f]{4}\.\.\.[0-9a-f]{4}inference10 scopes\$25\.00 a dayActive3 hours ago18,231/,
-  );
+  expect(checkout).toMatch(/sk-proj-\w{4}\.\.\.\w{4}inference10 scopes\$25\.00 a dayActive\d minutes? ago18,231/);
   const nightly = await row(page, 'Nightly evaluation').textContent();
   expect(nightly).toContain('Expires in 5 days');
   expect(nightly).toContain('1 model2 IP ranges');
@@ -51,16 +47,18 @@ test('a name that is markup is shown as text', async () => {
 test('a created key shows its secret once, and a double click makes one key', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
-  const before = portal.state.keys.length;
+  const keysOfMember = async () =>
+    (await portal.gateway.call('GET', '/api/v1/api-keys', portal.world.people.member.token)).json.pagination.total;
+  const before = await keysOfMember();
   await page.getByRole('button', { name: 'Create key' }).first().click();
   await dialog(page).getByLabel('Name').fill('Made by a test');
   await dialog(page).getByRole('button', { name: 'Create key' }).dblclick();
   const secret = await dialog(page).locator('[data-secret]').textContent();
-  expect(secret).toMatch(/^sk-proj-[0-9a-f]{48}$/);
+  expect(secret).toMatch(/^sk-proj-\w{32,}$/);
   await dialog(page).getByText('Copy the secret now.').waitFor();
   await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
   await row(page, 'Made by a test').waitFor();
-  expect(portal.state.keys.length).toBe(before + 1);
+  expect(await keysOfMember()).toBe(before + 1);
   expect(await page.content()).not.toContain(secret);
   await close();
 });
@@ -70,18 +68,24 @@ test('each complaint of the API stands at its field', async () => {
   await signIn(page, portal.url, users.owner, '/keys?create=1');
   await dialog(page).getByLabel('Name').fill('x');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
-  await dialog(page).getByText('A name has 2 to 255 characters.').waitFor();
+  await dialog(page)
+    .getByText(/fewer than 2 characters/)
+    .waitFor();
   expect(await dialog(page).getByLabel('Name').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByLabel('Name').fill('A good name');
   await dialog(page).locator('summary', { hasText: 'Restrictions' }).click();
   await dialog(page).getByLabel('Only from these addresses').fill('10.0.0.0/8, nonsense');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
-  await dialog(page).getByText('nonsense is neither an IP address nor a CIDR range.').waitFor();
+  await dialog(page)
+    .getByText(/`nonsense`. Expected IP addresses/)
+    .waitFor();
   expect(await dialog(page).getByLabel('Only from these addresses').getAttribute('aria-invalid')).toBe('true');
   await dialog(page).getByLabel('Only from these addresses').fill('');
   await dialog(page).getByLabel('Daily spend cap in USD').fill('ten');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
-  await dialog(page).getByText('Expected an amount in USD from 0.').waitFor();
+  await dialog(page)
+    .getByText(/Invalid value for `spend_cap_usd`/)
+    .waitFor();
   await close();
 });
 
@@ -159,7 +163,9 @@ test('an edit that the gateway refuses goes back to what was', async () => {
   await page.getByRole('button', { name: 'Edit' }).click();
   await dialog(page).getByLabel('Name').fill('y');
   await dialog(page).getByRole('button', { name: 'Save changes' }).click();
-  await dialog(page).getByText('A name has 2 to 255 characters.').waitFor();
+  await dialog(page)
+    .getByText(/fewer than 2 characters/)
+    .waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
   await close();

@@ -1,10 +1,9 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
-import { startPortal, users } from './support/portal.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
@@ -20,8 +19,8 @@ test('a chat streams, keeps its history and shows times and tokens', async () =>
   const log = page.getByRole('log', { name: 'Conversation' });
   await page.getByLabel('Message', { exact: true }).fill('first <b>words</b>');
   await page.getByLabel('Message', { exact: true }).press('Enter');
-  await log.getByText('You said: first <b>words</b>').waitFor();
-  await log.getByText(/first token after .* in all · 9 \+ \d+ tokens/).waitFor();
+  await log.getByText('first <b>words</b>', { exact: true }).waitFor();
+  await log.getByText(/first token after .* in all · \d+ \+ \d+ tokens/).waitFor();
   await page.getByLabel('Message', { exact: true }).fill('second words');
   const request = page.waitForRequest((one) => one.url().endsWith('/chat/completions'));
   await page.getByRole('button', { name: 'Send' }).click();
@@ -30,7 +29,7 @@ test('a chat streams, keeps its history and shows times and tokens', async () =>
     'assistant',
     'user',
   ]);
-  await log.getByText('You said: second words').waitFor();
+  await expect.poll(() => log.getByText(/first token after/).count()).toBe(2);
   expect(troubles).toEqual([]);
   await close();
 });
@@ -59,48 +58,39 @@ test.each([
   await close();
 });
 
+/** What a page sends over its realtime socket, as events. */
+function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
+  const sent: { type: string; audio?: string; url: string }[] = [];
+  page.on('websocket', (socket) =>
+    socket.on('framesent', ({ payload }) => sent.push({ ...JSON.parse(String(payload)), url: socket.url() })),
+  );
+  return sent;
+}
+
 test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its transcript shown', async () => {
   const { page, troubles, close } = await openPage(browser);
-  const sent: { type: string; audio?: string }[] = [];
-  let protocols: string | undefined;
-  await page.routeWebSocket('**/api/v1/realtime**', (socket) => {
-    protocols = socket.url();
-    socket.onMessage((text) => {
-      const event = JSON.parse(String(text));
-      sent.push(event);
-      if (event.type !== 'input_audio_buffer.commit') return;
-      for (const delta of ['Good ', 'morning']) {
-        socket.send(
-          JSON.stringify({ type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_1', delta }),
-        );
-      }
-      socket.send(
-        JSON.stringify({
-          type: 'conversation.item.input_audio_transcription.completed',
-          item_id: 'item_1',
-          transcript: 'Good morning.',
-          usage: { type: 'duration', seconds: 1 },
-        }),
-      );
-    });
-  });
+  const sent = sentOver(page);
   await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
   await page.getByRole('button', { name: 'Choose a file' }).waitFor();
   await page
     .getByLabel('Audio file')
     .setInputFiles({ name: 'tone.wav', mimeType: 'audio/wav', buffer: wavOf(1, 8000) });
-  await page.getByRole('log', { name: 'Transcript' }).getByText('Good morning.').waitFor();
-  expect(protocols).toContain('intent=transcription');
+  // The sandbox's model says what it heard: how long, and how loud.
+  await page
+    .getByRole('log', { name: 'Transcript' })
+    .getByText(/second/i)
+    .waitFor();
+  expect(sent[0]!.url).toContain('intent=transcription');
   expect(sent[0]).toMatchObject({
     type: 'session.update',
     session: {
       type: 'transcription',
-      audio: { input: { format: { type: 'audio/pcm', rate: 24_000 }, transcription: { model: 'voice/scribe' } } },
+      audio: {
+        input: { format: { type: 'audio/pcm', rate: 24_000 }, transcription: { model: 'sandbox-transcribe' } },
+      },
     },
   });
-  const bytes = sent
-    .filter(({ type }) => type === 'input_audio_buffer.append')
-    .reduce((sum, { audio }) => sum + Buffer.from(audio ?? '', 'base64').length, 0);
+  const bytes = bytesOf(sent);
   // One second of 16-bit samples at 24 kHz, whatever the file's own rate was.
   expect(bytes).toBeGreaterThan(47_000);
   expect(bytes).toBeLessThan(49_000);
@@ -108,6 +98,28 @@ test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its tra
   expect(troubles).toEqual([]);
   await close();
 });
+
+test('the microphone is heard, and what was said until it stopped is shown', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  const sent = sentOver(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  // Chromium's fake microphone beeps too often for the gateway to hear an end: stopping is one.
+  await expect.poll(() => bytesOf(sent), { timeout: 10_000 }).toBeGreaterThan(24_000);
+  await page.getByRole('button', { name: 'Stop listening' }).click();
+  await page
+    .getByRole('log', { name: 'Transcript' })
+    .getByText(/second/i)
+    .waitFor();
+  await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+const bytesOf = (sent: readonly { type: string; audio?: string }[]): number =>
+  sent
+    .filter(({ type }) => type === 'input_audio_buffer.append')
+    .reduce((sum, { audio }) => sum + Buffer.from(audio ?? '', 'base64').length, 0);
 
 /** A tone as 16-bit mono WAV. */
 function wavOf(seconds: number, rateHz: number): Buffer {

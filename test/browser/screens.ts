@@ -1,41 +1,59 @@
-import { mkdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import { createLogger } from '#shared/logger.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
-import { pageIdsOf, startPortal, users } from './support/portal.ts';
+import { startPortalOn, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
 /*
- * `npm run screens [name …]`: pictures of each page (or of those named) into test/browser/screens, on a desktop and a phone,
- * light and dark. For people to look at; nothing is compared.
+ * `npm run screens [name …]`: pictures of each page (or of those named) as the real gateway serves it, into test/browser/screens,
+ * on a desktop and a phone, light and dark. For people to look at; nothing is compared.
  */
 const directory = fileURLToPath(new URL('./screens', import.meta.url));
 const sizes = { desktop: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } } as const;
 const wanted = process.argv.slice(2);
 
-const portal = await startPortal();
+const dataDir = mkdtempSync(join(tmpdir(), 'screens-'));
+const postgres = await startEmbeddedPostgres({
+  dataDir,
+  logger: createLogger({ level: 'error', name: 'screens' }),
+  fast: true,
+});
+const portal = await startPortalOn(postgres.url, { days: 100, perDay: 24 });
 const browser = await launchBrowser();
 try {
   if (wanted.length === 0) rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const { url } = portal;
-  const pages = pagesOf(pageIdsOf(portal)).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
-  for (const [size, viewport] of Object.entries(sizes)) {
-    for (const colorScheme of ['light', 'dark'] as const) {
-      for (const as of new Set(pages.map((page) => page.as))) {
-        const { page, close } = await openPage(browser, { viewport, colorScheme, timezoneId: 'Europe/Zurich' });
-        if (as !== 'nobody') await signIn(page, url, users[as]);
-        for (const { name, path } of pages.filter((one: PageOfPortal) => one.as === as)) {
-          await page.goto(url + path);
-          await settled(page);
-          await page.screenshot({ path: `${directory}/${name}-${size}-${colorScheme}.png`, fullPage: true });
+  const pages = pagesOf(portal.world).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  for (const as of new Set(pages.map((page) => page.as))) {
+    for (const [size, viewport] of Object.entries(sizes)) {
+      const { page, close } = await openPage(browser, { viewport, timezoneId: 'Europe/Zurich' });
+      if (as === 'nobody') await page.goto(`${portal.url}/sign-in`);
+      else await signIn(page, portal.url, users[as]);
+      for (const { name, path } of pages.filter((one: PageOfPortal) => one.as === as)) {
+        await goWithin(page, path);
+        await settled(page);
+        for (const colorScheme of ['light', 'dark'] as const) {
+          await page.emulateMedia({ colorScheme });
+          await page.screenshot({
+            path: `${directory}/${name}-${size}-${colorScheme}.jpg`,
+            type: 'jpeg',
+            quality: 70,
+            fullPage: true,
+          });
         }
-        await close();
       }
+      await close();
     }
   }
   process.stdout.write(`Pictures of ${pages.length} pages are in ${directory}\n`);
 } finally {
   await browser.close();
   await portal[Symbol.asyncDispose]();
+  await postgres.stop();
+  rmSync(dataDir, { recursive: true, force: true });
 }

@@ -1,10 +1,10 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
-import type { Fixture } from './support/fixture/server.ts';
-import { startPortal, users } from './support/portal.ts';
+import { launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+import { tokenMailedTo } from './support/world/people.ts';
 
-let portal: Fixture;
+let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
   [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
@@ -14,6 +14,8 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
+const mailedTo = (email: string) => tokenMailedTo(portal.gateway, portal.world.people.operator.token, email);
+
 test('a wrong password is said, with the request id, and the form keeps what was typed', async () => {
   const { page, close } = await openPage(browser);
   await page.goto(`${portal.url}/sign-in`);
@@ -21,7 +23,7 @@ test('a wrong password is said, with the request id, and the form keeps what was
   await page.getByLabel('Password').fill('wrong');
   await page.getByRole('button', { name: 'Sign in' }).click();
   const alert = page.getByRole('alert');
-  await alert.getByText('The email address or the password is wrong.').waitFor();
+  await alert.getByText('The e-mail address or the password is wrong.').waitFor();
   expect(await alert.textContent()).toMatch(/Request req_[0-9a-f]+/);
   expect(await page.getByLabel('Email').inputValue()).toBe(users.member.email);
   await close();
@@ -29,44 +31,13 @@ test('a wrong password is said, with the request id, and the form keeps what was
 
 test('the session outlives a reload by the HttpOnly cookie, and no token is where a script can read it', async () => {
   const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.member);
+  await signInByForm(page, portal.url, users.member);
   await page.reload();
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   expect(await page.evaluate('document.cookie')).toBe('');
   expect(await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])')).toBe('[{},{}]');
   const cookie = (await page.context().cookies(`${portal.url}/api/v1/auth/refresh`))[0];
   expect(cookie).toMatchObject({ httpOnly: true, secure: true, sameSite: 'Strict' });
-  await close();
-});
-
-test('an expired access token is renewed once, unseen, whatever number of calls find out', async () => {
-  const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.member);
-  for (const session of portal.state.accessTokens.values()) session.endsAtMs = 0;
-  let refreshes = 0;
-  page.on('request', (request) => {
-    if (request.url().endsWith('/auth/refresh')) refreshes++;
-  });
-  await page.getByRole('link', { name: 'Jobs' }).click();
-  await page.getByRole('table', { name: 'Jobs' }).waitFor();
-  expect(refreshes).toBe(1);
-  await close();
-});
-
-test('a session that is over leads to signing in and back to the same page', async () => {
-  const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.member);
-  await page.goto(`${portal.url}/keys?type=management`);
-  await page.getByRole('table', { name: 'API keys' }).waitFor();
-  portal.state.accessTokens.clear();
-  portal.state.refreshTokens.clear();
-  await page.getByLabel('Status', { exact: true }).selectOption('active');
-  await page.getByText('Sign in to go on to where you were.').waitFor();
-  await page.getByLabel('Email').fill(users.member.email);
-  await page.getByLabel('Password').fill(users.member.password);
-  await page.getByRole('button', { name: 'Sign in' }).click();
-  await page.getByRole('table', { name: 'API keys' }).waitFor();
-  expect(page.url()).toBe(`${portal.url}/keys?type=management&status=active`);
   await close();
 });
 
@@ -99,9 +70,10 @@ test('signing out ends the session in every tab', async () => {
   await close();
 });
 
-test('accepting an invitation ticks each class of the password as it is met', async () => {
+test('accepting an invitation ticks each class of the password as it is met; a spent one is refused in words', async () => {
   const { page, close } = await openPage(browser);
-  await page.goto(`${portal.url}/accept-invite?token=good-token`);
+  const address = `${portal.url}/accept-invite?token=${await mailedTo('new.colleague@example.com')}`;
+  await page.goto(address);
   const met = async () =>
     page.getByRole('list', { name: 'Password rules' }).locator('[data-met="true"]').allTextContents();
   const button = page.getByRole('button', { name: 'Accept invitation' });
@@ -114,21 +86,44 @@ test('accepting an invitation ticks each class of the password as it is met', as
   await password.fill('abcdefgH1!');
   expect(await met()).toHaveLength(5);
   await page.getByLabel('First name').fill('Nina');
+  await page.getByLabel('Last name').fill('New');
   await button.click();
   await page.getByText('Sign in with the address the invitation went to.').waitFor();
   await signIn(page, portal.url, { email: 'new.colleague@example.com', password: 'abcdefgH1!' });
   await page.getByRole('heading', { name: 'Hello, Nina' }).waitFor();
+  await page.context().clearCookies();
+
+  await page.goto(address);
+  await password.fill('abcdefgH1!');
+  await page.getByLabel('First name').fill('Nina');
+  await page.getByLabel('Last name').fill('New');
+  await button.click();
+  const alert = page.getByRole('alert');
+  await alert.waitFor();
+  expect(await alert.textContent()).toMatch(/invitation.*Request req_/);
+  await page.goto(`${portal.url}/accept-invite`);
+  await page.getByText('Open the link from your invitation mail').waitFor();
   await close();
 });
 
-test('a spent invitation is refused in words, and one without its token is explained', async () => {
+test('the first owner names the organization while accepting', async () => {
   const { page, close } = await openPage(browser);
-  await page.goto(`${portal.url}/accept-invite?token=spent`);
+  const made = await portal.gateway.call('POST', '/api/v1/admin/organizations', portal.world.people.operator.token, {
+    owner_email: 'first@fabrikam.example',
+  });
+  expect(made.status).toBe(201);
+  await page.goto(`${portal.url}/accept-invite?token=${await mailedTo('first@fabrikam.example')}`);
   await page.getByRole('textbox', { name: 'Password' }).fill('abcdefgH1!');
+  await page.getByLabel('First name').fill('Fay');
+  await page.getByLabel('Last name').fill('First');
   await page.getByRole('button', { name: 'Accept invitation' }).click();
-  await page.getByText('This invitation was used already, or it is too old.').waitFor();
-  await page.goto(`${portal.url}/accept-invite`);
-  await page.getByText('Open the link from your invitation mail').waitFor();
+  const field = page.getByLabel('Organization');
+  await expect.poll(() => field.getAttribute('aria-invalid')).toBe('true');
+  await field.fill('Fabrikam');
+  await page.getByRole('button', { name: 'Accept invitation' }).click();
+  await page.getByText('Sign in with the address the invitation went to.').waitFor();
+  await signIn(page, portal.url, { email: 'first@fabrikam.example', password: 'abcdefgH1!' }, '/organization');
+  await page.getByText('Fabrikam').first().waitFor();
   await close();
 });
 
@@ -136,14 +131,47 @@ test('a forgotten password is asked for and reset; registering says that it is u
   const { page, close } = await openPage(browser);
   await page.goto(`${portal.url}/sign-in`);
   await page.getByRole('link', { name: 'Forgot your password?' }).click();
-  await page.getByLabel('Email').fill('whoever@example.com');
+  await page.getByLabel('Email').fill(users.admin.email);
   await page.getByRole('button', { name: 'Mail me a link' }).click();
-  await page.getByText('If an account has the address whoever@example.com').waitFor();
-  await page.goto(`${portal.url}/reset-password?token=good-token`);
+  await page.getByText(`If an account has the address ${users.admin.email}`).waitFor();
+  await page.goto(`${portal.url}/reset-password?token=${await mailedTo(users.admin.email)}`);
   await page.getByLabel('New password').fill('abcdefgH1!');
   await page.getByRole('button', { name: 'Set password' }).click();
   await page.getByText('Your password is changed.').waitFor();
   await page.getByRole('link', { name: 'How that works' }).click();
   await page.getByText('Self-service registration is unavailable.').waitFor();
+  await signIn(page, portal.url, { email: users.admin.email, password: 'abcdefgH1!' });
+  await page.getByRole('heading', { name: 'Hello, Adam' }).waitFor();
+  await close();
+});
+
+test('an expired access token is renewed once, unseen, whatever number of calls find out', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member);
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  let refreshes = 0;
+  page.on('request', (request) => {
+    if (request.url().endsWith('/auth/refresh')) refreshes++;
+  });
+  portal.travel(31 * 60_000);
+  await page.getByRole('link', { name: 'API keys' }).click();
+  await page.getByRole('table', { name: 'API keys' }).getByText('First steps').waitFor();
+  expect(refreshes).toBe(1);
+  await close();
+});
+
+test('a session that is over leads to signing in and back to the same page', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys?type=management');
+  await page.getByRole('heading', { level: 1, name: 'API keys' }).waitFor();
+  // Past the seven days of the refresh token.
+  portal.travel(8 * 86_400_000);
+  await page.getByLabel('Type', { exact: true }).selectOption('inference');
+  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByLabel('Password').fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  expect(page.url()).toBe(`${portal.url}/keys?type=inference`);
   await close();
 });

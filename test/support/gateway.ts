@@ -40,6 +40,8 @@ export type TestGatewayOptions = {
   clock?: Clock;
   /** Shares the database of another gateway: a further replica. */
   databaseUrl?: string;
+  /** The folder of the built portal; absent: none is served. */
+  portal?: Promise<string>;
 };
 
 /** Boots the whole gateway in this process, on a database of its own and free ports. */
@@ -61,7 +63,11 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   };
   const env = { ...readEnv(source), ...(options.clock && { clock: options.clock }) };
   const logger = createLogger({ level: env.logLevel, name: 'test' });
-  const gateway = await startGateway(env, { services: builtServices, edge: true }, logger);
+  const gateway = await startGateway(
+    env,
+    { services: builtServices, edge: true, ...(options.portal && { portal: options.portal }) },
+    logger,
+  );
   await bootstrap(env, gateway.switchboard, logger);
   const url = gateway.url!;
 

@@ -30,7 +30,12 @@ export const createEmptyDatabase = (): Promise<TestDatabase> => createDatabase(i
 export async function createTemplateDatabase(serverUrl: DatabaseUrl, logger: Logger): Promise<TestDatabase> {
   const template = await createDatabase(serverUrl, 'template0');
   await migrateAll(template.url, serviceMigrations, logger);
-  return template;
+  // The browser tests make one further database to copy.
+  const drop = async (): Promise<void> => {
+    await runOn(serverUrl, `drop database if exists ${template.name}_world with (force)`);
+    await template.drop();
+  };
+  return { ...template, drop };
 }
 
 async function createDatabase(serverUrl: DatabaseUrl, template: string): Promise<TestDatabase> {

@@ -1,14 +1,11 @@
+import type { World } from './world/index.ts';
+
 /** Every page, with who sees it: for screenshots and for the checks that each page has to pass. */
 export type PageOfPortal = { name: string; path: string; as: 'nobody' | 'member' | 'owner' | 'operator' };
 
-/** `keyId`, `invoiceId` and `jobId` are of things which the signed-in user has. */
-export function pagesOf(ids: {
-  keyId: string;
-  invoiceId: string;
-  jobId: string;
-  organizationId: string;
-  model: string;
-}): readonly PageOfPortal[] {
+export function pagesOf(
+  ids: Pick<World, 'keyId' | 'invoiceId' | 'jobId' | 'model' | 'people'>,
+): readonly PageOfPortal[] {
   const model = encodeURIComponent(ids.model);
   return [
     { name: 'sign-in', path: '/sign-in', as: 'nobody' },
@@ -40,7 +37,7 @@ export function pagesOf(ids: {
     { name: 'settings', path: '/settings', as: 'owner' },
     { name: 'not-found', path: '/nothing-here', as: 'owner' },
     { name: 'operator-organizations', path: '/operator/organizations', as: 'operator' },
-    { name: 'operator-organization', path: `/operator/organizations/${ids.organizationId}`, as: 'operator' },
+    { name: 'operator-organization', path: `/operator/organizations/${ids.people.tenantId}`, as: 'operator' },
     { name: 'operator-keys', path: '/operator/keys', as: 'operator' },
     { name: 'operator-models', path: '/operator/models', as: 'operator' },
     { name: 'operator-model', path: `/operator/models/${model}`, as: 'operator' },

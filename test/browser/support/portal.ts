@@ -1,31 +1,59 @@
+import type { Clock } from '#shared/clock.ts';
 import { buildPortalIfStale, portalDist } from '../../../edge/portal/build.ts';
-import type { Credentials } from './browser.ts';
-import { type Fixture, startFixture } from './fixture/server.ts';
+import { startTestGateway, type TestGateway } from '../../support/gateway.ts';
+import { copyOfWorldDatabase } from './world/database.ts';
+import { makeWorld, type World, type WorldSize } from './world/index.ts';
+import { users } from './world/people.ts';
 
-const password = 'Correct-horse-1';
+export { hostileName } from './world/index.ts';
+export { organizationName, users } from './world/people.ts';
 
-/** One user per role, as the portal under test knows them. */
-export const users = {
-  owner: { email: 'owner@example.com', password },
-  admin: { email: 'admin@example.com', password },
-  member: { email: 'member@example.com', password },
-  operator: { email: 'operator@example.com', password },
-} as const satisfies Record<string, Credentials>;
+export type Portal = AsyncDisposable & {
+  url: string;
+  gateway: TestGateway;
+  world: World;
+  /** Lets so many milliseconds pass for the gateway, and not for the browser. */
+  travel(ms: number): void;
+};
 
-/** Builds the portal when its sources changed, and serves it with the fixture's API. */
-export async function startPortal(): Promise<Fixture> {
-  await buildPortalIfStale();
-  return startFixture(portalDist);
+/** The portal as the real gateway serves it, on a database of its own with a small organization in it. */
+export async function startPortal(): Promise<Portal> {
+  const database = await copyOfWorldDatabase(async (databaseUrl) => {
+    await using made = await startPortalOn(databaseUrl, { days: 75, perDay: 3 });
+    return made.world;
+  });
+  const portal = await startPortalOn(database.url, database.world);
+  return {
+    ...portal,
+    async [Symbol.asyncDispose]() {
+      await portal[Symbol.asyncDispose]();
+      await database.drop();
+    },
+  };
 }
 
-/** The ids of things which the owner sees, for addresses of pages. */
-export function pageIdsOf({ state }: Fixture) {
-  const owner = state.users.find(({ email }) => email === users.owner.email)!;
-  return {
-    keyId: state.keys.find(({ user_id }) => user_id === owner.id)!.id as string,
-    invoiceId: state.invoices[1]!.id as string,
-    jobId: state.jobs[2]!.id as string,
-    organizationId: state.organizations[1]!.id as string,
-    model: 'acme/ember-2',
-  };
+/** The portal on a migrated database: one with a world in it, or an empty one in which a world of that size is made. */
+export async function startPortalOn(databaseUrl: string, world: World | WorldSize): Promise<Portal> {
+  let aheadMs = 0;
+  const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+  const gateway = await startTestGateway({
+    clock,
+    databaseUrl,
+    portal: buildPortalIfStale().then(() => portalDist),
+    env: { BOOTSTRAP_EMAIL: users.operator.email, BOOTSTRAP_PASSWORD: users.operator.password },
+  });
+  try {
+    return {
+      url: gateway.url,
+      gateway,
+      world: 'people' in world ? world : await makeWorld(gateway, world),
+      travel: (ms) => {
+        aheadMs += ms;
+      },
+      [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
+    };
+  } catch (error) {
+    await gateway[Symbol.asyncDispose]();
+    throw error;
+  }
 }

@@ -43,7 +43,8 @@ export type ApiKey = {
   model_allowlist: string[] | null;
   ip_allowlist: string[] | null;
   spend_cap_usd: number | null;
-  budget: { spent_today_usd: number; resets_at: string } | null;
+  /** Of the daily cap; nobody knows what was spent while Billing is out of reach. */
+  budget: { spent_today_usd: number | null; resets_at: string } | null;
 };
 export type CreatedKey = Pick<ApiKey, 'id' | 'name' | 'key_type' | 'scopes' | 'created_at' | 'expires_at'> & {
   key: string;
@@ -218,7 +219,7 @@ export type Budget = {
 export type RateLimits = {
   limits: RateLimitValues;
   remaining: RateLimitValues;
-  resets_at?: string;
+  reset_seconds: Omit<RateLimitValues, 'concurrent_requests'>;
 };
 
 export type Job = {
@@ -261,8 +262,8 @@ export type AuditEvent = {
   id: string;
   type: string;
   occurred_at: string;
-  actor: { type: string; id: string; ip: string | null };
-  target: { type: string; id: string };
+  actor: { type: string; id: string | null; ip: string | null };
+  target: { type: string; id: string | null };
   changes: { before: unknown; after: unknown } | null;
 };
 export type OrganizationDetails = {

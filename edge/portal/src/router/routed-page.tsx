@@ -3,6 +3,7 @@ import { useClaims } from '../api/hooks.ts';
 import { CrashGuard } from '../shell/crash-guard.tsx';
 import { NotFound } from '../shell/not-found.tsx';
 import { Skeleton } from '../ui/skeleton.tsx';
+import { fetched } from './fetched.ts';
 import { matchPath } from './router.ts';
 
 /** A page gets what its address says. */
@@ -17,7 +18,7 @@ type Route = {
 
 /** A page in a file of its own, loaded when it is first shown. The file's `Page…` export is named here. */
 function page<Name extends string>(load: () => Promise<{ [key in Name]: ComponentType<PageParameters> }>, name: Name) {
-  return lazy(async () => ({ default: (await load())[name] }));
+  return lazy(async () => ({ default: (await fetched(load))[name] }));
 }
 
 const routes: readonly Route[] = [

@@ -17,9 +17,10 @@ export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps
   );
 }
 
-/** An error which belongs to none of the form's `fields`, with the request id that support will ask for. */
+/** The request id that support will ask for, and the error itself where it belongs to none of the form's `fields`. */
 export function FormError({ error, fields = [] }: { error: ApiError | null | undefined; fields?: readonly string[] }) {
-  if (error == null || fields.some((name) => fieldError(error, name) !== null)) return null;
+  if (error == null) return null;
+  if (fields.some((name) => fieldError(error, name) !== null)) return <RequestId id={error.requestId} />;
   return (
     <Notice tone="danger" role="alert">
       {error.message}

@@ -43,9 +43,9 @@ export function RestrictionBadges({ apiKey, none = null }: { apiKey: ApiKey; non
       )}
       {cap !== null && (
         <Badge
-          tone={apiKey.budget !== null && apiKey.budget.spent_today_usd >= cap ? 'danger' : 'neutral'}
+          tone={(apiKey.budget?.spent_today_usd ?? -1) >= cap ? 'danger' : 'neutral'}
           title={
-            apiKey.budget === null
+            apiKey.budget?.spent_today_usd == null
               ? 'Daily spend cap'
               : `${formatUsd(apiKey.budget.spent_today_usd)} spent today; resets ${formatUtc(apiKey.budget.resets_at)}`
           }

@@ -77,7 +77,7 @@ export function KeyPage({ parameters }: PageParameters) {
               ['Restrictions', <RestrictionBadges key="restrictions" apiKey={apiKey} none="None" />],
               [
                 'Spent today',
-                apiKey.budget === null
+                apiKey.budget?.spent_today_usd == null
                   ? '—'
                   : `${formatUsd(apiKey.budget.spent_today_usd)} of ${formatUsd(apiKey.spend_cap_usd ?? 0)}`,
               ],

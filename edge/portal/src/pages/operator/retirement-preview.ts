@@ -1,5 +1,3 @@
-import { formatUtc } from '../../format/time.ts';
-
 export type Draft = { model: string; deprecatedAt: Date; sunsetAt: Date | null; successor: string; note: string };
 
 /** The headers of every response that names the model, as the edge writes them (service.md, Retirement headers). */
@@ -13,17 +11,18 @@ export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Dra
   ].join('\n');
 }
 
-/** What users are told by mail; null without a date, since mails go out only with one. */
+/** The first mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails go out only with one. */
 export function previewMail({ model, sunsetAt, successor, note }: Draft, origin: string): string | null {
   if (sunsetAt === null) return null;
+  const [day, time] = [sunsetAt.toISOString().slice(0, 10), sunsetAt.toISOString().slice(11, 16)];
   return [
-    `Subject: ${model} retires on ${sunsetAt.toISOString().slice(0, 10)}`,
-    '',
-    `The model ${model} retires on ${formatUtc(sunsetAt.toISOString())}.`,
-    'Until then it serves every request unchanged. From then on requests that name it get 410 model_sunset.',
-    successor === '' ? note : `Use ${successor} instead.`,
+    `Subject: ${model} retires on ${day}`,
+    `The model ${model} retires on ${day} at ${time} UTC.`,
+    'Until then it serves every request unchanged. From then on requests that name it are answered with 410 and the code model_sunset.',
+    successor === '' ? note : `Its successor is ${successor}: use that name as model.`,
     `${origin}/retirements/${encodeURIComponent(model)}`,
-  ].join('\n');
+    'You get this mail because your organization used the model in the last 90 days, or allows it on an API key.',
+  ].join('\n\n');
 }
 
 /** Days before the retirement at which mails are due, besides the announcement. */

@@ -38,9 +38,9 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'By',
     cell: (event) => (
-      <span className="wrap-anywhere" title={event.actor.id}>
+      <span className="wrap-anywhere" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        <span className="font-mono text-xs text-faint">{event.actor.id.slice(0, 8)}</span>
+        <span className="font-mono text-xs text-faint">{event.actor.id?.slice(0, 8)}</span>
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),
@@ -48,9 +48,9 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'On',
     cell: (event) => (
-      <span className="wrap-anywhere" title={event.target.id}>
+      <span className="wrap-anywhere" title={event.target.id ?? undefined}>
         {event.target.type.replace('_', ' ')}{' '}
-        <span className="font-mono text-xs text-faint">{event.target.id.slice(0, 24)}</span>
+        <span className="font-mono text-xs text-faint">{event.target.id?.slice(0, 24)}</span>
       </span>
     ),
   },

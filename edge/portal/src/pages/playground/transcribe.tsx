@@ -13,8 +13,11 @@ export function Transcribe({ model }: { model: string }) {
   const api = useApi();
   const [lines, setLines] = useState<readonly Line[]>([]);
   const [error, setError] = useState<string | null>(null);
-  const [busy, setBusy] = useState<'microphone' | 'file' | null>(null);
+  const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
+  /** Drops everything; `end` stops the microphone alone and waits for what was said. */
   const stop = useRef<(() => void) | null>(null);
+  const end = useRef<(() => void) | null>(null);
+  const stopping = useRef(false);
   const picker = useRef<HTMLInputElement>(null);
   useEffect(() => () => stop.current?.(), []);
 
@@ -22,18 +25,24 @@ export function Transcribe({ model }: { model: string }) {
     openTranscriber(api, model, detectSpeech, {
       onText: (id, text, final) => {
         setLines((before) => [...before.filter((line) => line.id !== id), { id, text, final }]);
-        // A file is one utterance: with its text the work is done.
-        if (final && !detectSpeech) finish();
+        // A file is one utterance, and so is what was said before the microphone stopped: with its text the work is done.
+        if (final && (!detectSpeech || stopping.current)) finish();
       },
-      onError: setError,
+      onError: (message) => {
+        // Nothing was said since the last utterance.
+        if (stopping.current) finish();
+        else setError(message);
+      },
       onClose: (reason) => {
         if (reason !== null) setError(reason);
         finish();
       },
     });
   const finish = () => {
+    stopping.current = false;
     stop.current?.();
     stop.current = null;
+    end.current = null;
     setBusy(null);
   };
   const begin = (kind: 'microphone' | 'file') => {
@@ -55,6 +64,12 @@ export function Transcribe({ model }: { model: string }) {
       stop.current = () => {
         microphone.stop();
         transcriber.close();
+      };
+      end.current = () => {
+        stopping.current = true;
+        microphone.stop();
+        transcriber.commit();
+        setBusy('rest');
       };
     } catch (failure) {
       fail(failure, 'The microphone cannot be used.');
@@ -92,7 +107,7 @@ export function Transcribe({ model }: { model: string }) {
             </Button>
           </>
         ) : (
-          <Button icon="stop" onClick={finish}>
+          <Button icon="stop" onClick={busy === 'microphone' ? () => (end.current ?? finish)() : finish}>
             {busy === 'microphone' ? 'Stop listening' : 'Stop'}
           </Button>
         )}
@@ -117,7 +132,9 @@ export function Transcribe({ model }: { model: string }) {
       )}
       <div role="log" aria-label="Transcript" aria-live="polite" className="grid gap-2">
         {lines.length === 0 && busy === null && <EmptyState icon="mic" title="Nothing transcribed yet" />}
-        {lines.length === 0 && busy !== null && <p className="animate-pulse-soft text-sm text-faint">Listening…</p>}
+        {lines.length === 0 && busy !== null && (
+          <p className="animate-pulse-soft text-sm text-faint">{busy === 'rest' ? 'Transcribing…' : 'Listening…'}</p>
+        )}
         {lines.map((line) => (
           <p key={line.id} className={line.final ? 'text-base wrap-anywhere' : 'text-base text-soft wrap-anywhere'}>
             {line.text}

@@ -10,7 +10,7 @@ export type TranscriptEvents = {
 export type Transcriber = {
   /** 16-bit mono PCM at 24 kHz. */
   append: (samples: Int16Array) => void;
-  /** Says that the utterance is whole: for files. */
+  /** Says that the utterance is whole: of a file, or when the microphone stops in the middle of one. */
   commit: () => void;
   close: () => void;
 };
@@ -128,7 +128,7 @@ export async function listen(onSamples: (samples: Int16Array) => void): Promise<
   return {
     stop: () => {
       for (const track of stream.getTracks()) track.stop();
-      void context.close();
+      if (context.state !== 'closed') void context.close();
     },
   };
 }

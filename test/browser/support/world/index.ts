@@ -1,0 +1,76 @@
+import type { TestGateway } from '../../../support/gateway.ts';
+import { growCatalog } from './catalog.ts';
+import { settleMoney } from './money.ts';
+import { invitePeople, ok, type People } from './people.ts';
+import { recordUsage } from './usage.ts';
+
+const dayMs = 86_400_000;
+
+/** A hostile name: as text it is harmless, as markup it would run. */
+export const hostileName = `<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>"'&`;
+
+export type World = {
+  people: People;
+  /** Of the owner: with usage, and with restrictions and five days left. */
+  keyId: string;
+  restrictedKeyId: string;
+  invoiceId: string;
+  invoiceNumber: string;
+  /** Of the owner, ended. */
+  jobId: string;
+  /** The operator sees it suspended. */
+  otherOrganizationId: string;
+  model: string;
+};
+
+/** Days with usage before today, and calls in each. */
+export type WorldSize = { days: number; perDay: number };
+
+/** An organization in the middle of its month, made through the API and by the RPCs of the edges alone. */
+export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSize): Promise<World> {
+  const people = await invitePeople(gateway);
+  const { owner, admin, member, operator, tenantId } = people;
+  const priceIds = await growCatalog(gateway, operator.token, tenantId);
+
+  const create = (token: string, body: object) => ok(gateway, 'POST', '/api-keys', token, body);
+  const checkout = await create(owner.token, { name: 'Checkout production', spend_cap_usd: 25 });
+  const nightly = await create(owner.token, {
+    name: 'Nightly evaluation',
+    model_allowlist: ['acme/ember-70b'],
+    ip_allowlist: ['10.0.0.0/8', '2001:db8::/32'],
+    expires_at: new Date(Date.now() + 4.5 * dayMs).toISOString(),
+  });
+  await create(owner.token, { name: hostileName });
+  // Has stopped before the world is made.
+  await create(owner.token, { name: 'Old laptop', expires_at: new Date(Date.now() + 1_000).toISOString() });
+  await create(owner.token, {
+    name: 'Cost dashboard',
+    key_type: 'management',
+    scopes: ['usage:read_report', 'billing:read_current'],
+  });
+  await create(admin.token, { name: 'Checkout production', spend_cap_usd: 25 });
+  await create(member.token, { name: 'First steps' });
+  await ok(gateway, 'POST', '/invitations', owner.token, { email: 'new.colleague@example.com', role: 'member' });
+  const other = await ok(gateway, 'POST', '/admin/organizations', operator.token, {
+    name: 'Contoso Labs',
+    owner_email: 'somebody@contoso.example',
+  });
+  const otherOrganizationId: string = other.organization.id;
+  await ok(gateway, 'POST', `/admin/organizations/${otherOrganizationId}/suspend`, operator.token, {
+    reason: 'Invoice overdue by 60 days',
+  });
+
+  const keys = { ownerKeyId: checkout.id, otherKeyId: nightly.id };
+  const costUsd = await recordUsage(gateway, people, priceIds, keys, { days, perDay });
+  const { invoiceId, invoiceNumber } = await settleMoney(gateway, people, costUsd);
+  return {
+    people,
+    keyId: checkout.id,
+    restrictedKeyId: nightly.id,
+    invoiceId,
+    invoiceNumber,
+    jobId: 'job_none',
+    otherOrganizationId,
+    model: 'acme/ember-2',
+  };
+}
