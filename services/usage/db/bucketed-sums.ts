@@ -2,6 +2,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Subject } from '../domain/subject.ts';
 import { type Dimension, nameIn } from './grouped-sums.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
+import { isoTimes, rolledUp } from './rolled-up.ts';
 import { type Sums, sumsSql } from './sums.ts';
 
 /** The sums of one group in one bucket, which is counted from 0. */
@@ -22,17 +23,14 @@ export async function bucketedSums(
   const { subject, filter, dimension, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const starts = parameters.add(startsMs.map(isoTime), 'timestamptz[]');
-  const end = parameters.add(isoTime(endMs), 'timestamptz');
+  const source = rolledUp(parameters, where, [...startsMs, endMs]);
+  const starts = parameters.add(isoTimes(startsMs), 'timestamptz[]');
   // A binary search over the boundaries, which were cut once, instead of a time zone's arithmetic for each row.
   const { rows } = await database.query<BucketSums>({
     text: `select width_bucket(bucket_start, ${starts}) - 1 as bucket, ${dimension ?? `''`}::text as name, ${sumsSql}
-      from rollups where ${where} and bucket_start >= (${starts})[1] and bucket_start < ${end}
-      group by 1, 2`,
+      from ${source} group by 1, 2`,
     values: parameters.values,
   });
   for (const row of rows) row.name = nameIn(row.name);
   return rows;
 }
-
-const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -3,6 +3,7 @@ import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
+import { rolledUp } from './rolled-up.ts';
 import { noSums, type Sums, sumsSql } from './sums.ts';
 
 /** What sums can be split by. */
@@ -18,14 +19,11 @@ export async function groupedSums<D extends Dimension>(
   const { subject, range, filter, dimensions } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const start = parameters.add(new Date(range.startMs), 'timestamptz');
-  const end = parameters.add(new Date(range.endMs), 'timestamptz');
+  const source = rolledUp(parameters, where, [range.startMs, range.endMs]);
   const sets = ['()', ...dimensions.map((dimension) => `(${dimension})`)].join(', ');
   const names = dimensions.map((dimension) => `${dimension}::text as ${dimension}`).join(', ');
   const { rows } = await database.query<Sums & Record<D, string | null>>({
-    text: `select ${names}, ${sumsSql} from rollups
-      where ${where} and bucket_start >= ${start} and bucket_start < ${end}
-      group by grouping sets (${sets})`,
+    text: `select ${names}, ${sumsSql} from ${source} group by grouping sets (${sets})`,
     values: parameters.values,
   });
 

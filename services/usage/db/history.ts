@@ -3,6 +3,7 @@ import { firstIdAt, lastId } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
+import { rolledUp } from './rolled-up.ts';
 
 export type EventQuery = {
   subject: Subject;
@@ -31,16 +32,17 @@ export async function listEvents(
   return rows;
 }
 
+/** A UTC midnight behind all events. */
+const farFutureMs = Date.UTC(9_999, 0, 1);
+
 /** How many events there are. The roll-ups know it without reading them, as ranges are made of whole days. */
 export async function countEvents(database: Pick<ServiceDatabase, 'query'>, query: EventQuery): Promise<number> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
-  const start = parameters.add(query.startMs === null ? null : new Date(query.startMs), 'timestamptz');
-  const end = parameters.add(query.endMs === null ? null : new Date(query.endMs), 'timestamptz');
+  const kept = `${where} and bucket_start >= (select kept_from::timestamp at time zone 'UTC' from events_retention)`;
+  const source = rolledUp(parameters, kept, [query.startMs ?? 0, query.endMs ?? farFutureMs]);
   const { rows } = await database.query<{ total: bigint }>({
-    text: `select coalesce(sum(requests), 0)::bigint as total from rollups where ${where}
-      and bucket_start >= greatest(${start}, (select kept_from::timestamp at time zone 'UTC' from events_retention))
-      and bucket_start < coalesce(${end}, 'infinity')`,
+    text: `select coalesce(sum(requests), 0)::bigint as total from ${source}`,
     values: parameters.values,
   });
   return Number(rows[0]!.total);

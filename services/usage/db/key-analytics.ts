@@ -8,6 +8,7 @@ import type { InstantRange } from '../domain/time-buckets.ts';
 import type { Volume } from '../domain/volume.ts';
 import type { EventRow } from './event-rows.ts';
 import { narrowing, Parameters } from './narrowing.ts';
+import { isoTimes, rolledUp } from './rolled-up.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
 
@@ -46,9 +47,8 @@ export async function volumesOfKey(
   const { subject, fromMs, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId });
-  const starts = parameters.add(startsMs.map(isoTime), 'timestamptz[]');
-  const from = parameters.add(isoTime(fromMs), 'timestamptz');
-  const end = parameters.add(isoTime(endMs), 'timestamptz');
+  const source = rolledUp(parameters, where, [fromMs, ...startsMs, endMs]);
+  const starts = parameters.add(isoTimes(startsMs), 'timestamptz[]');
   const { rows } = await client.query<VolumeRow>({
     name: `key-volumes${variant(subject)}`,
     text: `select width_bucket(bucket_start, ${starts}) - 1 as bucket, model,
@@ -56,8 +56,7 @@ export async function volumesOfKey(
         sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
         sum(cached_input_tokens)::bigint as "cachedInputTokens", sum(cache_hits)::bigint as "cacheHits",
         sum(cache_misses)::bigint as "cacheMisses", sum(generating_ms)::bigint as "generatingMs"
-      from rollups where ${where} and bucket_start >= ${from} and bucket_start < ${end}
-      group by 1, 2`,
+      from ${source} group by 1, 2`,
     values: parameters.values,
   });
   return rows;
@@ -113,5 +112,3 @@ function eventsOfKey(parameters: Parameters, subject: KeySubject, range: Instant
 
 /** A prepared statement's name stands for one text, and a member's has a condition more. */
 const variant = ({ userId }: Subject): string => (userId === null ? '' : '-of-user');
-
-const isoTime = (ms: number): string => new Date(ms).toISOString();

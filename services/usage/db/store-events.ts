@@ -1,6 +1,5 @@
 import type pg from 'pg';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { type RollUp, rollUp } from '../domain/roll-up.ts';
 import type { ChargeBatch } from './charge-batches.ts';
 import { copyEvents } from './copy-events.ts';
@@ -75,16 +74,21 @@ const rollUpQuarterHour = {
   text: rollUpText(`select tenant_id, api_key_id, ${day}, user_id, model, endpoint, ${sums} from sums`),
 };
 
+/** Held by every transaction that stores events: shared by those which take all of theirs for new. */
+const storingLock = `hashtextextended('usage.store-events', 0)`;
+
 /**
- * Stores events which are valid, not there yet, and whose months have partitions. Call it in a transaction.
+ * Stores events which are valid and whose months have partitions. Call it in a transaction.
  *
- * @throws unique_violation when one is there already.
+ * @throws unique_violation when one is there already; call `withoutStored` first, in another transaction.
  */
 export async function storeEvents(
   client: Pick<pg.ClientBase, 'query'>,
   events: readonly UsageEvent[],
   charges: ChargeBatch | null,
 ): Promise<void> {
+  if (events.length === 0) return;
+  await client.query({ name: 'store-shared', text: `select pg_advisory_xact_lock_shared(${storingLock})` });
   await copyEvents(client, events);
   const rows = rollUp(events);
   const due = charges?.events ?? [];
@@ -109,12 +113,13 @@ export async function storeEvents(
 const uuids = (items: readonly string[]): string => `{${items.join(',')}}`;
 const numbers = (items: readonly (number | bigint)[]): string => `{${items.join(',')}}`;
 
-/** Those of the events which are not there yet. */
+/** Those of the events which are not there yet. Until the transaction ends nobody else stores any, so that it stays true. */
 export async function withoutStored(
-  database: Pick<ServiceDatabase, 'query'>,
+  client: Pick<pg.ClientBase, 'query'>,
   events: readonly UsageEvent[],
 ): Promise<UsageEvent[]> {
-  const { rows } = await database.query<{ id: string }>({
+  await client.query({ name: 'store-alone', text: `select pg_advisory_xact_lock(${storingLock})` });
+  const { rows } = await client.query<{ id: string }>({
     name: 'stored-events',
     text: `select id from unnest($1::uuid[], $2::uuid[]) as event (tenant_id, id)
       where exists (select from events where events.tenant_id = event.tenant_id and events.id = event.id)`,

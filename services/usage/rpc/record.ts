@@ -10,9 +10,6 @@ import { refusalOf, withPlainIds } from '../domain/usage-event.ts';
 type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'charges' | 'clock'>;
 type Rejection = { index: number; eventId: string; reason: string };
 
-/** Another transaction may store some of the same events meanwhile; it then had them all, or the next one has. */
-const attemptsMax = 10;
-
 export const record =
   (deps: Deps): UsageRpc<'record'> =>
   async ({ events }, context) => {
@@ -49,24 +46,30 @@ async function retentionRefusal(partitions: Deps['partitions'], { id }: UsageEve
   return (await partitions.ensure(uuidv7Ms(id))) ? null : 'the time in id is past retention';
 }
 
-/** Events are new but for repeats, so they are written as if they were; answers those which were not there before. */
-async function store(deps: Deps, events: UsageEvent[]): Promise<UsageEvent[]> {
-  let fresh = events;
-  for (let attempt = 1; fresh.length > 0; attempt += 1) {
-    const due = fresh.filter(isChargeable);
-    const batch = due.length === 0 ? null : { id: uuidv7(), events: due };
-    try {
-      await sqlTransaction(deps.database, (client) => storeEvents(client, fresh, batch));
-      if (batch !== null) deps.charges?.add(batch);
-      break;
-    } catch (error) {
-      // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
-      if (errorCode(error) === '23514') deps.partitions.forget();
-      if (!isUniqueViolation(error) || attempt === attemptsMax) throw error;
-      fresh = await withoutStored(deps.database, fresh);
-    }
+/** Stores the events and hands them to Billing; answers those which were not there before. */
+async function store({ database, partitions, charges }: Deps, events: UsageEvent[]): Promise<UsageEvent[]> {
+  if (events.length === 0) return [];
+  const write = (kind: 'new' | 'repeated') =>
+    sqlTransaction(database, async (client) => {
+      const fresh = kind === 'new' ? events : await withoutStored(client, events);
+      const due = fresh.filter(isChargeable);
+      const batch = due.length === 0 ? null : { id: uuidv7(), events: due };
+      await storeEvents(client, fresh, batch);
+      return { fresh, batch };
+    });
+  try {
+    // Nearly all batches are new from end to end.
+    const { fresh, batch } = await write('new').catch((error) => {
+      if (isUniqueViolation(error)) return write('repeated');
+      throw error;
+    });
+    if (batch !== null) charges?.add(batch);
+    return fresh;
+  } catch (error) {
+    // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
+    if (errorCode(error) === '23514') partitions.forget();
+    throw error;
   }
-  return fresh;
 }
 
 /** Whether Billing has anything to do for an event: a cost, or a hold to give back. */
