@@ -2,7 +2,7 @@ import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.t
 import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { charged } from '../domain/lease.ts';
 import type { Posting } from '../domain/ledger.ts';
 import { monthOf } from '../domain/period.ts';
@@ -13,7 +13,7 @@ import { lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { post } from '../ledger/post.ts';
 import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
-import { periodsOf, usagePosting } from './usage-posting.ts';
+import { DayTexts, periodsOf, usagePosting } from './usage-posting.ts';
 
 /**
  * Charges events that can be charged, each once, in the caller's transaction; answers how many were new. Everything that may take
@@ -37,10 +37,11 @@ export async function chargeBatch(
   const postings = new Map<string, Posting[]>(tenantIds.map((tenantId) => [tenantId, []]));
   const drafts = new DraftAdditions();
   const spent = new SpendSums();
+  const days = new DayTexts();
   for (const event of fresh) {
     const { tenantId, userId, apiKeyId } = event;
     const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
-    const periods = periodsOf(event, leases, nowMs);
+    const periods = periodsOf(event, leases, days, nowMs);
     const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
     if (apiKeyId !== '') {
       spent.add({ tenantId, kind: BudgetKind.API_KEY, subjectId: apiKeyId, periodStart: periods.keyDay }, costNanoUsd);
@@ -78,7 +79,7 @@ async function notYetCharged(sql: Sql, events: readonly UsageEvent[]): Promise<U
     text: `
       select usage_event_id from transactions
       where (tenant_id, usage_event_id) in (select * from unnest($1::uuid[], $2::uuid[]))`,
-    values: [events.map(({ tenantId }) => tenantId), events.map(({ id }) => id)],
+    values: [plainArray(events.map(({ tenantId }) => tenantId)), plainArray(events.map(({ id }) => id))],
   });
   const known = new Set(rows.map(({ usage_event_id }) => usage_event_id));
   const fresh = new Map(events.filter(({ id }) => !known.has(id)).map((event) => [event.id, event]));

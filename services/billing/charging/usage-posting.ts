@@ -18,6 +18,23 @@ export function refusalOf(event: UsageEvent, isPriced: (versionId: string) => bo
   return null;
 }
 
+const dayMs = 86_400_000;
+
+/** The days of a batch's events: few, and each is put into words once. */
+export class DayTexts {
+  readonly #texts = new Map<number, PeriodStart>();
+
+  at(ms: number): PeriodStart {
+    const day = Math.floor(ms / dayMs);
+    let text = this.#texts.get(day);
+    if (text === undefined) {
+      text = dayOf(ms);
+      this.#texts.set(day, text);
+    }
+    return text;
+  }
+}
+
 /** The periods in which an event counts. */
 export type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
 
@@ -25,8 +42,8 @@ export type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: P
  * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without
  * one the event's own time decides, but no edge's clock reaches beyond the database's.
  */
-export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], nowMs: number): EventPeriods {
-  const day = dayOf(Math.min(uuidv7Ms(event.id), nowMs));
+export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: DayTexts, nowMs: number): EventPeriods {
+  const day = days.at(Math.min(uuidv7Ms(event.id), nowMs));
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {

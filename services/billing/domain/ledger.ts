@@ -58,16 +58,14 @@ export const postingDefaults = {
   requestId: null,
 } as const;
 
-/** The balances behind a posting. Throws for one that does not sum to 0: that is a fault of ours, never of a request. */
-export function withPosting(balances: Balances, { entries, id }: Pick<Posting, 'entries' | 'id'>): Balances {
-  const next = { ...balances };
+/** Moves balances to what they are behind a posting. Throws for one that does not sum to 0: that is a fault of ours, never of a request. */
+export function applyPosting(balances: Balances, { entries, id }: Pick<Posting, 'entries' | 'id'>): void {
   let sum = 0n;
   for (const { account, amountNanoUsd } of entries) {
-    next[account] += amountNanoUsd;
+    balances[account] += amountNanoUsd;
     sum += amountNanoUsd;
   }
   if (sum !== 0n) throw new Error(`The posting ${id} is out of balance by ${sum} nano-USD`);
-  return next;
 }
 
 /** The wallet as its organization sees it: all lots which are not expired. */

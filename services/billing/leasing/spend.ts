@@ -1,5 +1,5 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
 import type { LeaseRow } from './lease-row.ts';
@@ -42,11 +42,11 @@ export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
       on conflict (tenant_id, kind, subject_id, period_start) do update
       set posted_nano_usd = kept.posted_nano_usd + excluded.posted_nano_usd`,
     values: [
-      rows.map((row) => row.tenantId),
-      rows.map((row) => row.kind),
-      rows.map((row) => row.subjectId),
-      rows.map((row) => row.periodStart),
-      rows.map((row) => row.amountNanoUsd),
+      plainArray(rows.map((row) => row.tenantId)),
+      plainArray(rows.map((row) => row.kind)),
+      plainArray(rows.map((row) => row.subjectId)),
+      plainArray(rows.map((row) => row.periodStart)),
+      plainArray(rows.map((row) => row.amountNanoUsd)),
     ],
   });
 }

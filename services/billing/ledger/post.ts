@@ -1,5 +1,5 @@
-import type { Sql } from '../db/sql.ts';
-import { accountNumbers, type Posting, walletBalance, withPosting } from '../domain/ledger.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
+import { accountNumbers, applyPosting, type Posting, walletBalance } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';
 
 /** A posting with what the wallet held behind it. */
@@ -14,10 +14,11 @@ export async function post(
   batches: readonly { account: Account; postings: readonly Posting[] }[],
   nowMs: number,
 ): Promise<Posted[]> {
-  const posted: (Posted & { tenantId: string })[] = [];
+  const posted: Row[] = [];
   for (const { account, postings } of batches) {
+    account.balances = { ...account.balances };
     for (const posting of postings) {
-      account.balances = withPosting(account.balances, posting);
+      applyPosting(account.balances, posting);
       posted.push({
         ...posting,
         tenantId: account.tenantId,
@@ -36,56 +37,79 @@ export async function post(
   return posted;
 }
 
-async function insertTransactions(
-  sql: Sql,
-  posted: readonly (Posted & { tenantId: string })[],
-  postedAt: Date,
-): Promise<void> {
+type Row = Posted & { tenantId: string };
+
+/** Charges have neither text nor requests, and there are thousands of them a second. */
+const isPlain = ({ description, reversesId, requestId }: Row): boolean =>
+  description === '' && reversesId === null && requestId === null;
+
+async function insertTransactions(sql: Sql, posted: readonly Row[], postedAt: Date): Promise<void> {
+  const plain = [
+    plainArray(posted.map((row) => row.tenantId)),
+    plainArray(posted.map((row) => row.id)),
+    plainArray(posted.map((row) => row.type)),
+    plainArray(posted.map((row) => row.amountNanoUsd)),
+    plainArray(posted.map((row) => row.balanceAfterNanoUsd)),
+    plainArray(posted.map((row) => row.invoiceMonth)),
+    plainArray(posted.map((row) => row.usageEventId)),
+  ];
+  if (posted.every(isPlain)) {
+    await sql.query({
+      name: 'post-plain-transactions',
+      text: `
+        insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
+          usage_event_id, posted_at)
+        select *, $8 from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::date[],
+          $7::uuid[])`,
+      values: [...plain, postedAt],
+    });
+    return;
+  }
   await sql.query({
     name: 'post-transactions',
     text: `
-      insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month, description,
-        usage_event_id, reverses_id, request_id, posted_at)
-      select *, $11 from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::date[], $7::text[],
-        $8::uuid[], $9::uuid[], $10::uuid[])`,
+      insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
+        usage_event_id, reverses_id, request_id, description, posted_at)
+      select *, $11 from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::date[],
+        $7::uuid[], $8::uuid[], $9::uuid[], $10::text[])`,
     values: [
-      posted.map((row) => row.tenantId),
-      posted.map((row) => row.id),
-      posted.map((row) => row.type),
-      posted.map((row) => row.amountNanoUsd),
-      posted.map((row) => row.balanceAfterNanoUsd),
-      posted.map((row) => row.invoiceMonth),
+      ...plain,
+      plainArray(posted.map((row) => row.reversesId)),
+      plainArray(posted.map((row) => row.requestId)),
       posted.map((row) => row.description),
-      posted.map((row) => row.usageEventId),
-      posted.map((row) => row.reversesId),
-      posted.map((row) => row.requestId),
       postedAt,
     ],
   });
 }
 
-async function insertEntries(sql: Sql, posted: readonly (Posted & { tenantId: string })[]): Promise<void> {
-  const entries = posted.flatMap(({ tenantId, id, entries }) =>
-    entries.map((entry, ordinal) => ({ tenantId, id, ordinal, ...entry })),
-  );
+async function insertEntries(sql: Sql, posted: readonly Row[]): Promise<void> {
+  const tenantIds: string[] = [];
+  const ids: string[] = [];
+  const ordinals: number[] = [];
+  const accounts: number[] = [];
+  const itemIds: (string | null)[] = [];
+  const amounts: bigint[] = [];
+  for (const { tenantId, id, entries } of posted) {
+    for (const [ordinal, { account, itemId, amountNanoUsd }] of entries.entries()) {
+      tenantIds.push(tenantId);
+      ids.push(id);
+      ordinals.push(ordinal);
+      accounts.push(accountNumbers[account]);
+      itemIds.push(itemId);
+      amounts.push(amountNanoUsd);
+    }
+  }
   await sql.query({
     name: 'post-entries',
     text: `
       insert into entries (tenant_id, transaction_id, ordinal, account, item_id, amount_nano_usd)
       select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::smallint[], $5::uuid[], $6::bigint[])`,
-    values: [
-      entries.map((entry) => entry.tenantId),
-      entries.map((entry) => entry.id),
-      entries.map((entry) => entry.ordinal),
-      entries.map((entry) => accountNumbers[entry.account]),
-      entries.map((entry) => entry.itemId),
-      entries.map((entry) => entry.amountNanoUsd),
-    ],
+    values: [tenantIds, ids, ordinals, accounts, itemIds, amounts].map(plainArray),
   });
 }
 
 async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<void> {
-  const column = (read: (account: Account) => bigint) => accounts.map(read);
+  const column = (read: (account: Account) => bigint) => plainArray(accounts.map(read));
   await sql.query({
     name: 'update-balances',
     text: `
@@ -98,7 +122,7 @@ async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<v
           granted_credit)
       where accounts.tenant_id = b.tenant_id`,
     values: [
-      accounts.map(({ tenantId }) => tenantId),
+      plainArray(accounts.map(({ tenantId }) => tenantId)),
       column(({ balances }) => balances.receivable),
       column(({ balances }) => balances.wallet),
       column(({ balances }) => balances.promotional),
