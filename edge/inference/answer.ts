@@ -1,31 +1,24 @@
 import type { OutgoingHttpHeaders } from 'node:http';
 import { create } from '@bufbuild/protobuf';
-import type { Client } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import {
-  type InferenceService,
   type InvokeHead,
   type InvokeRequest,
   InvokeRequestSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import type { Clock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
-import type { EdgeMetrics } from '../http/metrics.ts';
 import { rateReasons, statusOf } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
+import { rateLimitStanding } from './rate-limit-standing.ts';
+import { answerWithJob, type SubmitDeps } from './submit-job.ts';
 
-export type AnswerDeps = {
-  inference: Client<typeof InferenceService>;
-  clock: Clock;
-  metrics: EdgeMetrics;
-  publicUrl: string;
-};
+export type AnswerDeps = SubmitDeps;
 
 /**
  * Translates one REST call into InferenceService.Invoke and its answer back into HTTP. The status line is held until the
@@ -37,7 +30,7 @@ export async function answerInference(
   body: Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>,
   request: FastifyRequest,
   reply: FastifyReply,
-): Promise<void> {
+): Promise<FastifyReply | undefined> {
   const startedMs = deps.clock.monotonic();
   const route = request.routeOptions.url!;
   const raw = reply.raw;
@@ -47,6 +40,7 @@ export async function answerInference(
   });
 
   let headSent = false;
+  let inBackground = false;
   try {
     const parts = deps.inference.invoke(
       create(InvokeRequestSchema, {
@@ -59,6 +53,10 @@ export async function answerInference(
     );
     for await (const part of parts) {
       if (!headSent) {
+        if (part.background) {
+          inBackground = true;
+          continue;
+        }
         headSent = true;
         reply.hijack();
         const headers = responseHeaders(part.head!, request, reply, deps.publicUrl);
@@ -73,6 +71,8 @@ export async function answerInference(
         await drained(raw, gone.signal);
       }
     }
+    // Not awaited here: a job's answer has no stream that could break, and its errors are counted by itself.
+    if (inBackground) return answerWithJob(deps, { operation, ...body, endpoint: endpointOf(route) }, request, reply);
     deps.metrics.request(route, raw.statusCode, deps.clock.monotonic() - startedMs);
   } catch (thrown) {
     const error = toGatewayError(thrown);
@@ -90,17 +90,8 @@ export async function answerInference(
   }
 }
 
-/** Where the caller stands with its limits: a refusal has no head that says so. */
-async function rateLimitStanding({ inference }: AnswerDeps, request: FastifyRequest): Promise<Record<string, string>> {
-  const { state } = await inference.getRateLimitState(
-    { constraints: request.principal!.constraints },
-    { contextValues: callerContext(callerOfRequest(request)) },
-  );
-  return rateLimitHeaders(state);
-}
-
 /** Under both prefixes an endpoint is metered by one name, that of /v1 (service.md, Endpoints: the same handlers). */
-const endpointOf = (route: string): string => (route.startsWith('/api/') ? route.slice(4) : route);
+export const endpointOf = (route: string): string => (route.startsWith('/api/') ? route.slice(4) : route);
 
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 

@@ -4,7 +4,8 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
 import type { Upload } from '../http/uploads.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
-import { answerInference } from './answer.ts';
+import { answerInference, endpointOf } from './answer.ts';
+import { answerWithJob, prefersJob } from './submit-job.ts';
 
 /** The prefixes under which inference is served by the same handlers (service.md, Endpoints). */
 export const inferencePrefixes = ['/v1', '/api/v1'] as const;
@@ -42,7 +43,12 @@ function inferenceRoute(
     app.post(
       prefix + path,
       { config: { access: { surface: 'api', scope }, refusedWhileSuspended: true, admitBehindBody: true } },
-      async (request, reply) => answerInference(deps, operation, bodyOf(request.body), request, reply),
+      async (request, reply) => {
+        const body = bodyOf(request.body);
+        return prefersJob(request)
+          ? answerWithJob(deps, { operation, ...body, endpoint: endpointOf(prefix + path) }, request, reply)
+          : answerInference(deps, operation, body, request, reply);
+      },
     );
   }
 }

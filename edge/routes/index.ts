@@ -7,6 +7,7 @@ import { catalogAdminRoutes } from './api/admin/catalog.ts';
 import { apiKeyRoutes } from './api/api-keys.ts';
 import { billingRoutes } from './api/billing/index.ts';
 import { identityRoutes } from './api/identity.ts';
+import { jobRoutes } from './api/jobs.ts';
 import { rateLimitRoutes } from './api/rate-limits.ts';
 import { usageRoutes } from './api/usage/index.ts';
 import { retirementPageRoutes } from './retirements.ts';
@@ -63,6 +64,7 @@ export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<voi
     usageRoutes(management, deps);
     billingRoutes(management, deps);
     rateLimitRoutes(management, deps);
+    jobRoutes(management, deps);
   });
 
   await app.register(async (rest: EdgeApp) => paths.close(rest));

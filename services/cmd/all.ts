@@ -10,7 +10,11 @@ import { startSummary } from './start-summary.ts';
 // `npm start`: the whole gateway in one process; with WORKERS=n the services in one and n edges that share the port.
 await run('gateway', async (env, logger) => {
   const single = env.workers === 1;
-  const gateway = await startGateway(env, { services: builtServices, edge: single, portal: builtPortal() }, logger);
+  const gateway = await startGateway(
+    env,
+    { services: builtServices, edge: single, worker: true, portal: builtPortal() },
+    logger,
+  );
   const first = await bootstrap(env, gateway.switchboard, logger);
   const workers = single ? undefined : await startEdgeWorkers({ cluster, env, rpcUrl: gateway.rpcUrl!, logger });
   const url = gateway.url ?? workers!.url;

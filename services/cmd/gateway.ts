@@ -20,16 +20,19 @@ import { createMessageValidation } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEdge } from '../../edge/server.ts';
 import { openCredentials } from '../../edge/snapshots/credentials.ts';
+import { startJobWorker } from '../jobs/workers/start.ts';
 import { startInference } from '../models/start-inference.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import { serviceMigrations } from './migrations.ts';
-import { type ServiceName, startService } from './services.ts';
+import { bodyReadMaxBytes, type ServiceName, startService } from './services.ts';
 import { Switchboard } from './switchboard.ts';
 
 /** Which parts of the gateway a process carries. */
 export type GatewayParts = {
   services: readonly ServiceName[];
   edge: boolean;
+  /** Whether it runs background jobs; when absent: if it carries both an edge and Jobs. */
+  worker?: boolean;
   /** The folder of the built portal, once it is built; undefined: the edge serves none. */
   portal?: Promise<string>;
 };
@@ -47,12 +50,10 @@ export type Gateway = {
 /** How long requests may go on once the process was told to stop, in milliseconds. */
 const drainMs = 20_000;
 
-/** The largest message that InferenceService takes from the network, in bytes: an audio upload and its form. */
-const inferenceReadMaxBytes = 36 * 1024 * 1024;
-
 /** Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. */
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
   const { clock } = env;
+  const hasWorker = parts.worker ?? (parts.edge && parts.services.includes('jobs'));
   const closers: (() => Promise<void> | void)[] = [];
   const closeAll = async (): Promise<void> => {
     for (const close of closers.splice(0).reverse()) await close();
@@ -67,11 +68,19 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
 
     let rpcServer: RpcServer | undefined;
     let rpcUrl: string | undefined;
+    let connection: string | undefined;
+    if (parts.services.length > 0 || hasWorker) connection = await openDatabase(env, logger, closers);
     if (parts.services.length > 0) {
-      const connection = await openDatabase(env, logger, closers);
       const started = [];
       for (const name of parts.services) {
-        const service = await startService(name, { env, connection, clock, logger, switchboard, registry });
+        const service = await startService(name, {
+          env,
+          connection: connection!,
+          clock,
+          logger,
+          switchboard,
+          registry,
+        });
         closers.push(service.close);
         switchboard.add(service.rpc);
         started.push(service.rpc);
@@ -83,7 +92,8 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     }
 
     let url: string | undefined;
-    if (parts.edge) {
+    let isInferenceReady = () => false;
+    if (parts.edge || hasWorker) {
       const inference = await startInference({
         models: switchboard.client('inference', ModelsService),
         usage: switchboard.client('inference', UsageService),
@@ -103,14 +113,31 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         },
       });
       closers.push(inference.close);
+      isInferenceReady = inference.ready;
       switchboard.add(
         rpcService(InferenceService, inference.implementation, {
           callers: [],
           validateLocally: false,
-          readMaxBytes: inferenceReadMaxBytes,
+          readMaxBytes: bodyReadMaxBytes,
         }),
       );
+    }
 
+    if (hasWorker) {
+      const worker = await startJobWorker({
+        connection: connection!,
+        inference: switchboard.client('jobs', InferenceService),
+        billing: switchboard.client('jobs', BillingService),
+        keys: switchboard.client('jobs', KeysService),
+        auth: switchboard.client('jobs', AuthService),
+        registry,
+        clock,
+        logger: logger.child({ service: 'jobs' }),
+      });
+      closers.push(worker.close);
+    }
+
+    if (parts.edge) {
       const keys = switchboard.client('edge', KeysService);
       const auth = switchboard.client('edge', AuthService);
       const credentials = openCredentials({
@@ -134,7 +161,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         credentials,
         readiness: () => {
           if (draining) return { ready: false, reason: 'draining' };
-          return inference.ready() ? { ready: true } : { ready: false, reason: 'no catalog yet' };
+          return isInferenceReady() ? { ready: true } : { ready: false, reason: 'no catalog yet' };
         },
         registry,
         clock,

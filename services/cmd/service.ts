@@ -13,7 +13,7 @@ await run('service', async (env, logger) => {
   if (names.length === 0 || unknown.length > 0) {
     throw new StartError(`Name the services to run, of ${serviceNames.join(', ')}: npm run service -- keys,auth`);
   }
-  const gateway = await startGateway(env, { services: names as ServiceName[], edge: false }, logger);
+  const gateway = await startGateway(env, { services: names as ServiceName[], edge: false, worker: false }, logger);
   process.stdout.write(`${names.join(', ')} at ${gateway.rpcUrl}\n`);
   return gateway;
 });

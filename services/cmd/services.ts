@@ -1,6 +1,7 @@
 import type { Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
@@ -11,6 +12,7 @@ import type { Logger } from '#shared/logger.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { startAuth } from '../auth/start.ts';
 import { startBilling } from '../billing/start.ts';
+import { startJobs } from '../jobs/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
@@ -19,8 +21,8 @@ import type { Switchboard } from './switchboard.ts';
 
 /** The services which own data, each with a Postgres schema of its own. */
 export const serviceNames = ['keys', 'auth', 'usage', 'billing', 'models', 'jobs'] as const;
-/** Those which exist so far. */
-export const builtServices = ['keys', 'models', 'billing', 'usage', 'auth'] as const;
+/** All of them, in the order in which they start. */
+export const builtServices = ['keys', 'models', 'billing', 'usage', 'auth', 'jobs'] as const;
 export type ServiceName = (typeof serviceNames)[number];
 
 export type ServiceContext = {
@@ -33,6 +35,9 @@ export type ServiceContext = {
 };
 
 export type StartedService = { rpc: RpcService; close(): Promise<void> };
+
+/** The largest message that carries a request body, in bytes: an audio upload and its form. */
+export const bodyReadMaxBytes = 36 * 1024 * 1024;
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
@@ -112,7 +117,17 @@ export async function startService(name: ServiceName, context: ServiceContext): 
       });
       return { rpc: rpcService(BillingService, implementation, options), close };
     }
+    case 'jobs': {
+      const { implementation, close } = await startJobs({
+        connection,
+        clock,
+        logger,
+        registry: context.registry,
+        billing: switchboard.client('jobs', BillingService),
+      });
+      return { rpc: rpcService(JobsService, implementation, { ...options, readMaxBytes: bodyReadMaxBytes }), close };
+    }
     default:
-      throw new Error(`${name} has no implementation yet`);
+      return name satisfies never;
   }
 }

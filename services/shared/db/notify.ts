@@ -23,6 +23,8 @@ export type ListenOptions = {
   channels: Readonly<Record<string, (payload: string) => void>>;
   /** The connection was lost and is back: notifications in between are gone, so whatever they tell must be read again. */
   onGap: () => void;
+  /** A statement to send each second instead of an empty one, for whoever has to look around anyway, and what to do with its first row. */
+  heartbeat?: { statement(): { text: string; values: unknown[] }; onRow(row: pg.QueryResultRow): void };
   logger: Logger;
 };
 
@@ -42,7 +44,7 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 
   const keepListening = async (): Promise<void> => {
     for (;;) {
-      await lossOf(client, closed.signal);
+      await lossOf(client, closed.signal, options.heartbeat);
       if (closed.signal.aborted) return;
       logger.warn({ channels: Object.keys(options.channels) }, 'notifications were lost; listening again');
       const next = await reconnect(options, closed.signal);
@@ -92,14 +94,15 @@ async function reconnect(options: ListenOptions, signal: AbortSignal): Promise<p
 }
 
 /** Resolves when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. */
-async function lossOf(client: pg.Client, signal: AbortSignal): Promise<void> {
+async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenOptions['heartbeat']): Promise<void> {
   const ended = new AbortController();
   const stop = AbortSignal.any([signal, ended.signal]);
   client.once('end', () => ended.abort());
   while (!stop.aborted) {
     try {
       await delay(heartbeatMs, undefined, { signal: stop });
-      await client.query('select 1');
+      const { rows } = await client.query(heartbeat?.statement() ?? { text: 'select 1', values: [] });
+      heartbeat?.onRow(rows[0]!);
     } catch {
       ended.abort();
     }

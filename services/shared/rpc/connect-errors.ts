@@ -68,9 +68,15 @@ export function publicPart(error: GatewayError): GatewayError {
 }
 
 /** The form of an error on the wire; its internal text and cause stay behind. */
-export function toConnectError(error: GatewayError): ConnectError {
+export const toConnectError = (error: GatewayError): ConnectError =>
+  new ConnectError(error.message, codeOf(error.reason), undefined, [
+    { desc: ErrorDetailSchema, value: toErrorDetail(error) },
+  ]);
+
+/** The public part of an error as a message, for the wire or to be kept. */
+export function toErrorDetail(error: GatewayError): ErrorDetail {
   const { param, retryAfterMs, resetsAtMs, upstream, code } = error.details;
-  const detail = {
+  return create(ErrorDetailSchema, {
     reason: error.reason,
     message: error.message,
     param,
@@ -78,8 +84,7 @@ export function toConnectError(error: GatewayError): ConnectError {
     resetsAt: resetsAtMs === undefined ? undefined : timestampFromMs(resetsAtMs),
     upstream,
     code,
-  };
-  return new ConnectError(error.message, codeOf(error.reason), undefined, [{ desc: ErrorDetailSchema, value: detail }]);
+  });
 }
 
 /**
@@ -90,11 +95,12 @@ export function fromConnectError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;
   if (!(error instanceof ConnectError)) return isAbort(error) ? cancelled(error) : internalError(error);
   const detail = error.findDetails(ErrorDetailSchema)[0];
-  if (detail !== undefined) return fromDetail(detail);
+  if (detail !== undefined) return fromErrorDetail(detail);
   return fromFramework(error);
 }
 
-function fromDetail(detail: ErrorDetail): GatewayError {
+/** The inverse of toErrorDetail. */
+export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   const { upstream } = detail;
   return publicPart(
     gatewayError(detail.reason, detail.message, {

@@ -1,0 +1,131 @@
+import { readFile } from 'node:fs/promises';
+import { create } from '@bufbuild/protobuf';
+import type { Client } from '@connectrpc/connect';
+import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import {
+  type InferenceService,
+  type InvokeRequest,
+  InvokeRequestSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../caller.ts';
+import { toGatewayError } from '../http/errors.ts';
+import type { EdgeMetrics } from '../http/metrics.ts';
+import { rateReasons, statusOf } from '../openai/errors.ts';
+import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
+import { retirementHeaders } from '../openai/retirement-headers.ts';
+import { jobJson } from '../routes/api/jobs/job-json.ts';
+import { idempotencyKey } from '../routes/routes.ts';
+import { rateLimitStanding } from './rate-limit-standing.ts';
+
+export type SubmitDeps = {
+  inference: Client<typeof InferenceService>;
+  jobs: Client<typeof JobsService>;
+  clock: Clock;
+  metrics: EdgeMetrics;
+  publicUrl: string;
+};
+
+/** How often clients should look, in seconds (openai-contract.md section 6). */
+const lookAgainSeconds = '2';
+
+/** Whether the client prefers an answer later (RFC 7240 section 4.1), like `background: true`. */
+export const prefersJob = ({ headers }: FastifyRequest): boolean =>
+  headers.prefer !== undefined && /(^|,)\s*respond-async\s*($|[,;])/i.test(String(headers.prefer));
+
+/** What is to run later. It is metered, and shown, under `endpoint`. */
+export type BackgroundCall = { operation: Operation; endpoint: string } & Pick<
+  InvokeRequest,
+  'body' | 'contentType' | 'bodyFile'
+>;
+
+/** Answers with the job as which a call was queued. */
+export async function answerWithJob(
+  deps: SubmitDeps,
+  call: BackgroundCall,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const startedMs = deps.clock.monotonic();
+  const count = (status: number) =>
+    deps.metrics.request(request.routeOptions.url!, status, deps.clock.monotonic() - startedMs);
+  try {
+    const answer = await submitJob(deps, call, request, reply);
+    count(202);
+    return answer;
+  } catch (thrown) {
+    const error = toGatewayError(thrown);
+    count(statusOf(error));
+    if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
+    throw error;
+  }
+}
+
+/**
+ * Queues a call to run in the background once it has passed every check of a call that runs now, and answers with the job.
+ */
+async function submitJob(
+  deps: SubmitDeps,
+  call: BackgroundCall,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const asCaller = { contextValues: callerContext(callerOfRequest(request)) };
+  const key = idempotencyKey(request);
+  const { constraints } = request.principal!;
+  const admitted = await deps.inference.admitJob(
+    { call: create(InvokeRequestSchema, { ...call, constraints }) },
+    asCaller,
+  );
+  if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);
+  reply.headers(rateLimitHeaders(admitted.rateLimit));
+  const { job } = await deps.jobs.submit(
+    {
+      operation: call.operation,
+      endpoint: call.endpoint,
+      model: admitted.model,
+      body: call.bodyFile === '' ? call.body : await readFile(call.bodyFile),
+      contentType: call.contentType,
+      constraints,
+      idempotencyKey: key,
+      metadata: call.bodyFile === '' ? metadataOf(call.body) : {},
+      costMaxNanoUsd: admitted.costMaxNanoUsd,
+      costMinNanoUsd: admitted.costMinNanoUsd,
+    },
+    asCaller,
+  );
+  if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
+  return reply
+    .code(202)
+    .headers(retirementHeaders(admitted.model, admitted.retirement, deps.publicUrl))
+    .headers({
+      location: `/api/v1/jobs/${job!.id}`,
+      'retry-after': lookAgainSeconds,
+      'content-type': 'application/json; charset=utf-8',
+    })
+    .send(jobJson(job!));
+}
+
+/** The client's `metadata`, when it is what OpenAI's clients send; the upstream judges everything else. Refuses to stream. */
+function metadataOf(bytes: Uint8Array): Record<string, string> {
+  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  // Most bodies name neither, and the longest ones take a while to parse.
+  if (!body.includes('"metadata"') && !body.includes('"stream"')) return {};
+  const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };
+  if (stream === true) throw invalidRequest('stream', 'A background job cannot stream its answer.', 'invalid_value');
+  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return {};
+  const pairs = Object.entries(metadata);
+  const isSmall = pairs.every(
+    ([name, value]) =>
+      name !== '' &&
+      name.length <= 64 &&
+      typeof value === 'string' &&
+      value.length <= 512 &&
+      !`${name}${value}`.includes('\0'),
+  );
+  return pairs.length <= 16 && isSmall ? (Object.fromEntries(pairs) as Record<string, string>) : {};
+}

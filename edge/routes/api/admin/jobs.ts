@@ -1,0 +1,38 @@
+import { Type } from 'typebox';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { jobFilterQuery } from '../jobs/collection.ts';
+import { adminJobJson, jobStatuses } from '../jobs/job-json.ts';
+
+/** /api/v1/admin/jobs: the jobs of every organization, without their bodies and results. */
+export const adminJobRoutes: Routes = (app, { jobs }) => {
+  app.get(
+    '/api/v1/admin/jobs',
+    {
+      config: { access: { surface: 'operator' } },
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          ...jobFilterQuery,
+          tenant_id: Type.Optional(Type.String({ maxLength: 64 })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, tenant_id: tenantId, status, model } = request.query;
+      const answer = await jobs.adminListJobs(
+        {
+          page: { page, limit },
+          tenantId: tenantId ?? '',
+          status: status === undefined ? JobStatus.UNSPECIFIED : jobStatuses[status],
+          model: model ?? '',
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return { data: answer.jobs.map(adminJobJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+};

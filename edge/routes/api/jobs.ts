@@ -1,0 +1,13 @@
+import type { Routes } from '../routes.ts';
+import { adminJobRoutes } from './admin/jobs.ts';
+import { jobCollectionRoutes } from './jobs/collection.ts';
+import { jobRoutesById } from './jobs/job.ts';
+import { jobStatsRoutes } from './jobs/stats.ts';
+
+/** Background jobs. They are submitted by the inference operations themselves, and from a session here. */
+export const jobRoutes: Routes = (app, deps) => {
+  jobStatsRoutes(app, deps);
+  jobCollectionRoutes(app, deps);
+  jobRoutesById(app, deps);
+  adminJobRoutes(app, deps);
+};

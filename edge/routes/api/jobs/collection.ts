@@ -1,0 +1,100 @@
+import { Type } from 'typebox';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
+import { answerWithJob } from '../../../inference/submit-job.ts';
+import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { jobStatuses, listedJobJson } from './job-json.ts';
+
+/** Filters of lists of jobs. */
+export const jobFilterQuery = {
+  status: Type.Optional(Type.Enum(Object.keys(jobStatuses) as (keyof typeof jobStatuses)[])),
+  model: Type.Optional(Type.String({ maxLength: 255 })),
+};
+
+/** Endpoints whose requests are JSON, by their paths behind the prefix. */
+const operations: Readonly<Record<string, Operation>> = {
+  '/chat/completions': Operation.CHAT_COMPLETIONS,
+  '/completions': Operation.COMPLETIONS,
+  '/embeddings': Operation.EMBEDDINGS,
+  '/images/generations': Operation.IMAGES_GENERATIONS,
+  '/audio/speech': Operation.AUDIO_SPEECH,
+};
+
+/** As large as a JSON body of an inference call may be, in bytes. */
+const bodyBytesMax = 32 * 1024 * 1024;
+
+/** GET /api/v1/jobs: the house's pages and the SDK's CursorPage at once. POST /api/v1/jobs submits from a session. */
+export const jobCollectionRoutes: Routes = (app, deps) => {
+  app.get(
+    '/api/v1/jobs',
+    {
+      config: { access: { surface: 'api', scope: 'jobs:read_own' } },
+      schema: {
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          ...jobFilterQuery,
+          endpoint: Type.Optional(Type.String({ maxLength: 255 })),
+          order: Type.Optional(Type.Enum(['asc', 'desc'])),
+          after: Type.Optional(Type.String({ maxLength: 255 })),
+        }),
+      },
+    },
+    async (request) => {
+      const { page, limit, status, model, endpoint, order, after } = request.query;
+      const answer = await deps.jobs.listJobs(
+        {
+          page: { page, limit },
+          status: status === undefined ? JobStatus.UNSPECIFIED : jobStatuses[status],
+          model: model ?? '',
+          endpoint: endpoint ?? '',
+          order: order === 'asc' ? JobOrder.ASC : JobOrder.DESC,
+          after: after ?? '',
+        },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return {
+        object: 'list',
+        data: answer.jobs.map(listedJobJson),
+        first_id: answer.jobs[0]?.id ?? null,
+        last_id: answer.jobs.at(-1)?.id ?? null,
+        has_more: answer.hasMore,
+        pagination: paginationJson(answer.pageInfo),
+      };
+    },
+  );
+
+  app.post(
+    '/api/v1/jobs',
+    {
+      config: { access: { surface: 'session' }, refusedWhileSuspended: true },
+      bodyLimit: bodyBytesMax,
+      schema: {
+        body: Type.Object(
+          { endpoint: Type.String({ maxLength: 255 }), body: Type.Record(Type.String(), Type.Unknown()) },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request, reply) => {
+      const path = /^(?:\/api)?\/v1(\/.*)$/.exec(request.body.endpoint)?.[1] ?? '';
+      const operation = Object.hasOwn(operations, path) ? operations[path] : undefined;
+      if (operation === undefined) {
+        const known = Object.keys(operations).map((known) => `/v1${known}`);
+        throw invalidRequest('endpoint', `\`endpoint\` must be one of ${known.join(', ')}.`, 'invalid_value');
+      }
+      const call = {
+        operation,
+        endpoint: `/v1${path}`,
+        body: Buffer.from(JSON.stringify(request.body.body)),
+        contentType: 'application/json',
+        bodyFile: '',
+      };
+      return answerWithJob(deps, call, request, reply);
+    },
+  );
+};

@@ -1,0 +1,86 @@
+import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
+import { isoTime } from '../../../http/json.ts';
+import { errorBody } from '../../../openai/errors.ts';
+
+/** The states of a job by their names in JSON, in the order of a job's life. */
+export const jobStatuses = {
+  queued: JobStatus.QUEUED,
+  in_progress: JobStatus.IN_PROGRESS,
+  completed: JobStatus.COMPLETED,
+  failed: JobStatus.FAILED,
+  cancelled: JobStatus.CANCELLED,
+} as const;
+
+export type JobStatusName = keyof typeof jobStatuses;
+
+const names = new Map<JobStatus, string>(Object.entries(jobStatuses).map(([name, status]) => [status, name]));
+
+export const jobStatusName = (status: JobStatus): string => names.get(status) ?? 'unknown';
+
+/** A job without its result, as in lists (openai-contract.md section 6). */
+export const listedJobJson = (job: Job) => ({
+  id: job.id,
+  object: 'job',
+  endpoint: job.endpoint,
+  model: job.model,
+  status: jobStatusName(job.status),
+  created_at: isoTime(job.createdAt),
+  started_at: isoTime(job.startedAt),
+  completed_at: isoTime(job.completedAt),
+  failed_at: isoTime(job.failedAt),
+  cancelled_at: isoTime(job.cancelledAt),
+  expires_at: isoTime(job.expiresAt),
+  error: job.error === undefined ? null : errorBody(fromErrorDetail(job.error)).error,
+  usage: job.usage === undefined ? null : usageJson(job.usage),
+  metadata: job.metadata,
+});
+
+/** A job for operators: never what was asked or answered. */
+export const adminJobJson = ({ job, tenantId, userId, apiKeyId, attempts, workerId }: AdminJob) => {
+  const { metadata: _, ...rest } = listedJobJson(job!);
+  return {
+    ...rest,
+    tenant_id: tenantId,
+    user_id: userId,
+    api_key_id: apiKeyId === '' ? null : apiKeyId,
+    attempts,
+    worker_id: workerId === '' ? null : workerId,
+  };
+};
+
+/** With the names of usage events (decisions.md, Usage). */
+const usageJson = (usage: MeteredUsage) => ({
+  input_tokens: Number(usage.inputTokens),
+  cached_input_tokens: Number(usage.cachedInputTokens),
+  output_tokens: Number(usage.outputTokens),
+  total_tokens: Number(usage.inputTokens + usage.outputTokens),
+  images: Number(usage.images),
+  audio_seconds: Number(usage.audioMs) / 1000,
+  characters: Number(usage.characters),
+  cost_usd: usdJson(usage.costNanoUsd),
+});
+
+/**
+ * A job as JSON text. A result in JSON stands there with the very bytes of the synchronous answer; anything else as `{content_type,
+ * b64}`.
+ */
+export function jobJson(job: Job): Buffer {
+  const { error, usage, metadata, ...first } = listedJobJson(job);
+  const head = JSON.stringify({ ...first, error });
+  const tail = JSON.stringify({ usage, metadata });
+  return Buffer.concat([
+    Buffer.from(`${head.slice(0, -1)},"result":`),
+    resultJson(job),
+    Buffer.from(`,${tail.slice(1)}`),
+  ]);
+}
+
+function resultJson({ result }: Job): Uint8Array {
+  if (result === undefined) return Buffer.from('null');
+  if (/^application\/json\b/i.test(result.contentType)) return result.body;
+  const body = Buffer.from(result.body.buffer, result.body.byteOffset, result.body.byteLength);
+  return Buffer.from(JSON.stringify({ content_type: result.contentType, b64: body.toString('base64') }));
+}

@@ -1,0 +1,77 @@
+import { create } from '@bufbuild/protobuf';
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { HoldingBilling } from '../deps.ts';
+
+/** The room that Billing holds for a job. */
+export type HeldRoom = JobHold;
+
+/** For how long room is held without being renewed, in milliseconds. */
+export const holdMs = 3_600_000;
+
+const timeToLive = { seconds: BigInt(holdMs / 1000) };
+const options = () => ({ contextValues: callerContext(serviceCaller('jobs')), timeoutMs: 3_000 });
+
+/** What a job may cost, and who pays. */
+export type JobCost = {
+  jobId: string;
+  caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'>;
+  /** The key's daily cap; undefined: none, or no key. */
+  spendCapNanoUsd: bigint | undefined;
+  costMaxNanoUsd: bigint;
+  costMinNanoUsd: bigint;
+};
+
+/**
+ * Holds the largest cost of a job in every budget that limits its caller. Rejects with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED,
+ * PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first without room, and then nothing is held.
+ */
+export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<HeldRoom> {
+  if (job.costMaxNanoUsd === 0n) return noHold(job.jobId);
+  const { tenantId, userId, apiKeyId } = job.caller;
+  const ofKey = apiKeyId !== '' && job.spendCapNanoUsd !== undefined;
+  const answer = await billing.lease(
+    {
+      holderId: job.jobId,
+      tenantId,
+      userId,
+      apiKeyId: ofKey ? apiKeyId : '',
+      costMaxNanoUsd: job.costMaxNanoUsd,
+      costMinNanoUsd: job.costMinNanoUsd,
+      timeToLive,
+      demands: [
+        ...(ofKey ? [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: job.spendCapNanoUsd }] : []),
+        { kind: BudgetKind.USER, leaseId: uuidv7() },
+        { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() },
+      ],
+    },
+    options(),
+  );
+  const leases = answer.leases
+    .filter(({ unlimited }) => !unlimited)
+    .map(({ id, fencingToken }) => ({ leaseId: id, fencingToken }));
+  if (leases.length === 0) return noHold(job.jobId);
+  return create(JobHoldSchema, { holderId: job.jobId, leases, costAllowedNanoUsd: answer.costAllowedNanoUsd });
+}
+
+/** Of a job which nothing limits. */
+export const noHold = (jobId: string): HeldRoom => create(JobHoldSchema, { holderId: jobId });
+
+/** Keeps a job's room for another while; false when Billing does not hold all of it any more. */
+export async function renewHold(billing: HoldingBilling, { holderId, leases, costAllowedNanoUsd }: HeldRoom) {
+  if (leases.length === 0) return true;
+  const settlements = leases.map(({ leaseId, fencingToken }) => {
+    return { leaseId, fencingToken, usedNanoUsd: 0n, inFlightNanoUsd: costAllowedNanoUsd ?? 0n, keep: true };
+  });
+  const answer = await billing.settle({ holderId, settlements, timeToLive }, options());
+  return answer.leases.every(({ state }) => state === LeaseState.HELD);
+}
+
+/** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. */
+export async function releaseHold(billing: HoldingBilling, { holderId, leases }: HeldRoom): Promise<void> {
+  if (leases.length === 0) return;
+  const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));
+  await billing.releaseHold({ holderId, leases: told }, options()).catch(() => {});
+}

@@ -1,0 +1,54 @@
+import type pg from 'pg';
+
+/** The request of a job, kept until its end, or its result. */
+export const bodyKinds = { request: 1, result: 2 } as const;
+type BodyKind = (typeof bodyKinds)[keyof typeof bodyKinds];
+
+/** Bytes in one row: what a statement can carry without holding anybody up. */
+export const partBytes = 1024 * 1024;
+
+type JobKey = { tenantId: string; id: string };
+type Sql = Pick<pg.ClientBase, 'query'>;
+
+/** Writes a body in parts, in the caller's transaction. */
+export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKind, body: Uint8Array): Promise<void> {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  for (let part = 0; part * partBytes < bytes.length || part === 0; part += 1) {
+    await sql.query({
+      name: 'jobs-write-body',
+      text: 'insert into job_bodies (tenant_id, job_id, kind, part, bytes) values ($1, $2, $3, $4, $5)',
+      values: [tenantId, id, kind, part, bytes.subarray(part * partBytes, (part + 1) * partBytes)],
+    });
+  }
+}
+
+/** A whole body; empty when there is none. */
+export async function readBody(sql: Pick<pg.Pool, 'query'>, job: JobKey, kind: BodyKind): Promise<Buffer> {
+  const parts: Buffer[] = [];
+  for (;;) {
+    // A few parts at a time: an answer of hundreds of megabytes would take longer than a statement may.
+    const { rows } = await sql.query<{ bytes: Buffer }>({
+      name: 'jobs-read-body',
+      text: `select bytes from job_bodies where tenant_id = $1 and job_id = $2 and kind = $3 and part >= $4
+        order by part limit 16`,
+      values: [job.tenantId, job.id, kind, parts.length],
+    });
+    for (const { bytes } of rows) parts.push(bytes);
+    if (rows.length < 16) return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+  }
+}
+
+/** The requests of several jobs, each of one part. */
+export async function readSmallRequests(
+  sql: Pick<pg.Pool, 'query'>,
+  jobs: readonly JobKey[],
+): Promise<Map<string, Buffer>> {
+  const { rows } = await sql.query<{ job_id: string; bytes: Buffer }>({
+    name: 'jobs-read-requests',
+    text: `select job_id, bytes from job_bodies join unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id)
+        on job_bodies.tenant_id = wanted.tenant and job_bodies.job_id = wanted.id
+      where kind = ${bodyKinds.request} and part = 0`,
+    values: [jobs.map(({ tenantId }) => tenantId), jobs.map(({ id }) => id)],
+  });
+  return new Map(rows.map((row) => [row.job_id, row.bytes]));
+}

@@ -1,0 +1,152 @@
+import { toBinary } from '@bufbuild/protobuf';
+import { type ErrorDetail, ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import {
+  type JobHold,
+  JobHoldSchema,
+  type MeteredUsage,
+  MeteredUsageSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { holdMs } from '../budget/holds.ts';
+import { bodyKinds, writeBody } from './bodies.ts';
+import type { TakenJob } from './take-jobs.ts';
+import { presentSql } from './time.ts';
+
+type Held = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
+
+/** How a job ended. */
+export type Ending = { usage?: MeteredUsage } & (
+  | { status: typeof JobStatus.COMPLETED; contentType: string; body: Uint8Array }
+  | { status: typeof JobStatus.FAILED; error: ErrorDetail }
+);
+
+/** Larger results are written by themselves and in parts, so that they keep no other job waiting. */
+export const smallResultBytesMax = 64 * 1024;
+
+/** For how long ended jobs are kept (decisions.md, Jobs). */
+export const keptHours = 24;
+
+/** Ends jobs, with their results, and forgets their requests; answers the ids of those that were still the worker's to end. */
+const end = `
+  with told as (
+    select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $7::text[],
+      $8::bytea[]) as told (tenant_id, id, fence, status, error, usage, content_type, body)
+  ), ended as (
+    update jobs set status = told.status, ended_at = present.at, expires_at = present.at + interval '${keptHours} hours',
+      worker_id = null, lease_expires_at = null, hold_expires_at = null,
+      error = told.error, usage = told.usage, result_content_type = told.content_type
+    from told, (select ${presentSql(9)} as at) as present
+    where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence and jobs.status = 2
+    returning jobs.tenant_id, jobs.id
+  ), results as (
+    insert into job_bodies (tenant_id, job_id, kind, part, bytes)
+    select tenant_id, id, ${bodyKinds.result}, 0, body from ended join told using (tenant_id, id) where body is not null
+  ), requests as (
+    delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
+      and kind = ${bodyKinds.request}
+  )
+  select id from ended`;
+
+function endStatement(endings: readonly { job: Held; ending: Ending; isLarge: boolean }[], shiftMs: number) {
+  const completed = endings.map(({ ending }) => (ending.status === JobStatus.COMPLETED ? ending : null));
+  return {
+    name: 'jobs-end',
+    text: end,
+    values: [
+      endings.map(({ job }) => job.tenantId),
+      endings.map(({ job }) => job.id),
+      endings.map(({ job }) => job.fence),
+      endings.map(({ ending }) => ending.status),
+      endings.map(({ ending }) =>
+        ending.status === JobStatus.FAILED ? Buffer.from(toBinary(ErrorDetailSchema, ending.error)) : null,
+      ),
+      endings.map(({ ending }) =>
+        ending.usage === undefined ? null : Buffer.from(toBinary(MeteredUsageSchema, ending.usage)),
+      ),
+      completed.map((ending) => ending?.contentType ?? null),
+      completed.map((ending, index) => (ending === null || endings[index]!.isLarge ? null : Buffer.from(ending.body))),
+      shiftMs,
+    ],
+  };
+}
+
+/** Ends several jobs at once; their results are small. */
+export async function endJobs(
+  database: Pick<ServiceDatabase, 'query'>,
+  endings: readonly { job: Held; ending: Ending }[],
+  shiftMs: number,
+): Promise<Set<string>> {
+  const statement = endStatement(
+    endings.map((one) => ({ ...one, isLarge: false })),
+    shiftMs,
+  );
+  const { rows } = await database.query<{ id: string }>(statement);
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Ends one job with a large result. */
+export function endLargeJob(
+  database: Pick<ServiceDatabase, 'pool'>,
+  job: Held,
+  ending: Ending & { status: typeof JobStatus.COMPLETED },
+  shiftMs: number,
+): Promise<boolean> {
+  return sqlTransaction(database, async (sql) => {
+    const { rows } = await sql.query(endStatement([{ job, ending, isLarge: true }], shiftMs));
+    if (rows.length === 0) return false;
+    await writeBody(sql, job, bodyKinds.result, ending.body);
+    return true;
+  });
+}
+
+/** Puts a job back into the queue, to be taken again after a while; false when it was no longer the worker's. */
+export async function requeueJob(
+  database: Pick<ServiceDatabase, 'query'>,
+  job: Held,
+  next: { delayMs: number; hold: JobHold; countsAsAttempt: boolean },
+  shiftMs: number,
+): Promise<boolean> {
+  const { rowCount } = await database.query({
+    name: 'jobs-requeue',
+    text: `update jobs set status = 1, worker_id = null, lease_expires_at = null, hold = $5, attempts = attempts - $6,
+        hold_expires_at = ${presentSql(8)} + $7::float8 * interval '1 millisecond',
+        available_at = ${presentSql(8)} + $4::float8 * interval '1 millisecond'
+      where tenant_id = $1 and id = $2 and fence = $3 and status = 2`,
+    values: [
+      job.tenantId,
+      job.id,
+      job.fence,
+      next.delayMs,
+      Buffer.from(toBinary(JobHoldSchema, next.hold)),
+      next.countsAsAttempt ? 0 : 1,
+      next.hold.leases.length === 0 ? null : holdMs,
+      shiftMs,
+    ],
+  });
+  return rowCount === 1;
+}
+
+/** Notes the room that is held for a running job, before it is used; false when the job was no longer the worker's. */
+export async function saveHold(
+  database: Pick<ServiceDatabase, 'query'>,
+  job: Held,
+  hold: JobHold,
+  shiftMs: number,
+): Promise<boolean> {
+  const { rowCount } = await database.query({
+    name: 'jobs-save-hold',
+    text: `update jobs set hold = $4, hold_expires_at = ${presentSql(6)} + $5::float8 * interval '1 millisecond'
+      where tenant_id = $1 and id = $2 and fence = $3 and status = 2`,
+    values: [
+      job.tenantId,
+      job.id,
+      job.fence,
+      Buffer.from(toBinary(JobHoldSchema, hold)),
+      hold.leases.length === 0 ? null : holdMs,
+      shiftMs,
+    ],
+  });
+  return rowCount === 1;
+}

@@ -1,0 +1,75 @@
+import { toBinary } from '@bufbuild/protobuf';
+import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
+import { type HeldRoom, holdMs } from '../budget/holds.ts';
+import { bodyKinds, partBytes, writeBody } from './bodies.ts';
+import { type JobRow, jobColumns } from './job-rows.ts';
+import { presentSql } from './time.ts';
+
+/** A job has ended this long after its submission, one way or the other. */
+const deadlineHours = 24;
+
+export type NewJob = {
+  id: string;
+  subjectId: string;
+  caller: Caller;
+  request: SubmitRequest;
+  requestHash: Buffer | null;
+  held: HeldRoom;
+};
+
+/** Queues a job with its request. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
+export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs: number): Promise<JobRow> {
+  const { caller, request } = job;
+  const isSmall = request.body.byteLength <= partBytes;
+  const statement = {
+    name: isSmall ? 'jobs-insert' : 'jobs-insert-large',
+    text: isSmall ? insertWithBody : insert,
+    values: [
+      caller.tenantId,
+      job.id,
+      caller.userId,
+      job.subjectId,
+      Buffer.from(toBinary(CallerSchema, caller)),
+      request.operation,
+      request.endpoint,
+      request.model,
+      request.contentType,
+      request.body.byteLength,
+      JSON.stringify(request.metadata),
+      request.idempotencyKey === '' ? null : request.idempotencyKey,
+      job.requestHash,
+      request.costMaxNanoUsd,
+      request.costMinNanoUsd,
+      Buffer.from(toBinary(JobHoldSchema, job.held)),
+      job.held.leases.length === 0 ? null : holdMs,
+      shiftMs,
+      ...(isSmall ? [Buffer.from(request.body)] : []),
+    ],
+  };
+  if (isSmall) return (await database.pool.query<JobRow>(statement)).rows[0]!;
+  return sqlTransaction(database, async (sql) => {
+    const { rows } = await sql.query<JobRow>(statement);
+    await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
+    return rows[0]!;
+  });
+}
+
+const insert = `
+  insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
+    metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
+    created_at, available_at, deadline_at)
+  select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
+    present.at + $17::float8 * interval '1 millisecond', 1, present.at, present.at,
+    present.at + interval '${deadlineHours} hours'
+  from (select ${presentSql(18)} as at) as present
+  returning ${jobColumns}`;
+
+const insertWithBody = `
+  with jobs as (${insert}), body as (
+    insert into job_bodies (tenant_id, job_id, kind, part, bytes) values ($1, $2, ${bodyKinds.request}, 0, $19)
+  )
+  select * from jobs`;

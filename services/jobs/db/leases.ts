@@ -1,0 +1,45 @@
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { leaseMs, type TakenJob } from './take-jobs.ts';
+import { presentSql } from './time.ts';
+
+type Held = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
+
+/** Extends the leases of a worker's jobs; answers the ids of those that are still its own. */
+export async function extendLeases(
+  database: Pick<ServiceDatabase, 'query'>,
+  jobs: readonly Held[],
+  shiftMs: number,
+): Promise<Set<string>> {
+  const { rows } = await database.query<{ id: string }>({
+    name: 'jobs-extend-leases',
+    text: `update jobs set lease_expires_at = ${presentSql(4)} + interval '${leaseMs} milliseconds'
+      from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as held (tenant_id, id, fence)
+      where jobs.tenant_id = held.tenant_id and jobs.id = held.id and jobs.fence = held.fence and jobs.status = 2
+      returning jobs.id`,
+    values: [jobs.map(({ tenantId }) => tenantId), jobs.map(({ id }) => id), jobs.map(({ fence }) => fence), shiftMs],
+  });
+  return new Set(rows.map(({ id }) => id));
+}
+
+/** Puts the jobs of workers that fell silent back into the queue. */
+export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
+  const { rowCount } = await database.query({
+    name: 'jobs-reclaim',
+    text: `update jobs set status = 1, worker_id = null, lease_expires_at = null
+      where (tenant_id, id) in (select tenant_id, id from jobs where status = 2 and lease_expires_at <= ${presentSql(1)}
+        for update skip locked)`,
+    values: [shiftMs],
+  });
+  return rowCount ?? 0;
+}
+
+/**
+ * Whether there is anything for a worker to do: asked once a second on the connection on which workers listen, so that an idle worker
+ * asks for nothing else.
+ */
+export const dueStatement = (shiftMs: number) => ({
+  text: `select
+      exists (select 1 from jobs.jobs where status = 1 and available_at <= ${presentSql(1)}) as is_queued,
+      exists (select 1 from jobs.jobs where status = 2 and lease_expires_at <= ${presentSql(1)}) as is_lapsed`,
+  values: [shiftMs],
+});

@@ -1,0 +1,135 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
+import { type Bounds, chooseLanes } from '../domain/choose-lanes.ts';
+import { presentSql } from './time.ts';
+
+/** A job in the hands of a worker. */
+export type TakenJob = {
+  tenantId: string;
+  id: string;
+  subjectId: string;
+  caller: Caller;
+  operation: Operation;
+  endpoint: string;
+  model: string;
+  contentType: string;
+  bodyBytes: number;
+  /** Rises each time the job is taken: the number under which this worker may end it. */
+  fence: bigint;
+  /** This one included. */
+  attempts: number;
+  createdMs: number;
+  startedMs: number;
+  /** Milliseconds until it fails for having taken too long; below 0 when it has. */
+  leftMs: number;
+  costMaxNanoUsd: bigint;
+  costMinNanoUsd: bigint;
+  hold: JobHold;
+};
+
+/** How long a worker may have a job without saying so. Lost workers' jobs go on after this time and a look of another worker. */
+export const leaseMs = 30_000;
+
+/** Any constant will do: takers go one after the other, so that bounds and turns are exact across workers. */
+const takersLock = 5_918_273_645_546_372n;
+
+type LaneRow = { tenant_id: string | null; subject_id: string; model: string; count: bigint };
+
+const lanesAndRunning = `
+  with recursive lanes as (
+    (select tenant_id, subject_id, model from jobs where status = 1 order by tenant_id, subject_id, model limit 1)
+    union all
+    -- A loose index scan: one step for each lane, however many jobs wait in it.
+    select next.tenant_id, next.subject_id, next.model from lanes cross join lateral (
+      select tenant_id, subject_id, model from jobs
+      where status = 1 and (tenant_id, subject_id, model) > (lanes.tenant_id, lanes.subject_id, lanes.model)
+      order by tenant_id, subject_id, model limit 1
+    ) as next
+  )
+  (select lanes.tenant_id, subject_id, model, 0::bigint as count from lanes
+    left join served_tenants on served_tenants.tenant_id = lanes.tenant_id
+    order by served_at nulls first, lanes.tenant_id)
+  union all
+  select null, subject_id, model, count(*) from jobs where status = 2 group by subject_id, model`;
+
+const take = `
+  with chosen as (
+    select picked.tenant_id, picked.id
+    from unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[]) as lane (tenant_id, subject_id, model, slots)
+    cross join lateral (
+      select jobs.tenant_id, jobs.id from jobs
+      where jobs.status = 1 and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
+        and jobs.model = lane.model and jobs.available_at <= ${presentSql(7)}
+      order by jobs.id limit lane.slots for update skip locked
+    ) as picked
+  ), served as (
+    insert into served_tenants (tenant_id, served_at)
+    select tenant_id, clock_timestamp() + place * interval '1 microsecond'
+    from unnest($5::uuid[]) with ordinality as turn (tenant_id, place)
+    on conflict (tenant_id) do update set served_at = excluded.served_at
+  )
+  update jobs set status = 2, worker_id = $6, fence = fence + 1, attempts = attempts + 1,
+    started_at = coalesce(started_at, ${presentSql(7)}),
+    lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
+  from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
+  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, endpoint, model, content_type, body_bytes, fence,
+    attempts, created_at, started_at, cost_max_nano_usd, cost_min_nano_usd, hold,
+    extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
+
+/** Takes up to so many jobs, fairly. `more` says that it is worth asking again as soon as a job has ended. */
+export function takeJobs(
+  database: Pick<ServiceDatabase, 'pool'>,
+  worker: { workerId: string; slots: number; bounds: Bounds; shiftMs: number },
+): Promise<{ jobs: TakenJob[]; more: boolean }> {
+  return sqlTransaction(database, async (sql) => {
+    await sql.query({ name: 'jobs-takers-lock', text: 'select pg_advisory_xact_lock($1)', values: [takersLock] });
+    const { rows } = await sql.query<LaneRow>({ name: 'jobs-lanes', text: lanesAndRunning });
+    const lanes = rows.flatMap(({ tenant_id: tenantId, subject_id: subjectId, model }) =>
+      tenantId === null ? [] : [{ tenantId, subjectId, model }],
+    );
+    const running = rows
+      .filter(({ tenant_id }) => tenant_id === null)
+      .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
+    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds);
+    if (choice.lanes.length === 0) return { jobs: [], more: choice.isBounded };
+    const taken = await sql.query({
+      name: 'jobs-take',
+      text: take,
+      values: [
+        choice.lanes.map(({ tenantId }) => tenantId),
+        choice.lanes.map(({ subjectId }) => subjectId),
+        choice.lanes.map(({ model }) => model),
+        choice.lanes.map(({ slots }) => slots),
+        choice.served,
+        worker.workerId,
+        worker.shiftMs,
+      ],
+    });
+    return { jobs: taken.rows.map(takenJob), more: taken.rows.length > 0 || choice.isBounded };
+  });
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: the columns are those of `take`.
+const takenJob = (row: any): TakenJob => ({
+  tenantId: row.tenant_id,
+  id: row.id,
+  subjectId: row.subject_id,
+  caller: fromBinary(CallerSchema, row.caller),
+  operation: row.operation,
+  endpoint: row.endpoint,
+  model: row.model,
+  contentType: row.content_type,
+  bodyBytes: row.body_bytes,
+  fence: row.fence,
+  attempts: row.attempts,
+  createdMs: row.created_at.getTime(),
+  startedMs: row.started_at.getTime(),
+  leftMs: row.left_ms,
+  costMaxNanoUsd: row.cost_max_nano_usd,
+  costMinNanoUsd: row.cost_min_nano_usd,
+  hold: fromBinary(JobHoldSchema, row.hold),
+});

@@ -1,0 +1,24 @@
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { JobMetrics } from './metrics.ts';
+
+/** The part of Billing that holds room for jobs. */
+export type HoldingBilling = Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
+
+/** What Jobs' RPCs are made of; start.ts puts it together. */
+export type JobsDeps = {
+  database: ServiceDatabase;
+  billing: HoldingBilling;
+  metrics: JobMetrics;
+  /** Tells the workers that a job waits. */
+  wakeWorkers(): void;
+  clock: Clock;
+  logger: Logger;
+};
+
+/** The implementation of one RPC. */
+export type JobsRpc<Name extends keyof ServiceImpl<typeof JobsService>> = ServiceImpl<typeof JobsService>[Name];

@@ -1,0 +1,68 @@
+/** The waiting jobs of one caller for one model. */
+export type Lane = { tenantId: string; subjectId: string; model: string };
+
+/** How many jobs may run at the same time, whatever the number of workers. */
+export type Bounds = { perSubject: number; perModel: number };
+
+/** Jobs that run now. */
+export type Running = { subjectId: string; model: string; count: number };
+
+export type Choice = {
+  lanes: (Lane & { slots: number })[];
+  /** The organizations in the order of their last turn: they are next in this order. */
+  served: string[];
+  /** Whether a lane waits for running jobs of its caller or model to end. */
+  isBounded: boolean;
+};
+
+/**
+ * Shares free slots out among organizations, one each in turn, beginning with the one that waits the longest (`lanes` are in this
+ * order); within an organization its lanes take turns. Callers and models at their bounds are left out.
+ */
+export function chooseLanes(
+  lanes: readonly Lane[],
+  running: readonly Running[],
+  slots: number,
+  { perSubject, perModel }: Bounds,
+): Choice {
+  const ofSubject = new Map<string, number>();
+  const ofModel = new Map<string, number>();
+  const add = (counts: Map<string, number>, key: string, count: number) =>
+    counts.set(key, (counts.get(key) ?? 0) + count);
+  for (const { subjectId, model, count } of running) {
+    add(ofSubject, subjectId, count);
+    add(ofModel, model, count);
+  }
+  const isFull = ({ subjectId, model }: Lane): boolean =>
+    (ofSubject.get(subjectId) ?? 0) >= perSubject || (ofModel.get(model) ?? 0) >= perModel;
+
+  const tenants = Map.groupBy(lanes, ({ tenantId }) => tenantId);
+  const waiting = [...tenants.values()].map((ofTenant) => [...ofTenant]);
+  const chosen = new Map<Lane, number>();
+  const served = new Map<string, true>();
+  let left = slots;
+  let isBounded = false;
+  while (left > 0 && waiting.length > 0) {
+    const turn = waiting.shift()!;
+    const lane = turn.shift()!;
+    if (isFull(lane)) {
+      isBounded = true;
+      // It is still this organization's turn.
+      if (turn.length > 0) waiting.unshift(turn);
+      continue;
+    }
+    chosen.set(lane, (chosen.get(lane) ?? 0) + 1);
+    add(ofSubject, lane.subjectId, 1);
+    add(ofModel, lane.model, 1);
+    left -= 1;
+    served.delete(lane.tenantId);
+    served.set(lane.tenantId, true);
+    turn.push(lane);
+    waiting.push(turn);
+  }
+  return {
+    lanes: [...chosen].map(([lane, count]) => ({ ...lane, slots: count })),
+    served: [...served.keys()],
+    isBounded,
+  };
+}

@@ -1,0 +1,22 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { JobsDeps } from './deps.ts';
+import { adminListJobs } from './rpc/admin-list-jobs.ts';
+import { cancelJob } from './rpc/cancel-job.ts';
+import { deleteJob } from './rpc/delete-job.ts';
+import { getJob } from './rpc/get-job.ts';
+import { getJobStats } from './rpc/get-job-stats.ts';
+import { listJobs } from './rpc/list-jobs.ts';
+import { submit } from './rpc/submit.ts';
+
+/** Background jobs, as their owners see them. start.ts makes its dependencies; workers/ runs the jobs. */
+export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => ({
+  submit: submit(deps),
+  getJob: getJob(deps),
+  listJobs: listJobs(deps),
+  getJobStats: getJobStats(deps),
+  cancelJob: cancelJob(deps),
+  deleteJob: deleteJob(deps),
+
+  adminListJobs: adminListJobs(deps),
+});

@@ -1,0 +1,82 @@
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+
+export type JobOutcome = 'completed' | 'failed' | 'cancelled';
+
+/** What is shown of jobs on /metrics. */
+export type JobMetrics = {
+  /** Jobs ended. */
+  ended(outcome: JobOutcome, count?: number): void;
+  /** A job began to run for the first time, so long after its submission. */
+  started(waitedMs: number): void;
+  /** An attempt failed and will be made again. */
+  retried(): void;
+};
+
+const waitSeconds = [0.01, 0.05, 0.1, 0.5, 1, 5, 30, 60, 300, 1_800, 7_200, 43_200];
+
+/** Registers the measures of jobs, or finds them when another part of the process has. */
+export function createJobMetrics(registry: Registry): JobMetrics {
+  const once = <Metric>(name: string, make: () => Metric): Metric =>
+    (registry.getSingleMetric(name) as Metric | undefined) ?? make();
+  const registers = [registry];
+  const outcomes = once('modelgateway_jobs_ended_total', () => {
+    return new Counter({
+      name: 'modelgateway_jobs_ended_total',
+      help: 'Background jobs ended, by outcome.',
+      labelNames: ['outcome'],
+      registers,
+    });
+  });
+  const wait = once('modelgateway_jobs_wait_seconds', () => {
+    return new Histogram({
+      name: 'modelgateway_jobs_wait_seconds',
+      help: 'Time from the submission of a background job to its first start.',
+      buckets: waitSeconds,
+      registers,
+    });
+  });
+  const retries = once('modelgateway_jobs_retries_total', () => {
+    return new Counter({
+      name: 'modelgateway_jobs_retries_total',
+      help: 'Attempts of background jobs that failed and are made again.',
+      registers,
+    });
+  });
+  return {
+    ended: (outcome, count = 1) => outcomes.inc({ outcome }, count),
+    started: (waitedMs) => wait.observe(Math.max(0, waitedMs) / 1000),
+    retried: () => retries.inc(),
+  };
+}
+
+/** Shows how many jobs wait and run, and for how long the first has waited; asked for when /metrics is read. */
+export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>): void {
+  const depth = new Gauge({
+    name: 'modelgateway_jobs',
+    help: 'Background jobs that have not ended, by status.',
+    labelNames: ['status'],
+    registers: [registry],
+    async collect() {
+      try {
+        const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
+          name: 'jobs-depth',
+          text: `select count(*) filter (where status = 1) as queued, count(*) filter (where status = 2) as running,
+              coalesce(extract(epoch from now() - min(created_at) filter (where status = 1)), 0)::float8 as oldest_seconds
+            from jobs where status in (1, 2)`,
+        });
+        const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
+        depth.set({ status: 'queued' }, Number(queued));
+        depth.set({ status: 'in_progress' }, Number(running));
+        age.set(Math.max(0, oldestSeconds));
+      } catch {
+        // The rest of /metrics is worth more while the database is away.
+      }
+    },
+  });
+  const age = new Gauge({
+    name: 'modelgateway_jobs_oldest_queued_seconds',
+    help: 'How long the background job that waits the longest has waited; 0 when none waits.',
+    registers: [registry],
+  });
+}

@@ -1,0 +1,46 @@
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
+import type { JobsDeps, JobsRpc } from '../deps.ts';
+
+type AdminRow = JobRow & {
+  tenant_id: string;
+  user_id: string;
+  subject_id: string;
+  attempts: number;
+  worker_id: string | null;
+};
+
+/** Jobs of every organization, for operators; never what was asked or answered. */
+export const adminListJobs =
+  ({ database }: Pick<JobsDeps, 'database'>): JobsRpc<'adminListJobs'> =>
+  async (request, context) => {
+    requireOperator(callerOf(context));
+    const rows = pageRows(request.page);
+    const filter = `($1::uuid is null or tenant_id = $1) and ($2::smallint = 0 or status = $2) and ($3 = '' or model = $3)`;
+    const values = [request.tenantId === '' ? null : request.tenantId, request.status, request.model];
+    const [found, counted] = await Promise.all([
+      database.query<AdminRow>({
+        name: 'jobs-admin-list',
+        text: `select ${jobColumns}, tenant_id, user_id, subject_id, attempts, worker_id from jobs where ${filter}
+          order by id desc limit $4 offset $5`,
+        values: [...values, rows.limit, rows.offset],
+      }),
+      database.query<{ total: bigint }>({
+        name: 'jobs-admin-count',
+        text: `select count(*) as total from jobs where ${filter}`,
+        values,
+      }),
+    ]);
+    return {
+      jobs: found.rows.map((row) => ({
+        job: jobMessage({ ...row, metadata: {} }),
+        tenantId: row.tenant_id,
+        userId: row.user_id,
+        apiKeyId: row.subject_id === row.user_id ? '' : row.subject_id,
+        attempts: row.attempts,
+        workerId: row.worker_id ?? '',
+      })),
+      pageInfo: pageInfo(rows, Number(counted.rows[0]!.total)),
+    };
+  };

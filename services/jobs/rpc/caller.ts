@@ -1,0 +1,31 @@
+import type { HandlerContext } from '@connectrpc/connect';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
+import { parseJobId } from '../domain/job-id.ts';
+
+/** The person on whose behalf the call is made, by key or session: services have no jobs of their own. */
+export function ownerOf(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = callerOf(context);
+  if (caller.tenantId === '' || caller.userId === '') {
+    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Jobs belong to users.');
+  }
+  return caller;
+}
+
+/** The same, in a session. */
+export function sessionOwnerOf(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = ownerOf(context);
+  if (caller.kind !== CallerKind.SESSION) {
+    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This needs a signed-in session.');
+  }
+  return caller;
+}
+
+/** Unknown, malformed, somebody else's and removed read the same. */
+export const noSuchJob = () => notFound('job');
+
+export function requiredJobId(publicId: string): string {
+  const id = parseJobId(publicId);
+  if (id === null) throw noSuchJob();
+  return id;
+}

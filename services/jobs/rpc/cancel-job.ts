@@ -1,0 +1,40 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { releaseHold } from '../budget/holds.ts';
+import { bodyKinds } from '../db/bodies.ts';
+import { keptHours } from '../db/end-jobs.ts';
+import { clockShiftMs, presentSql } from '../db/time.ts';
+import type { JobsDeps, JobsRpc } from '../deps.ts';
+import { channels } from '../workers/channels.ts';
+import { ownerOf, requiredJobId } from './caller.ts';
+import { readJob } from './get-job.ts';
+
+/** Ends a job that has not ended. Whoever runs it hears of it with the commit, and aborts its upstream. */
+export const cancelJob =
+  (deps: JobsDeps): JobsRpc<'cancelJob'> =>
+  async ({ jobId }, context) => {
+    const { tenantId, userId } = ownerOf(context);
+    const id = requiredJobId(jobId);
+    const { rows } = await deps.database.query<{ hold: Buffer }>({
+      name: 'jobs-cancel',
+      text: `with ended as (
+          update jobs set status = ${JobStatus.CANCELLED}, ended_at = ${presentSql(4)},
+            expires_at = ${presentSql(4)} + interval '${keptHours} hours',
+            worker_id = null, lease_expires_at = null, hold_expires_at = null
+          where tenant_id = $1 and user_id = $2 and id = $3 and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
+          returning tenant_id, id, hold
+        ), request as (
+          delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
+            and kind = ${bodyKinds.request}
+        )
+        select hold, pg_notify('${channels.cancelled}', id::text) from ended`,
+      values: [tenantId, userId, id, clockShiftMs(deps.clock)],
+    });
+    const [cancelled] = rows;
+    if (cancelled !== undefined) {
+      deps.metrics.ended('cancelled');
+      await releaseHold(deps.billing, fromBinary(JobHoldSchema, cancelled.hold));
+    }
+    return { job: await readJob(deps, { tenantId, userId, id }) };
+  };

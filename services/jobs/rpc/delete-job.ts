@@ -1,0 +1,21 @@
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { clockShiftMs, presentSql } from '../db/time.ts';
+import type { JobsDeps, JobsRpc } from '../deps.ts';
+import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
+
+export const deleteJob =
+  ({ database, clock }: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'deleteJob'> =>
+  async ({ jobId }, context) => {
+    const { tenantId, userId } = sessionOwnerOf(context);
+    const values = [tenantId, userId, requiredJobId(jobId), clockShiftMs(clock)];
+    const own = `tenant_id = $1 and user_id = $2 and id = $3 and (expires_at is null or expires_at > ${presentSql(4)})`;
+    const { rowCount } = await database.query({
+      name: 'jobs-delete',
+      text: `delete from jobs where ${own} and expires_at is not null`,
+      values,
+    });
+    if (rowCount === 1) return {};
+    const { rows } = await database.query({ name: 'jobs-exists', text: `select 1 from jobs where ${own}`, values });
+    if (rows.length === 0) throw noSuchJob();
+    throw gatewayError(ErrorReason.CONFLICT, 'A job can be deleted once it has ended. Cancel it first.');
+  };

@@ -1,0 +1,83 @@
+import { isUniqueViolation } from '#shared/db/errors.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { releaseHold, takeHold } from '../budget/holds.ts';
+import { insertJob } from '../db/insert-job.ts';
+import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
+import { clockShiftMs, presentSql } from '../db/time.ts';
+import type { JobsDeps, JobsRpc } from '../deps.ts';
+import { requestHash } from '../domain/request-hash.ts';
+import { ownerOf } from './caller.ts';
+
+/** Queues an admitted call, with its cost held in its caller's budgets. */
+export const submit =
+  (deps: JobsDeps): JobsRpc<'submit'> =>
+  async (request, context) => {
+    const { database, billing, clock } = deps;
+    const caller = ownerOf(context);
+    const subjectId = caller.apiKeyId || caller.userId;
+    const hash = request.idempotencyKey === '' ? null : requestHash(request);
+    const replayed = async () => {
+      const earlier = await submittedBefore(deps, caller.tenantId, subjectId, request.idempotencyKey, hash!);
+      return earlier && { job: jobMessage(earlier), replayed: true };
+    };
+    const before = hash === null ? undefined : await replayed();
+    if (before !== undefined) return before;
+
+    const id = uuidv7();
+    const held = await takeHold(billing, {
+      jobId: id,
+      caller,
+      spendCapNanoUsd: request.constraints?.spendCapNanoUsd,
+      costMaxNanoUsd: request.costMaxNanoUsd,
+      costMinNanoUsd: request.costMinNanoUsd,
+    });
+    try {
+      const job = { id, subjectId, caller, request, requestHash: hash, held };
+      const row = await insertJob(database, job, clockShiftMs(clock));
+      deps.wakeWorkers();
+      return { job: jobMessage(row), replayed: false };
+    } catch (error) {
+      await releaseHold(billing, held);
+      // The same submission came twice at once, and the other one was quicker.
+      const other = isUniqueViolation(error, 'jobs_by_idempotency_key') ? await replayed() : undefined;
+      if (other !== undefined) return other;
+      throw error;
+    }
+  };
+
+type Submitted = JobRow & { request_hash: Buffer; is_recent: boolean };
+
+/** The job of an earlier submission under the same Idempotency-Key; after 24 h the key is free again. */
+async function submittedBefore(
+  { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
+  tenantId: string,
+  subjectId: string,
+  key: string,
+  hash: Buffer,
+): Promise<JobRow | undefined> {
+  const { rows } = await database.query<Submitted>({
+    name: 'jobs-submitted-before',
+    text: `select ${jobColumns}, request_hash, created_at > ${presentSql(4)} - interval '24 hours' as is_recent
+      from jobs where tenant_id = $1 and subject_id = $2 and idempotency_key = $3`,
+    values: [tenantId, subjectId, key, clockShiftMs(clock)],
+  });
+  const [earlier] = rows;
+  if (earlier === undefined) return undefined;
+  if (!earlier.is_recent) {
+    await database.query({
+      name: 'jobs-free-idempotency-key',
+      text: 'update jobs set idempotency_key = null where tenant_id = $1 and id = $2',
+      values: [tenantId, earlier.id],
+    });
+    return undefined;
+  }
+  if (!earlier.request_hash.equals(hash)) {
+    throw gatewayError(
+      ErrorReason.IDEMPOTENCY_KEY_REUSED,
+      'This Idempotency-Key was used before with another request.',
+      { param: 'Idempotency-Key' },
+    );
+  }
+  return earlier;
+}

@@ -1,0 +1,47 @@
+import type { ServiceImpl } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { HoldingBilling, JobsDeps } from './deps.ts';
+import { jobsService } from './index.ts';
+import { createJobMetrics, showQueue } from './metrics.ts';
+import { startHousekeeping } from './workers/housekeeping.ts';
+import { wakeWorkers } from './workers/wake-workers.ts';
+
+export type StartedJobs = {
+  implementation: ServiceImpl<typeof JobsService>;
+  /** Ends the workers and the database connections; calls in flight should have ended. */
+  close(): Promise<void>;
+};
+
+/** Opens Jobs on a migrated database: the RPCs, the removal of what has expired, and the renewal of holds. Workers are started apart. */
+export async function startJobs(options: {
+  connection: DatabaseUrl;
+  billing: HoldingBilling;
+  registry: Registry;
+  clock: Clock;
+  logger: Logger;
+}): Promise<StartedJobs> {
+  const { connection, billing, registry, clock, logger } = options;
+  const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
+  const deps: JobsDeps = {
+    database,
+    billing,
+    metrics: createJobMetrics(registry),
+    wakeWorkers: wakeWorkers(database, logger),
+    clock,
+    logger,
+  };
+  showQueue(registry, database);
+  const housekeeping = startHousekeeping(deps);
+  return {
+    implementation: jobsService(deps),
+    close: async () => {
+      await housekeeping.close();
+      await database.close();
+    },
+  };
+}

@@ -1,0 +1,7 @@
+/** What Jobs tells its workers by NOTIFY. */
+export const channels = {
+  /** A job waits. */
+  queued: 'jobs_queued',
+  /** A job was cancelled: its id (UUID). */
+  cancelled: 'jobs_cancelled',
+} as const;

@@ -1,0 +1,91 @@
+import { create } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import type { Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { type Scope, scopeBit, scopeBits } from '#shared/scopes.ts';
+
+export type CurrentCallersDeps = {
+  keys: Pick<Client<typeof KeysService>, 'getPrincipal'>;
+  auth: Pick<Client<typeof AuthService>, 'getUsers' | 'getTenants'>;
+  clock: Pick<Clock, 'now'>;
+};
+
+/** What holds for a job's caller at the moment when the job runs. */
+export type CurrentCaller = Pick<Caller, 'role'> & {
+  constraints: CallerConstraints;
+  /** Refuses an operation for which the caller's key has lost the scope. */
+  requireScope(operation: Operation): void;
+};
+
+const scopes: ReadonlyMap<Operation, Scope> = new Map<Operation, Scope>([
+  [Operation.CHAT_COMPLETIONS, 'inference:chat'],
+  [Operation.COMPLETIONS, 'inference:completions'],
+  [Operation.EMBEDDINGS, 'inference:embeddings'],
+  [Operation.IMAGES_GENERATIONS, 'inference:images'],
+  [Operation.AUDIO_TRANSCRIPTIONS, 'inference:audio'],
+  [Operation.AUDIO_TRANSLATIONS, 'inference:audio'],
+  [Operation.AUDIO_SPEECH, 'inference:audio'],
+]);
+
+const options = () => ({ contextValues: callerContext(serviceCaller('jobs')), timeoutMs: 3_000 });
+
+/**
+ * Looks up whether a job's caller may still run it, since its submission may be long ago. Rejects with INVALID_API_KEY, EXPIRED_API_KEY,
+ * INVALID_TOKEN or TENANT_SUSPENDED; OVERLOADED when nobody can tell.
+ */
+export const currentCaller = (deps: CurrentCallersDeps, caller: Caller): Promise<CurrentCaller> =>
+  caller.apiKeyId === '' ? currentUser(deps, caller) : currentKey(deps, caller);
+
+async function currentKey({ keys, clock }: CurrentCallersDeps, { apiKeyId }: Caller): Promise<CurrentCaller> {
+  const { principal } = await keys.getPrincipal({ keyId: apiKeyId }, options());
+  if (principal === undefined) {
+    throw gatewayError(ErrorReason.INVALID_API_KEY, 'The API key of this job has been deleted or revoked.');
+  }
+  if (principal.expiresAt !== undefined && timestampMs(principal.expiresAt) <= clock.now()) {
+    throw gatewayError(ErrorReason.EXPIRED_API_KEY, 'The API key of this job has expired.');
+  }
+  if (principal.tenantSuspended) throw suspended();
+  const bits = scopeBits(principal.scopes);
+  const { constraints, rateLimits } = principal;
+  return {
+    role: principal.role,
+    constraints: create(CallerConstraintsSchema, {
+      modelAllowlist: constraints?.modelAllowlist ?? [],
+      spendCapNanoUsd: constraints?.spendCapNanoUsd,
+      requestsPerMinute: rateLimits?.requestsPerMinute ?? 0,
+      tokensPerMinute: rateLimits?.tokensPerMinute ?? 0,
+      concurrentRequests: rateLimits?.concurrentRequests ?? 0,
+    }),
+    requireScope(operation) {
+      const scope = scopes.get(operation);
+      if (scope === undefined || (bits & scopeBit(scope)) !== 0) return;
+      throw gatewayError(ErrorReason.MISSING_SCOPE, `The API key of this job lacks the scope \`${scope}\`.`);
+    },
+  };
+}
+
+async function currentUser({ auth }: CurrentCallersDeps, { tenantId, userId }: Caller): Promise<CurrentCaller> {
+  const [{ users }, { organizations }] = await Promise.all([
+    auth.getUsers({ userIds: [userId] }, options()),
+    auth.getTenants({ tenantIds: [tenantId] }, options()),
+  ]);
+  const user = users[0];
+  if (user === undefined || !user.isActive) {
+    throw gatewayError(ErrorReason.INVALID_TOKEN, 'The user of this job is no longer active.');
+  }
+  if (organizations[0]?.status === OrganizationStatus.SUSPENDED) throw suspended();
+  return { role: user.role, constraints: create(CallerConstraintsSchema, {}), requireScope() {} };
+}
+
+const suspended = () =>
+  gatewayError(
+    ErrorReason.TENANT_SUSPENDED,
+    'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
+  );

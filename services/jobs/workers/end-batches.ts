@@ -1,0 +1,63 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type Ending, endJobs, endLargeJob, smallResultBytesMax } from '../db/end-jobs.ts';
+import type { TakenJob } from '../db/take-jobs.ts';
+
+type Waiting = { job: TakenJob; ending: Ending; done(wasEnded: boolean): void };
+
+const batchMax = 200;
+const retryMs = 500;
+/** Behind so many failures the results are given up: the leases have lapsed, and the jobs run again. */
+const triesMax = 60;
+
+export type EndBatches = {
+  /** Ends a job; resolves with false when it was no longer the worker's to end, or could not be. */
+  end(job: TakenJob, ending: Ending): Promise<boolean>;
+};
+
+/** Ends jobs together: what ends while a statement is on its way goes with the next one. */
+export function createEndBatches(deps: {
+  database: Pick<ServiceDatabase, 'pool' | 'query'>;
+  shiftMs(): number;
+  logger: Pick<Logger, 'warn'>;
+}): EndBatches {
+  const { database, shiftMs, logger } = deps;
+  const waiting: Waiting[] = [];
+  let isWriting = false;
+
+  async function write(): Promise<void> {
+    isWriting = true;
+    while (waiting.length > 0) {
+      const batch = waiting.splice(0, batchMax);
+      const ended = await persistently(() => endJobs(database, batch, shiftMs()), new Set<string>());
+      for (const { job, done } of batch) done(ended.has(job.id));
+    }
+    isWriting = false;
+  }
+
+  async function persistently<Result>(work: () => Promise<Result>, otherwise: Result): Promise<Result> {
+    for (let tries = 1; ; tries += 1) {
+      try {
+        return await work();
+      } catch (err) {
+        logger.warn({ err, tries }, 'ended jobs could not be written');
+        if (tries === triesMax) return otherwise;
+        await delay(retryMs);
+      }
+    }
+  }
+
+  return {
+    end(job, ending) {
+      if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > smallResultBytesMax) {
+        return persistently(() => endLargeJob(database, job, ending, shiftMs()), false);
+      }
+      return new Promise((done) => {
+        waiting.push({ job, ending, done });
+        if (!isWriting) void write();
+      });
+    },
+  };
+}

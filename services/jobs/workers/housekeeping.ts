@@ -1,0 +1,76 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { holdMs, renewHold } from '../budget/holds.ts';
+import { clockShiftMs, presentSql } from '../db/time.ts';
+import type { JobsDeps } from '../deps.ts';
+
+type Deps = Pick<JobsDeps, 'database' | 'billing' | 'clock' | 'logger'>;
+
+const everyMs = 60_000;
+const removedAtOnce = 500;
+const renewedAtOnce = 100;
+/** Room is renewed when less than this is left of its hour, so that an outage of Billing may last as long. */
+const renewLeftMs = holdMs - 600_000;
+
+/** Removes expired jobs and renews the holds of those that wait, each minute. Several processes may do it at once. */
+export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
+  let running: Promise<void> | null = null;
+  const run = (): void => {
+    running ??= removeExpired(deps)
+      .then(() => renewHolds(deps))
+      .then(() => {})
+      .catch((err) => deps.logger.warn({ err }, 'the housekeeping of jobs failed; it runs again'))
+      .finally(() => {
+        running = null;
+      });
+  };
+  run();
+  const timer = setInterval(run, everyMs);
+  return {
+    close: async () => {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}
+
+/** Removes jobs whose 24 hours are over, with their results. */
+export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {
+  let removed = 0;
+  for (;;) {
+    const { rowCount } = await database.query({
+      name: 'jobs-remove-expired',
+      text: `delete from jobs where (tenant_id, id) in (
+        select tenant_id, id from jobs where expires_at <= ${presentSql(1)} order by expires_at
+        limit ${removedAtOnce} for update skip locked)`,
+      values: [clockShiftMs(clock)],
+    });
+    removed += rowCount ?? 0;
+    if ((rowCount ?? 0) < removedAtOnce) break;
+  }
+  await database.query({ text: `delete from served_tenants where served_at < now() - interval '7 days'`, values: [] });
+  return removed;
+}
+
+type HeldRow = { tenant_id: string; id: string; hold: Buffer };
+
+/** Renews the room of jobs that have not ended. What Billing no longer holds is asked for anew when the job runs. */
+export async function renewHolds({ database, billing, clock }: Omit<Deps, 'logger'>): Promise<number> {
+  const shiftMs = clockShiftMs(clock);
+  let renewed = 0;
+  for (;;) {
+    // Noted first: a job whose renewal fails is asked for again at its start.
+    const { rows } = await database.query<HeldRow>({
+      name: 'jobs-renew-holds',
+      text: `update jobs set hold_expires_at = ${presentSql(1)} + interval '${holdMs} milliseconds'
+        where (tenant_id, id) in (
+          select tenant_id, id from jobs where hold_expires_at <= ${presentSql(1)} + interval '${renewLeftMs} milliseconds'
+          order by hold_expires_at limit ${renewedAtOnce} for update skip locked)
+        returning tenant_id, id, hold`,
+      values: [shiftMs],
+    });
+    await Promise.all(rows.map(({ hold }) => renewHold(billing, fromBinary(JobHoldSchema, hold))));
+    renewed += rows.length;
+    if (rows.length < renewedAtOnce) return renewed;
+  }
+}

@@ -1,0 +1,238 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { releaseHold } from '../budget/holds.ts';
+import { bodyKinds, readBody, readSmallRequests } from '../db/bodies.ts';
+import { requeueJob, saveHold } from '../db/end-jobs.ts';
+import { extendLeases, reclaimLapsed } from '../db/leases.ts';
+import { leaseMs, type TakenJob, takeJobs } from '../db/take-jobs.ts';
+import { clockShiftMs } from '../db/time.ts';
+import type { Bounds } from '../domain/choose-lanes.ts';
+import type { JobMetrics } from '../metrics.ts';
+import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
+import { createEndBatches, type EndBatches } from './end-batches.ts';
+import { type JobInputs, type RunJobDeps, type RunOutcome, runJob } from './run-job.ts';
+
+export type JobWorkerDeps = RunJobDeps &
+  CurrentCallersDeps & {
+    database: ServiceDatabase;
+    metrics: JobMetrics;
+    clock: Clock;
+    logger: Logger;
+  };
+
+export type JobWorkerOptions = {
+  /** How many jobs it runs at the same time. */
+  concurrency: number;
+  bounds: Bounds;
+};
+
+export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { perSubject: 32, perModel: 64 } };
+
+/** Requests up to this size are read together with those of the other jobs that were taken. */
+const smallRequestBytesMax = 256 * 1024;
+
+/** While jobs run, further ones are taken for a quarter of all slots at once, or behind this time. */
+const gatherMs = 20;
+
+type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
+
+/** Takes jobs from the queue and runs them, as many at once as it has slots. Any number of workers may share a queue. */
+export class JobWorker {
+  readonly id = uuidv7();
+  readonly #deps: JobWorkerDeps;
+  readonly #options: JobWorkerOptions;
+  readonly #ends: EndBatches;
+  readonly #runs = new Map<string, Run>();
+  readonly #heartbeat: NodeJS.Timeout;
+  #gathering: NodeJS.Timeout | null = null;
+  #taking: Promise<void> | null = null;
+  #reclaiming: Promise<void> = Promise.resolve();
+  /** Whether the queue may have a job for this worker. */
+  #isDue = true;
+  #closing = false;
+
+  constructor(deps: JobWorkerDeps, options: JobWorkerOptions) {
+    this.#deps = deps;
+    this.#options = options;
+    this.#ends = createEndBatches({ ...deps, shiftMs: this.#shiftMs });
+    this.#heartbeat = setInterval(() => void this.keepLeases(), leaseMs / 3);
+    this.#takeSoon();
+  }
+
+  readonly #shiftMs = (): number => clockShiftMs(this.#deps.clock);
+
+  get running(): number {
+    return this.#runs.size;
+  }
+
+  /** A job may wait. */
+  wake(): void {
+    this.#isDue = true;
+    this.#takeSoon();
+  }
+
+  /** A job of another worker was not heard of for as long as its lease. */
+  reclaim(): void {
+    this.#reclaiming = this.#reclaiming
+      .then(() => reclaimLapsed(this.#deps.database, this.#shiftMs()))
+      .then((count) => {
+        if (count === 0) return;
+        this.#deps.logger.warn({ count }, 'jobs of a worker that fell silent go on');
+        this.wake();
+      })
+      .catch((err) => this.#deps.logger.warn({ err }, 'jobs of lost workers could not be reclaimed'));
+  }
+
+  /** A job was cancelled: its upstream is aborted at once. */
+  cancel(jobId: string): void {
+    this.#runs.get(jobId)?.leave.abort();
+  }
+
+  /** Says that this worker lives, and leaves jobs that are no longer its own. */
+  async keepLeases(): Promise<void> {
+    const runs = [...this.#runs.values()];
+    if (runs.length === 0) return;
+    try {
+      const kept = await extendLeases(
+        this.#deps.database,
+        runs.map(({ job }) => job),
+        this.#shiftMs(),
+      );
+      for (const { job, leave } of runs) if (!kept.has(job.id)) leave.abort();
+    } catch (err) {
+      this.#deps.logger.warn({ err }, 'the leases of running jobs could not be extended');
+    }
+  }
+
+  /** Takes nothing more, lets running jobs end for so long, and gives the rest back to other workers. */
+  async close(drainMs: number): Promise<void> {
+    this.#closing = true;
+    if (this.#gathering !== null) clearTimeout(this.#gathering);
+    await this.#taking;
+    const runs = [...this.#runs.values()];
+    const ended = Promise.all(runs.map(({ done }) => done));
+    const isLate = await Promise.race([ended.then(() => false), delay(drainMs, true, { ref: false })]);
+    if (isLate) for (const { leave } of runs) leave.abort();
+    await ended;
+    clearInterval(this.#heartbeat);
+    await this.#reclaiming;
+  }
+
+  #takeSoon(): void {
+    const free = this.#options.concurrency - this.#runs.size;
+    if (this.#closing || !this.#isDue || free === 0 || this.#taking !== null) return;
+    if (this.#runs.size > 0 && free < this.#options.concurrency / 4) {
+      this.#gathering ??= setTimeout(() => {
+        this.#gathering = null;
+        this.#take();
+      }, gatherMs);
+      return;
+    }
+    this.#take();
+  }
+
+  #take(): void {
+    const slots = this.#options.concurrency - this.#runs.size;
+    if (this.#closing || slots === 0 || this.#taking !== null) return;
+    this.#isDue = false;
+    const { database } = this.#deps;
+    this.#taking = takeJobs(database, {
+      workerId: this.id,
+      slots,
+      bounds: this.#options.bounds,
+      shiftMs: this.#shiftMs(),
+    })
+      .then(({ jobs, more }) => {
+        this.#start(jobs);
+        // Bounded lanes are looked at again when a job has ended.
+        this.#isMore ||= more;
+        if (jobs.length > 0) this.#isDue = true;
+      })
+      .catch((err) => this.#deps.logger.warn({ err }, 'no jobs could be taken'))
+      .finally(() => {
+        this.#taking = null;
+        this.#takeSoon();
+      });
+  }
+
+  #isMore = false;
+
+  #start(jobs: readonly TakenJob[]): void {
+    if (jobs.length === 0) return;
+    const small = jobs.filter(({ bodyBytes }) => bodyBytes <= smallRequestBytesMax);
+    const bodies = readSmallRequests(this.#deps.database.pool, small);
+    // Each caller is looked up once for all jobs that were taken together.
+    const callers = new Map<string, JobInputs['caller']>();
+    for (const job of jobs) {
+      const callerId = `${job.tenantId} ${job.subjectId}`;
+      const caller = callers.get(callerId) ?? currentCaller(this.#deps, job.caller);
+      callers.set(callerId, caller);
+      caller.catch(() => {});
+      if (job.attempts === 1) this.#deps.metrics.started(job.startedMs - job.createdMs);
+      const body = async () => {
+        const request = small.includes(job) ? (await bodies).get(job.id) : undefined;
+        return request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
+      };
+      // A job that came back to this very worker ends its former run first.
+      const former = this.#runs.get(job.id);
+      former?.leave.abort();
+      const leave = new AbortController();
+      const run: Run = { job, leave, done: Promise.resolve(former?.done) };
+      this.#runs.set(job.id, run);
+      run.done = run.done
+        .then(() =>
+          this.#run(run, {
+            caller,
+            body,
+            saveHold: (hold) => saveHold(this.#deps.database, job, hold, this.#shiftMs()),
+          }),
+        )
+        .catch((err) => this.#deps.logger.error({ err, job: job.id }, 'a job was left to another worker'))
+        .finally(() => {
+          if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
+          if (this.#isMore) {
+            this.#isMore = false;
+            this.#isDue = true;
+          }
+          this.#takeSoon();
+        });
+    }
+    bodies.catch(() => {});
+  }
+
+  async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {
+    const outcome = await runJob(this.#deps, job, inputs, leave.signal);
+    await this.#conclude(job, outcome);
+  }
+
+  async #conclude(job: TakenJob, outcome: RunOutcome): Promise<void> {
+    const { database, billing, metrics } = this.#deps;
+    switch (outcome.kind) {
+      case 'ended': {
+        const wasEnded = await this.#ends.end(job, outcome.ending);
+        if (wasEnded) metrics.ended(outcome.ending.status === JobStatus.COMPLETED ? 'completed' : 'failed');
+        return;
+      }
+      case 'again': {
+        if (outcome.countsAsAttempt) metrics.retried();
+        const wasRequeued = await requeueJob(database, job, outcome, this.#shiftMs());
+        // Cancelled meanwhile: room that was taken anew is nobody's.
+        if (!wasRequeued && outcome.hold !== job.hold) await releaseHold(billing, outcome.hold);
+        return;
+      }
+      case 'left':
+        // The process ends: another worker may go on at once. Of jobs which are not its own any more nothing changes.
+        if (this.#closing) {
+          const next = { delayMs: 0, hold: job.hold, countsAsAttempt: false };
+          await requeueJob(database, job, next, this.#shiftMs());
+        }
+        return;
+      default:
+        outcome satisfies never;
+    }
+  }
+}

@@ -1,0 +1,190 @@
+import { clone, create } from '@bufbuild/protobuf';
+import type { Client } from '@connectrpc/connect';
+import type { ErrorDetail } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import {
+  type InferenceService,
+  type InvokeEnd,
+  InvokeRequestSchema,
+  type JobHold,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { errorCode } from '#shared/error-codes.ts';
+import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
+import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
+import { releaseHold, renewHold, takeHold } from '../budget/holds.ts';
+import type { Ending } from '../db/end-jobs.ts';
+import type { TakenJob } from '../db/take-jobs.ts';
+import type { HoldingBilling } from '../deps.ts';
+import { successEventId } from '../domain/job-id.ts';
+import { attemptsMax, backoffMs, isTransient } from '../domain/retry.ts';
+import type { CurrentCaller } from './current-callers.ts';
+
+export type RunJobDeps = {
+  inference: Pick<Client<typeof InferenceService>, 'invoke'>;
+  billing: HoldingBilling;
+  /** In [0, 1). */
+  random(): number;
+};
+
+/** What a run needs from its worker, asked for when it comes to it. */
+export type JobInputs = {
+  caller: Promise<CurrentCaller>;
+  body(): Promise<Uint8Array>;
+  /** Notes new room before it is used; false when the job is no longer this worker's. */
+  saveHold(hold: JobHold): Promise<boolean>;
+};
+
+/** What becomes of a job behind a run. */
+export type RunOutcome =
+  | { kind: 'ended'; ending: Ending }
+  /** It goes back into the queue. */
+  | { kind: 'again'; delayMs: number; hold: JobHold; countsAsAttempt: boolean }
+  /** It was cancelled, or another worker has it. */
+  | { kind: 'left' };
+
+/** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
+const outOfReachMs = 5_000;
+
+/**
+ * Runs a job once: as its caller, if that may still make the call, and under the room that is held for it. Never rejects. An abort of
+ * `signal` leaves the job and aborts the upstream.
+ */
+export async function runJob(
+  deps: RunJobDeps,
+  job: TakenJob,
+  inputs: JobInputs,
+  signal: AbortSignal,
+): Promise<RunOutcome> {
+  let hold = job.hold;
+  let isInvoked = false;
+  try {
+    if (job.leftMs <= 0) {
+      throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
+    }
+    if (job.attempts > attemptsMax) {
+      throw gatewayError(ErrorReason.INTERNAL, 'The job was given up: its workers ended before it did.');
+    }
+    const caller = await inputs.caller;
+    caller.requireScope(job.operation);
+    hold = await heldRoom(deps.billing, job, caller);
+    if (hold !== job.hold && !(await inputs.saveHold(hold))) {
+      await releaseHold(deps.billing, hold);
+      return { kind: 'left' };
+    }
+    const body = await inputs.body();
+    if (signal.aborted) return { kind: 'left' };
+    isInvoked = true;
+    return { kind: 'ended', ending: await invoke(deps, job, { caller, hold, body }, signal) };
+  } catch (thrown) {
+    if (signal.aborted) return { kind: 'left' };
+    const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
+    return isInvoked ? behindCall(deps, job, error, hold, inputs) : beforeCall(deps, job, error, hold);
+  }
+}
+
+/** The room held since the submission, or new room when Billing no longer holds that, as behind an attempt whose worker died. */
+async function heldRoom(billing: HoldingBilling, job: TakenJob, caller: CurrentCaller): Promise<JobHold> {
+  return (await renewHold(billing, job.hold)) ? job.hold : takeHold(billing, costOf(job, caller));
+}
+
+const costOf = (job: TakenJob, { constraints }: CurrentCaller) => ({
+  jobId: job.id,
+  caller: job.caller,
+  spendCapNanoUsd: constraints.spendCapNanoUsd,
+  costMaxNanoUsd: job.costMaxNanoUsd,
+  costMinNanoUsd: job.costMinNanoUsd,
+});
+
+async function invoke(
+  { inference }: RunJobDeps,
+  job: TakenJob,
+  given: { caller: CurrentCaller; hold: JobHold; body: Uint8Array },
+  signal: AbortSignal,
+): Promise<Ending> {
+  const deadline = AbortSignal.timeout(Math.min(Math.ceil(job.leftMs), 2 ** 31 - 1));
+  const caller = clone(CallerSchema, job.caller);
+  caller.role = given.caller.role;
+  const parts = inference.invoke(
+    create(InvokeRequestSchema, {
+      operation: job.operation,
+      body: given.body,
+      contentType: job.contentType,
+      constraints: given.caller.constraints,
+      endpoint: job.endpoint,
+      jobId: job.id,
+      hold: given.hold,
+      eventId: successEventId(job.id, job.startedMs),
+    }),
+    { signal: AbortSignal.any([signal, deadline]), contextValues: callerContext(caller) },
+  );
+  const pieces: Uint8Array[] = [];
+  let contentType = '';
+  let end: InvokeEnd | undefined;
+  try {
+    for await (const part of parts) {
+      if (part.head !== undefined) contentType = part.head.contentType;
+      if (part.body.byteLength > 0) pieces.push(part.body);
+      end = part.end ?? end;
+    }
+  } catch (error) {
+    if (!deadline.aborted || signal.aborted) throw error;
+    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
+  }
+  if (end?.success !== true) {
+    throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.');
+  }
+  const body = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
+  return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
+}
+
+/** Nothing was called. What is out of reach will be back, and the job with it; all else is its end. */
+async function beforeCall(
+  { billing }: RunJobDeps,
+  job: TakenJob,
+  error: GatewayError,
+  hold: JobHold,
+): Promise<RunOutcome> {
+  const isOutOfReach = error.reason === ErrorReason.OVERLOADED || error.reason === ErrorReason.DEADLINE_EXCEEDED;
+  if (isOutOfReach && job.leftMs > 0) return { kind: 'again', delayMs: outOfReachMs, hold, countsAsAttempt: false };
+  await releaseHold(billing, hold);
+  return failed(error);
+}
+
+/** The call failed, and has given its room back. */
+async function behindCall(
+  { billing, random }: RunJobDeps,
+  job: TakenJob,
+  error: GatewayError,
+  hold: JobHold,
+  inputs: JobInputs,
+): Promise<RunOutcome> {
+  if (!isTransient(error) || job.attempts >= attemptsMax) return failed(error);
+  const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
+  if (delayMs >= job.leftMs) return failed(error);
+  if (hold.leases.length === 0) return { kind: 'again', delayMs, hold, countsAsAttempt: true };
+  try {
+    // Room is held while the job waits as well.
+    const anew = await takeHold(billing, costOf(job, await inputs.caller));
+    return { kind: 'again', delayMs, hold: anew, countsAsAttempt: true };
+  } catch (refusal) {
+    // Billing away: the next attempt asks.
+    const isRefused = refusal instanceof GatewayError && refusal.reason !== ErrorReason.OVERLOADED;
+    return isRefused ? failed(refusal) : { kind: 'again', delayMs, hold, countsAsAttempt: true };
+  }
+}
+
+const failed = (error: GatewayError): RunOutcome => ({
+  kind: 'ended',
+  ending: { status: JobStatus.FAILED, error: errorOfJob(error) },
+});
+
+/** As the synchronous call would have told it. There is nobody to tell when to try again. */
+const errorOfJob = (error: GatewayError): ErrorDetail =>
+  toErrorDetail(
+    gatewayError(error.reason, error.message, {
+      param: error.details.param,
+      upstream: error.details.upstream,
+      code: errorCode(error) ?? undefined,
+    }),
+  );

@@ -1,0 +1,67 @@
+import type { Registry } from 'prom-client';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { listen } from '#shared/db/notify.ts';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { dueStatement } from '../db/leases.ts';
+import { clockShiftMs } from '../db/time.ts';
+import { createJobMetrics } from '../metrics.ts';
+import { channels } from './channels.ts';
+import { JobWorker, type JobWorkerDeps, type JobWorkerOptions, workerDefaults } from './job-worker.ts';
+
+export type StartedWorker = {
+  /** How many jobs run. */
+  readonly running: number;
+  /** Lets running jobs end, for a while; what has not ended then goes on elsewhere. */
+  close(): Promise<void>;
+};
+
+/** How long running jobs may go on once the process was told to stop, in milliseconds. */
+const drainMs = 20_000;
+
+/**
+ * Starts a worker on the queue in the database. It is woken by notifications, and looks for itself once a second with the heartbeat of
+ * the connection on which it listens.
+ */
+export async function startJobWorker(
+  options: Omit<JobWorkerDeps, 'database' | 'metrics' | 'random'> & {
+    connection: DatabaseUrl;
+    registry: Registry;
+    worker?: Partial<JobWorkerOptions>;
+    drainMs?: number;
+  },
+): Promise<StartedWorker> {
+  const { connection, registry, clock, logger } = options;
+  const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
+  const deps = { ...options, database, metrics: createJobMetrics(registry), random: Math.random };
+  const worker = new JobWorker(deps, { ...workerDefaults, ...options.worker });
+  const listener = await listen({
+    connection,
+    channels: {
+      [channels.queued]: () => worker.wake(),
+      [channels.cancelled]: (jobId) => worker.cancel(jobId),
+    },
+    // Cancellations may have been missed.
+    onGap: () => {
+      void worker.keepLeases();
+      worker.wake();
+    },
+    heartbeat: {
+      statement: () => dueStatement(clockShiftMs(clock)),
+      onRow: ({ is_queued: isQueued, is_lapsed: isLapsed }) => {
+        if (isLapsed) worker.reclaim();
+        if (isQueued) worker.wake();
+      },
+    },
+    logger,
+  });
+  return {
+    get running() {
+      return worker.running;
+    },
+    close: async () => {
+      await worker.close(options.drainMs ?? drainMs);
+      await listener.close();
+      await database.close();
+    },
+  };
+}

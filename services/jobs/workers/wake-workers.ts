@@ -1,0 +1,29 @@
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
+import { channels } from './channels.ts';
+
+/**
+ * Tells all workers that a job waits, with one notification for whatever is submitted while the last one is on its way. It is not
+ * part of the submission's transaction: Postgres lets only one transaction with a notification commit at a time, and a wake-up
+ * that is lost costs a second.
+ */
+export function wakeWorkers(database: Pick<ServiceDatabase, 'query'>, logger: Pick<Logger, 'debug'>): () => void {
+  let isSending = false;
+  let isWanted = false;
+  const send = async (): Promise<void> => {
+    isSending = true;
+    while (isWanted) {
+      isWanted = false;
+      try {
+        await database.query({ name: 'jobs-wake', text: `select pg_notify('${channels.queued}', '')` });
+      } catch (err) {
+        logger.debug({ err }, 'workers could not be woken; they look by themselves each second');
+      }
+    }
+    isSending = false;
+  };
+  return () => {
+    isWanted = true;
+    if (!isSending) void send();
+  };
+}

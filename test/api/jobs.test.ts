@@ -1,0 +1,480 @@
+import type OpenAI from 'openai';
+import { toFile } from 'openai';
+import { CursorPage } from 'openai/pagination';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ManualClock } from '#shared/clock.ts';
+import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** With a clock that stands still the sandbox answers the same request with the same bytes. */
+const clock = new ManualClock(Date.now());
+/** A second of 16-bit mono at 16 kHz. */
+const wav = Buffer.concat([wavHeader(32_000, 16_000), Buffer.alloc(32_000, 1)]);
+
+let gateway: TestGateway;
+let session: string;
+let key: { id: string; key: string };
+let client: OpenAI;
+
+beforeAll(async () => {
+  gateway = await startTestGateway({ clock });
+  session = await gateway.login();
+  key = await gateway.createKey(session);
+  client = gateway.openai(key.key, { prefix: '/api/v1' });
+});
+afterAll(() => gateway?.[Symbol.asyncDispose]());
+
+const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+
+/** A submission with headers of its own. */
+async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  const isForm = body instanceof FormData;
+  const response = await fetch(gateway.url + path, {
+    method: 'POST',
+    headers: {
+      authorization: `Bearer ${key.key}`,
+      ...(isForm ? undefined : { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    body: isForm ? body : typeof body === 'string' ? body : JSON.stringify(body),
+  });
+  const text = await response.text();
+  const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false;
+  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
+}
+
+type Job = Record<string, unknown> & { id: string; status: string; result: unknown };
+
+const ended = (id: string): Promise<Job> =>
+  waitFor(
+    async () => {
+      const job = await client.get<Job>(`/jobs/${id}`);
+      return ['completed', 'failed', 'cancelled'].includes(job.status) && job;
+    },
+    { description: `the end of ${id}`, timeoutMs: 10_000, intervalMs: 10 },
+  );
+
+const rawJob = async (id: string): Promise<string> => (await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).text;
+
+const form = (fields: Record<string, string>): FormData => {
+  const data = new FormData();
+  data.set('file', new File([wav], 'speech.wav', { type: 'audio/wav' }));
+  for (const [name, value] of Object.entries(fields)) data.set(name, value);
+  return data;
+};
+
+describe('each operation in the background', () => {
+  const json: [string, object][] = [
+    ['/chat/completions', chat],
+    ['/completions', { model: 'sandbox-chat', prompt: 'Once upon a time' }],
+    ['/embeddings', { model: 'sandbox-embed', input: ['one', 'two'] }],
+    ['/images/generations', { model: 'sandbox-image', prompt: 'a square', size: '256x256' }],
+  ];
+  test.each(json)('%s ends with the bytes of the synchronous answer', async (path, body) => {
+    const synchronous = await post(`/v1${path}`, body);
+    expect(synchronous.status, synchronous.text).toBe(200);
+    const submitted = await client.post<Job>(path, { body: { ...body, background: true } });
+    expect(submitted).toMatchObject({ object: 'job', endpoint: `/v1${path}`, status: 'queued', result: null });
+    const job = await ended(submitted.id);
+    expect(job).toMatchObject({ status: 'completed', error: null, usage: { cost_usd: expect.any(Number) } });
+    expect(await rawJob(job.id)).toContain(`"result":${synchronous.text},"usage":`);
+  });
+
+  const audio: [string, Record<string, string>][] = [
+    ['/audio/transcriptions', { model: 'sandbox-transcribe' }],
+    ['/audio/translations', { model: 'sandbox-transcribe' }],
+  ];
+  test.each(audio)('%s keeps its upload and ends with the synchronous answer', async (path, fields) => {
+    const synchronous = await post(`/v1${path}`, form(fields));
+    expect(synchronous.status, synchronous.text).toBe(200);
+    const submitted = await client.post<Job>(path, {
+      body: form({ ...fields, background: 'true' }),
+    });
+    const job = await ended(submitted.id);
+    expect(job).toMatchObject({ status: 'completed', endpoint: `/v1${path}`, result: synchronous.json });
+  });
+
+  test('speech and subtitles, which are no JSON, come as their type and base64', async () => {
+    const speech = { model: 'sandbox-speech', input: 'Good morning', voice: 'alloy', response_format: 'wav' };
+    const sound = await fetch(`${gateway.url}/v1/audio/speech`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${key.key}`, 'content-type': 'application/json' },
+      body: JSON.stringify(speech),
+    });
+    const b64 = Buffer.from(await sound.arrayBuffer()).toString('base64');
+    const submitted = await client.post<Job>('/audio/speech', { body: { ...speech, background: true } });
+    expect((await ended(submitted.id)).result).toEqual({ content_type: sound.headers.get('content-type'), b64 });
+
+    const fields = { model: 'sandbox-transcribe', response_format: 'srt' };
+    const subtitles = await post('/v1/audio/transcriptions', form(fields));
+    const second = await post('/v1/audio/transcriptions', form({ ...fields, background: 'true' }));
+    const { result } = await ended(second.json.id);
+    expect(result).toEqual({
+      content_type: subtitles.headers.get('content-type'),
+      b64: Buffer.from(subtitles.text).toString('base64'),
+    });
+  });
+
+  test('an upload through the SDK, of a file larger than one row, is whole when it runs', async () => {
+    const large = Buffer.concat([wavHeader(3_200_000, 16_000), Buffer.alloc(3_200_000, 1)]);
+    const file = await toFile(large, 'large.wav');
+    const options = { body: { file, model: 'sandbox-transcribe', background: true } };
+    const submitted = (await client.audio.transcriptions.create(options.body as never)) as unknown as Job;
+    const job = await ended(submitted.id);
+    expect(job).toMatchObject({ status: 'completed', usage: { audio_seconds: 100 } });
+  });
+});
+
+describe('a submission', () => {
+  test('answers 202 with where and when to look, the job, the limits and the fields of the contract', async () => {
+    const answer = await post('/v1/chat/completions', {
+      ...chat,
+      background: true,
+      metadata: { order: '17' },
+    });
+    expect(answer.status).toBe(202);
+    expect(answer.headers.get('location')).toBe(`/api/v1/jobs/${answer.json.id}`);
+    expect(answer.headers.get('retry-after')).toBe('2');
+    expect(Number(answer.headers.get('x-ratelimit-limit-requests'))).toBeGreaterThan(0);
+    expect(Object.keys(answer.json)).toEqual([
+      ...['id', 'object', 'endpoint', 'model', 'status', 'created_at', 'started_at', 'completed_at', 'failed_at'],
+      ...['cancelled_at', 'expires_at', 'error', 'result', 'usage', 'metadata'],
+    ]);
+    expect(answer.json.id).toMatch(/^job_[0-9a-f]{32}$/);
+    expect(answer.json.created_at).toMatch(/^\d{4}-\d{2}-\d{2}T.*Z$/);
+    const job = await ended(answer.json.id);
+    expect(job.metadata).toEqual({ order: '17' });
+    const lifeMs = Date.parse(job.expires_at as string) - Date.parse(job.completed_at as string);
+    expect(lifeMs).toBe(86_400_000);
+  });
+
+  test('may be asked for by Prefer: respond-async, and with either prefix', async () => {
+    for (const path of ['/v1/chat/completions', '/api/v1/chat/completions']) {
+      const answer = await post(path, chat, { prefer: 'wait=5, respond-async' });
+      expect(answer.status).toBe(202);
+      expect(answer.headers.get('preference-applied')).toBe('respond-async');
+      expect(answer.json.endpoint).toBe('/v1/chat/completions');
+    }
+    const upload = await post('/v1/audio/transcriptions', form({ model: 'sandbox-transcribe' }), {
+      prefer: 'respond-async',
+    });
+    expect(upload.status).toBe(202);
+  });
+
+  test('`background` of false or null is a call like any other', async () => {
+    for (const background of [false, null]) {
+      expect((await post('/v1/chat/completions', { ...chat, background })).json.object).toBe('chat.completion');
+    }
+  });
+
+  test('an image with a transparent background is no job', async () => {
+    const answer = await post('/v1/images/generations', {
+      model: 'sandbox-image',
+      prompt: 'a square',
+      size: '256x256',
+      background: 'transparent',
+    });
+    expect(answer.status, answer.text).toBe(200);
+    expect(answer.json.data).toHaveLength(1);
+  });
+
+  test('is made once under one Idempotency-Key, and another body under it is refused', async () => {
+    const headers = { 'idempotency-key': 'order-1' };
+    const body = { ...chat, background: true };
+    const first = await post('/v1/chat/completions', body, headers);
+    const again = await Promise.all(Array.from({ length: 5 }, () => post('/v1/chat/completions', body, headers)));
+    expect(again.map(({ status, json }) => [status, json.id])).toEqual(again.map(() => [202, first.json.id]));
+    const other = await post('/v1/chat/completions', { ...body, temperature: 0 }, headers);
+    expect([other.status, other.json.error.code]).toEqual([400, 'idempotency_key_reused']);
+
+    // A form has another boundary each time that it is sent.
+    const upload = () => form({ model: 'sandbox-transcribe', background: 'true' });
+    const one = await post('/v1/audio/transcriptions', upload(), { 'idempotency-key': 'order-2' });
+    const two = await post('/v1/audio/transcriptions', upload(), { 'idempotency-key': 'order-2' });
+    expect(two.json.id).toBe(one.json.id);
+  });
+
+  test('at once many times under one Idempotency-Key is one job', async () => {
+    const body = { ...chat, background: true };
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => post('/v1/chat/completions', body, { 'idempotency-key': 'at-once' })),
+    );
+    expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1);
+  });
+
+  test('from a session: POST /jobs with an endpoint and a body', async () => {
+    const answer = await gateway.call('POST', '/api/v1/jobs', session, {
+      endpoint: '/v1/chat/completions',
+      body: chat,
+    });
+    expect(answer.status, answer.text).toBe(202);
+    const job = await waitFor(
+      async () => {
+        const { json } = await gateway.call('GET', `/api/v1/jobs/${answer.json.id}`, session);
+        return json.status === 'completed' && json;
+      },
+      { description: 'the end of the job of a session' },
+    );
+    expect(job.result.object).toBe('chat.completion');
+  });
+});
+
+describe('bad input', () => {
+  const submission =
+    (path: string, body: object, headers = {}) =>
+    () =>
+      post(path, body, headers);
+  const refused: [string, () => Promise<Answer>, number, string | null, string | null][] = [
+    [
+      'a background chat that streams',
+      submission('/v1/chat/completions', { ...chat, background: true, stream: true }),
+      ...([400, 'invalid_value', 'stream'] as const),
+    ],
+    [
+      'a preference for a job that streams',
+      submission('/v1/chat/completions', { ...chat, stream: true }, { prefer: 'respond-async' }),
+      ...([400, 'invalid_value', 'stream'] as const),
+    ],
+    [
+      'speech in the background as events',
+      submission('/v1/audio/speech', {
+        ...{ model: 'sandbox-speech', input: 'a', voice: 'alloy', stream_format: 'sse', background: true },
+      }),
+      ...([400, 'invalid_value', 'stream_format'] as const),
+    ],
+    [
+      'a form in the background that streams',
+      () => post('/v1/audio/transcriptions', form({ model: 'sandbox-transcribe', stream: 'true', background: 'true' })),
+      ...([400, 'invalid_value', 'stream'] as const),
+    ],
+    [
+      'a string where a boolean belongs',
+      submission('/v1/chat/completions', { ...chat, background: 'true' }),
+      ...([400, 'invalid_value', 'background'] as const),
+    ],
+    [
+      'a number where a boolean belongs',
+      submission('/v1/embeddings', { model: 'sandbox-embed', input: 'a', background: 1 }),
+      ...([400, 'invalid_value', 'background'] as const),
+    ],
+    [
+      'a word in a form that is neither true nor false',
+      () => post('/v1/audio/transcriptions', form({ model: 'sandbox-transcribe', background: 'yes' })),
+      ...([400, 'invalid_value', 'background'] as const),
+    ],
+    [
+      'a model that does not exist',
+      submission('/v1/chat/completions', { ...chat, model: 'nobody', background: true }),
+      ...([404, 'model_not_found', 'model'] as const),
+    ],
+    [
+      'a realtime session as a job',
+      () => gateway.call('POST', '/api/v1/jobs', session, { endpoint: '/v1/realtime', body: {} }),
+      ...([400, 'invalid_value', 'endpoint'] as const),
+    ],
+    [
+      'an upload through POST /jobs',
+      () => gateway.call('POST', '/api/v1/jobs', session, { endpoint: '/v1/audio/transcriptions', body: {} }),
+      ...([400, 'invalid_value', 'endpoint'] as const),
+    ],
+    [
+      'an unknown field of POST /jobs',
+      () => gateway.call('POST', '/api/v1/jobs', session, { endpoint: '/v1/completions', body: {}, when: 'now' }),
+      ...([400, 'unknown_field', 'when'] as const),
+    ],
+    [
+      'POST /jobs with a key',
+      () => gateway.call('POST', '/api/v1/jobs', key.key, { endpoint: '/v1/completions', body: {} }),
+      ...([403, 'endpoint_not_allowed', null] as const),
+    ],
+    [
+      'DELETE with a key',
+      () => gateway.call('DELETE', `/api/v1/jobs/job_${'0'.repeat(32)}`, key.key),
+      ...([403, 'endpoint_not_allowed', null] as const),
+    ],
+    ['an unknown id', () => gateway.call('GET', `/api/v1/jobs/job_${'0'.repeat(32)}`, key.key), 404, 'not_found', null],
+    ['a malformed id', () => gateway.call('GET', '/api/v1/jobs/job_1', key.key), 404, 'not_found', null],
+    ['an id with SQL', () => gateway.call('GET', "/api/v1/jobs/job_'%20or%201=1--", key.key), 404, 'not_found', null],
+    ['cancel of a malformed id', () => gateway.call('POST', '/api/v1/jobs/x/cancel', key.key), 404, 'not_found', null],
+    [
+      'cancel of an unknown id',
+      () => gateway.call('POST', `/api/v1/jobs/job_${'f'.repeat(32)}/cancel`, key.key),
+      ...([404, 'not_found', null] as const),
+    ],
+    [
+      'a malformed cursor',
+      () => gateway.call('GET', '/api/v1/jobs?after=job_1', key.key),
+      400,
+      'invalid_value',
+      'after',
+    ],
+    [
+      'an unknown status',
+      () => gateway.call('GET', '/api/v1/jobs?status=done', key.key),
+      400,
+      'invalid_value',
+      'status',
+    ],
+    ['a limit above 100', () => gateway.call('GET', '/api/v1/jobs?limit=101', key.key), 400, 'invalid_value', 'limit'],
+    [
+      'an order that is none',
+      () => gateway.call('GET', '/api/v1/jobs?order=up', key.key),
+      400,
+      'invalid_value',
+      'order',
+    ],
+  ];
+
+  test('each is refused with the documented error, and makes no job and no charge', async () => {
+    const counts = async () => [
+      (await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total,
+      (await gateway.call('GET', '/api/v1/usage/history?limit=1', session)).json.pagination.total,
+    ];
+    const everybodyIsDone = await waitFor(
+      async () => {
+        const { by_status: by } = (await gateway.call('GET', '/api/v1/jobs/stats', session)).json;
+        return by.queued + by.in_progress === 0;
+      },
+      { description: 'the end of earlier jobs', timeoutMs: 10_000 },
+    );
+    expect(everybodyIsDone).toBe(true);
+    const jobsBefore = (await counts())[0];
+    for (const [what, call, status, code, param] of refused) {
+      const answer = await call();
+      expect([answer.status, answer.json?.error.code, answer.json?.error.param], what).toEqual([status, code, param]);
+    }
+    expect((await counts())[0]).toBe(jobsBefore);
+    const list = await gateway.call('GET', '/api/v1/usage/history?limit=500', session);
+    expect(list.json.data.filter((event: { success: boolean }) => !event.success)).toEqual([]);
+  });
+
+  test('somebody else in the same organization does not find the job, nor does a key without the scope', async () => {
+    const mine = await post('/v1/chat/completions', { ...chat, background: true });
+    const invited = await gateway.call('POST', '/api/v1/invitations', session, {
+      email: 'mate@example.com',
+      role: 'member',
+    });
+    expect(invited.status, invited.text).toBe(201);
+    const mail = await gateway.call('GET', '/api/v1/admin/mail?search=mate@example.com', session);
+    const token = /[?&]token=([\w-]+)/.exec(mail.text)![1];
+    const mate = { email: 'mate@example.com', password: 'Correct-horse-2' };
+    await gateway.call('POST', '/api/v1/auth/accept-invite', '', {
+      ...{ token, password: mate.password, first_name: 'M', last_name: 'Ate' },
+    });
+    const other = await gateway.login(mate);
+    for (const [method, path] of [
+      ['GET', `/api/v1/jobs/${mine.json.id}`],
+      ['POST', `/api/v1/jobs/${mine.json.id}/cancel`],
+      ['DELETE', `/api/v1/jobs/${mine.json.id}`],
+    ] as const) {
+      expect((await gateway.call(method, path, other)).status, path).toBe(404);
+    }
+    expect((await gateway.call('GET', '/api/v1/jobs', other)).json.data).toEqual([]);
+    expect((await gateway.call('GET', '/api/v1/admin/jobs', other)).status).toBe(403);
+
+    const blind = await gateway.createKey(session, { scopes: ['inference:chat'] });
+    const refusal = await gateway.call('GET', '/api/v1/jobs', blind.key);
+    expect([refusal.status, refusal.json.error.code]).toEqual([403, 'missing_scope']);
+    expect(refusal.json.error.message).toContain('jobs:read_own');
+  });
+});
+
+describe('lists', () => {
+  test('page by number, by the cursor of the SDK, in both orders, with filters and without results', async () => {
+    const fresh = await gateway.createKey(session);
+    const own = gateway.openai(fresh.key, { prefix: '/api/v1' });
+    const submitted: string[] = [];
+    for (let number = 0; number < 5; number += 1) {
+      const job = await own.post<Job>('/embeddings', {
+        body: { model: 'sandbox-embed', input: `text ${number}`, background: true },
+      });
+      submitted.push(job.id);
+    }
+    for (const id of submitted) await ended(id);
+    const filter = { endpoint: '/v1/embeddings', model: 'sandbox-embed', status: 'completed' };
+
+    const first = await own.getAPIList('/jobs', CursorPage<Job>, { query: { ...filter, limit: 2 } });
+    const ids: string[] = [];
+    for await (const job of first) {
+      expect(job).not.toHaveProperty('result');
+      ids.push(job.id);
+    }
+    expect(ids.slice(0, 5)).toEqual(submitted.toReversed());
+
+    const ascending = await own.getAPIList('/jobs', CursorPage<Job>, {
+      query: { ...filter, limit: 100, order: 'asc', after: submitted[1]! },
+    });
+    expect(ascending.data.map(({ id }) => id)).toEqual(submitted.slice(2));
+    expect(ascending.has_more).toBe(false);
+
+    const query = new URLSearchParams({ ...filter, limit: '2', page: '2' });
+    const { json } = await gateway.call('GET', `/api/v1/jobs?${query}`, fresh.key);
+    expect(json).toMatchObject({
+      object: 'list',
+      first_id: submitted[2],
+      last_id: submitted[1],
+      has_more: true,
+      pagination: { page: 2, limit: 2, has_prev: true, has_next: true },
+    });
+    expect(json.pagination.total).toBe(ids.length);
+    expect((await gateway.call('GET', '/api/v1/jobs?model=nobody', fresh.key)).json).toMatchObject({
+      data: [],
+      first_id: null,
+      last_id: null,
+      has_more: false,
+    });
+  });
+
+  test('stats count every state, and operators see the jobs of all without what was asked or answered', async () => {
+    const stats = (await gateway.call('GET', '/api/v1/jobs/stats', key.key)).json;
+    expect(Object.keys(stats.by_status)).toEqual(['queued', 'in_progress', 'completed', 'failed', 'cancelled']);
+    const sum = Object.values<number>(stats.by_status).reduce((total, count) => total + count, 0);
+    expect(stats.total).toBe(sum);
+    const all = await gateway.call('GET', '/api/v1/admin/jobs?limit=1&status=completed', session);
+    expect(all.json.data[0]).toMatchObject({ status: 'completed', attempts: 1, worker_id: null });
+    expect(all.json.data[0]).not.toHaveProperty('result');
+    expect(all.json.data[0]).not.toHaveProperty('metadata');
+  });
+});
+
+describe('what has ended', () => {
+  test('is unchanged by any number of cancellations, and can be deleted in a session', async () => {
+    const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
+    const before = await ended(id);
+    for (let times = 0; times < 2; times += 1) {
+      const answer = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, key.key);
+      expect([answer.status, answer.json]).toEqual([200, before]);
+    }
+    expect((await gateway.call('DELETE', `/api/v1/jobs/${id}`, session)).status).toBe(204);
+    expect((await gateway.call('DELETE', `/api/v1/jobs/${id}`, session)).status).toBe(404);
+    expect((await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).status).toBe(404);
+  });
+
+  test('/metrics shows depth, age and outcomes', async () => {
+    const { text } = await gateway.call('GET', '/metrics');
+    expect(text).toMatch(/^modelgateway_jobs\{status="queued"\} 0$/m);
+    expect(text).toMatch(/^modelgateway_jobs\{status="in_progress"\} 0$/m);
+    expect(text).toMatch(/^modelgateway_jobs_oldest_queued_seconds 0$/m);
+    expect(text).toMatch(/^modelgateway_jobs_ended_total\{outcome="completed"\} [1-9]\d*$/m);
+    expect(text).toMatch(/^modelgateway_jobs_wait_seconds_count [1-9]\d*$/m);
+  });
+
+  test('is gone 24 hours after its end', async () => {
+    const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
+    await ended(id);
+    clock.advance(86_400_000 - 5_000);
+    session = await gateway.login();
+    expect((await gateway.call('GET', `/api/v1/jobs/${id}`, session)).status).toBe(200);
+    clock.advance(10_000);
+    for (const [method, path] of [
+      ['GET', `/api/v1/jobs/${id}`],
+      ['POST', `/api/v1/jobs/${id}/cancel`],
+      ['DELETE', `/api/v1/jobs/${id}`],
+    ] as const) {
+      const answer = await gateway.call(method, path, session);
+      expect([answer.status, answer.json.error.code], method).toEqual([404, 'not_found']);
+    }
+    expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
+  });
+});
