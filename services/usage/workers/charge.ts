@@ -25,6 +25,8 @@ const eventsMax = 1_000;
 /** What waits in memory while Billing is away; further batches are read back from the outbox. */
 const eventsInMemoryMax = 20_000;
 const timeoutMs = 10_000;
+/** For how long events gather before they are handed on: a charge of many costs little more than a charge of one. */
+const gatherMs = 250;
 
 /** How often what failed is tried again, and batches are looked for which a dead process left behind. */
 const lookMs = 1_000;
@@ -39,8 +41,10 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
   const options = { contextValues: callerContext(serviceCaller('usage')), timeoutMs };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
-  let isWoken = false;
+  let isCharging = false;
   let isFailing = false;
+  let isClosed = false;
+  let gathering: NodeJS.Timeout | undefined;
   let turn: Promise<void> = Promise.resolve();
 
   async function charge(batches: readonly ChargeBatch[]): Promise<void> {
@@ -65,21 +69,38 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
     return waiting.slice(0, fitting === -1 ? undefined : Math.max(1, fitting));
   }
 
-  async function drainMemory(): Promise<void> {
-    try {
-      while (waiting.length > 0) {
-        const batches = nextInMemory();
-        await charge(batches);
-        waiting = waiting.slice(batches.length);
-        for (const batch of batches) eventsWaiting -= batch.events.length;
+  async function chargeNext(): Promise<void> {
+    const batches = nextInMemory();
+    if (batches.length === 0) return;
+    await charge(batches);
+    waiting = waiting.slice(batches.length);
+    for (const batch of batches) eventsWaiting -= batch.events.length;
+  }
+
+  /** Sees to it that what waits is handed on soon, and at once when it fills a call. */
+  function wake(): void {
+    if (isFailing || isClosed || isCharging) return;
+    gathering ??= setTimeout(start, gatherMs);
+    if (eventsWaiting >= eventsMax) start();
+  }
+
+  function start(): void {
+    clearTimeout(gathering);
+    gathering = undefined;
+    isCharging = true;
+    attempt(async () => {
+      try {
+        do await chargeNext();
+        while (eventsWaiting >= eventsMax);
+      } finally {
+        isCharging = false;
       }
-    } finally {
-      isWoken = false;
-    }
+      if (waiting.length > 0) wake();
+    });
   }
 
   async function drainAll(olderThanMs: number): Promise<void> {
-    await drainMemory();
+    while (waiting.length > 0) await chargeNext();
     for (;;) {
       const batch = await leftBehind(database, olderThanMs);
       if (batch === null) return;
@@ -112,13 +133,15 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
       if (eventsWaiting + batch.events.length > eventsInMemoryMax) return;
       waiting.push(batch);
       eventsWaiting += batch.events.length;
-      if (isWoken || isFailing) return;
-      isWoken = true;
-      attempt(drainMemory);
+      wake();
     },
     drain: () => inTurn(() => drainAll(0)),
     async close() {
+      isClosed = true;
       clearInterval(timer);
+      clearTimeout(gathering);
+      // What is not taken now waits in the outbox.
+      if (!isFailing) attempt(() => drainAll(leftBehindAfterMs));
       await turn;
     },
   };
