@@ -1,11 +1,12 @@
 /*
- * What Usage does with a year of events: `node test/bench/usage.ts [events] [organizations]`, by default 1,000,000 and 1,000.
- * The largest organization has a twentieth of all. Events go in by Record over the local transport, in order of time, as
- * shippers send them; then reports are timed while more events come in. The last part are the plans of their queries.
+ * What Usage does with a year of events: `npm run bench:usage -- [events] [organizations]`, by default 10,000,000 and 1,000.
+ * The largest organization has a twentieth of all. The year is loaded by SQL, indexes last; then reports are timed alone, and again
+ * beside shippers that record 10,000 new events a second. The last part are the plans of the reports' queries.
  */
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import pg from 'pg';
@@ -31,32 +32,38 @@ import { migrations } from '../../services/usage/db/migrations/index.ts';
 import { createPartitions } from '../../services/usage/db/partitions.ts';
 import { usageService } from '../../services/usage/index.ts';
 import { createUsageMetrics } from '../../services/usage/metrics.ts';
+import { loadYear } from './usage-year.ts';
 
-const eventCount = Number(process.argv[2] ?? 1_000_000);
+const eventCount = Number(process.argv[2] ?? 10_000_000);
 const tenantCount = Number(process.argv[3] ?? 1_000);
-const queriesPerKind = 200;
+const queriesPerKind = 60;
 const dayMs = 86_400_000;
 const eventsPerBatch = 1_000;
 const shippers = 2;
+const eventsPerSecondBeside = 10_000;
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)]!;
 const uuid = (kind: number, number: number) => `0197f2a4-000${kind}-7000-8000-${number.toString(16).padStart(12, '0')}`;
 const dayOf = (ms: number) => new Date(ms).toISOString().slice(0, 10);
 
+// As in usage-year.ts.
 const models = ['small-chat', 'large-chat', 'embedder', 'code'];
 const endpoints = ['/v1/chat/completions', '/v1/embeddings'];
 const usersPerTenant = 4;
 
-function eventAt(ms: number): UsageEvent {
+/** Made beforehand, so that making them costs the measured process next to nothing. */
+const patterns = Array.from({ length: 20_000 }, newPattern);
+
+const eventNow = (): UsageEvent => ({ ...pick(patterns), id: v7() });
+
+function newPattern(): UsageEvent {
   const tenant = Math.random() < 0.05 ? 0 : Math.floor(Math.random() * tenantCount);
   const user = tenant * usersPerTenant + Math.floor(Math.random() * usersPerTenant);
   const outputTokens = BigInt(Math.floor(Math.random() * 800));
   return create(UsageEventSchema, {
-    id: v7({ msecs: ms }),
     tenantId: uuid(1, tenant),
     userId: uuid(2, user),
-    // Two keys each.
     apiKeyId: uuid(3, user * 2 + Math.floor(Math.random() * 2)),
     model: pick(models),
     endpoint: pick(endpoints),
@@ -74,17 +81,20 @@ function eventAt(ms: number): UsageEvent {
 type Usage = Client<typeof UsageService>;
 const shipper = { contextValues: callerContext(serviceCaller('edge')), timeoutMs: 60_000 };
 
-/** Batches of events at growing moments, shipped by several shippers until the moments end or `stop` says so. */
-async function ingest(usage: Usage, moments: Iterator<number>, stop: () => boolean = () => false): Promise<number> {
+/**
+ * Records batches from several shippers, each one call at a time, at no more than `perSecond` events in all, until `stop` says so;
+ * answers how many events were stored.
+ */
+async function ingest(usage: Usage, perSecond: number, stop: () => boolean): Promise<number> {
+  const startedMs = performance.now();
+  let sent = 0;
   let stored = 0;
   const ship = async (): Promise<void> => {
     while (!stop()) {
-      const events: UsageEvent[] = [];
-      for (let next = moments.next(); next.done !== true; next = moments.next()) {
-        events.push(eventAt(next.value));
-        if (events.length === eventsPerBatch) break;
-      }
-      if (events.length === 0) return;
+      const dueMs = startedMs + (sent / perSecond) * 1_000;
+      sent += eventsPerBatch;
+      if (dueMs > performance.now()) await delay(dueMs - performance.now());
+      const events = Array.from({ length: eventsPerBatch }, eventNow);
       const { accepted } = await usage.record({ events }, shipper);
       stored += accepted;
     }
@@ -93,12 +103,35 @@ async function ingest(usage: Usage, moments: Iterator<number>, stop: () => boole
   return stored;
 }
 
-function* evenly(startMs: number, endMs: number, count: number): Generator<number, undefined> {
-  for (let index = 0; index < count; index += 1) yield startMs + Math.floor(((endMs - startMs) * index) / count);
+/** CPU time of this process and of Postgres with its children, in milliseconds (Linux; ticks are hundredths of a second). */
+function cpuMs(postgresPid: number): { node: number; postgres: number } {
+  const { user, system } = process.cpuUsage();
+  let ticks = 0;
+  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
+    try {
+      const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ').map(Number);
+      const own = fields[11]! + fields[12]!;
+      if (Number(pid) === postgresPid) ticks += own + fields[13]! + fields[14]!;
+      else if (fields[1] === postgresPid) ticks += own;
+    } catch {
+      // It ended meanwhile.
+    }
+  }
+  return { node: (user + system) / 1_000, postgres: ticks * 10 };
 }
 
-function* fromNow(): Generator<number, undefined> {
-  for (;;) yield Date.now();
+/** Runs `work` while counting, and tells the rate and the CPU time of each event. */
+async function rated(name: string, postgresPid: number, work: () => Promise<number>): Promise<void> {
+  const before = cpuMs(postgresPid);
+  const startedMs = performance.now();
+  const events = await work();
+  const seconds = (performance.now() - startedMs) / 1_000;
+  const after = cpuMs(postgresPid);
+  const each = (ms: number) => ((ms * 1_000) / events).toFixed(0);
+  print(
+    `  ${name}: ${Math.round(events / seconds)} events a second; CPU per event ${each(after.node - before.node)} µs here, ` +
+      `${each(after.postgres - before.postgres)} µs in Postgres`,
+  );
 }
 
 const percentile = (sorted: readonly number[], part: number) =>
@@ -113,12 +146,16 @@ async function timed(name: string, call: () => Promise<unknown>): Promise<void> 
   }
   times.sort((a, b) => a - b);
   const [p50, p95, worst] = [percentile(times, 0.5), percentile(times, 0.95), times.at(-1)!];
-  print(`  ${name.padEnd(52)} p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, worst ${worst.toFixed(1)} ms`);
+  print(`  ${name.padEnd(62)} p50 ${p50.toFixed(1)} ms, p95 ${p95.toFixed(1)} ms, worst ${worst.toFixed(1)} ms`);
 }
 
 /** Reports as people ask for them, of a random organization or of the largest. */
 function reports(usage: Usage, nowMs: number): [string, () => Promise<unknown>][] {
-  const range = (days: number) => ({ startDate: dayOf(nowMs - (days - 1) * dayMs), endDate: dayOf(nowMs) });
+  const range = (days: number, timezone = 'UTC') => ({
+    startDate: dayOf(nowMs - (days - 1) * dayMs),
+    endDate: dayOf(nowMs),
+    timezone,
+  });
   const someTenant = () => Math.floor(Math.random() * tenantCount);
   const owner = (tenant: number) => ({
     contextValues: callerContext(
@@ -130,33 +167,38 @@ function reports(usage: Usage, nowMs: number): [string, () => Promise<unknown>][
       }),
     ),
   });
-  const key = (tenant: number) => uuid(3, tenant * usersPerTenant * 2);
   const scope = UsageScope.TENANT;
+  const analytics = (tenant: number, request: object) =>
+    usage.getKeyAnalytics({ keyId: uuid(3, tenant * usersPerTenant * 2), ...request }, owner(tenant));
   const kinds = (name: string, tenant: () => number): [string, () => Promise<unknown>][] => [
     [
-      `${name}: analytics, 31 days daily`,
-      () => {
-        const at = tenant();
-        return usage.getKeyAnalytics({ keyId: key(at), range: range(31) }, owner(at));
-      },
+      `${name}: analytics, 7 days hourly`,
+      () => analytics(tenant(), { range: range(7), granularity: Granularity.HOURLY }),
     ],
+    [`${name}: analytics, 31 days daily in Berlin`, () => analytics(tenant(), { range: range(31, 'Europe/Berlin') })],
     [
-      `${name}: analytics, 365 days weekly`,
-      () => {
-        const at = tenant();
-        const granularity = Granularity.WEEKLY;
-        return usage.getKeyAnalytics({ keyId: key(at), range: range(365), granularity }, owner(at));
-      },
+      `${name}: analytics, 365 days weekly in Berlin`,
+      () => analytics(tenant(), { range: range(365, 'Europe/Berlin'), granularity: Granularity.WEEKLY }),
     ],
     [`${name}: summary, 30 days`, () => usage.getSummary({ scope, range: range(30) }, owner(tenant()))],
-    [`${name}: summary, 365 days`, () => usage.getSummary({ scope, range: range(365) }, owner(tenant()))],
+    [
+      `${name}: summary, 365 days in Berlin`,
+      () => usage.getSummary({ scope, range: range(365, 'Europe/Berlin') }, owner(tenant())),
+    ],
     [
       `${name}: report, 90 days daily by model`,
       () => usage.getReport({ scope, range: range(90), groupBy: GroupBy.MODEL }, owner(tenant())),
     ],
     [
-      `${name}: report, 365 days weekly`,
-      () => usage.getReport({ scope, range: range(365), granularity: Granularity.WEEKLY }, owner(tenant())),
+      `${name}: report, 90 days daily in Berlin`,
+      () => usage.getReport({ scope, range: range(90, 'Europe/Berlin') }, owner(tenant())),
+    ],
+    [
+      `${name}: report, 365 days weekly in Berlin`,
+      () => {
+        const asked = { scope, range: range(365, 'Europe/Berlin'), granularity: Granularity.WEEKLY };
+        return usage.getReport(asked, owner(tenant()));
+      },
     ],
     [`${name}: history, 50 newest`, () => usage.listHistory({ scope }, owner(tenant()))],
   ];
@@ -190,37 +232,42 @@ try {
     validate: createMessageValidation(),
   });
   const usage = createRpcClient(UsageService, transport);
-
-  const nowMs = Date.now();
-  const startedMs = performance.now();
-  const stored = await ingest(usage, evenly(nowMs - 365 * dayMs, nowMs - 60_000, eventCount));
-  const seconds = (performance.now() - startedMs) / 1_000;
-  print(`${stored} events of ${tenantCount} organizations over a year: ${Math.round(stored / seconds)} a second`);
-
   const owner = new pg.Client({ connectionString: postgres.url });
   await owner.connect();
   await owner.query('set search_path = usage');
-  await owner.query('vacuum analyze');
+
+  const nowMs = Date.now();
+  const startedMs = performance.now();
+  await loadYear(owner, { endMs: nowMs - 60_000, eventCount, tenantCount });
   const { rows: sizes } = await owner.query(
-    `select (select count(*) from rollups)::int as rollups, pg_size_pretty(pg_total_relation_size('rollups')) as size,
+    `select (select count(*) from rollups)::int as rollups, pg_size_pretty(pg_total_relation_size('rollups')) as rollups_size,
+      (select count(*) from daily_rollups)::int as days, pg_size_pretty(pg_total_relation_size('daily_rollups')) as days_size,
       (select pg_size_pretty(sum(pg_total_relation_size(inhrelid))) from pg_inherits where inhparent = 'events'::regclass) as events`,
   );
-  print(`roll-up rows ${sizes[0].rollups} (${sizes[0].size}), events ${sizes[0].events}`);
+  const { rollups, rollups_size, days, days_size, events } = sizes[0];
+  print(
+    `${eventCount} events of ${tenantCount} organizations over a year, loaded in ${Math.round((performance.now() - startedMs) / 1_000)} s: ` +
+      `events ${events}, ${rollups} roll-ups of quarter hours (${rollups_size}), ${days} of days (${days_size})`,
+  );
+
+  print('\nIngestion alone:');
+  const untilMs = performance.now() + 10_000;
+  await rated('recorded', postgres.pid(), () =>
+    ingest(usage, Number.POSITIVE_INFINITY, () => performance.now() > untilMs),
+  );
 
   print('\nReports alone:');
   for (const [name, call] of reports(usage, nowMs)) await timed(name, call);
 
-  print('\nReports beside ingestion at full speed:');
+  print(`\nReports beside ${eventsPerSecondBeside} new events a second:`);
   statements.clear();
-  let done = false;
-  const besideMs = performance.now();
-  const beside = ingest(usage, fromNow(), () => done);
-  for (const [name, call] of reports(usage, nowMs)) await timed(name, call);
-  done = true;
-  const besideCount = await beside;
-  print(
-    `  beside them ${Math.round(besideCount / ((performance.now() - besideMs) / 1_000))} events a second were stored`,
-  );
+  await rated('recorded beside them', postgres.pid(), async () => {
+    let done = false;
+    const beside = ingest(usage, eventsPerSecondBeside, () => done);
+    for (const [name, call] of reports(usage, nowMs)) await timed(name, call);
+    done = true;
+    return beside;
+  });
 
   print('\nPlans:');
   for (const [text, values] of statements) {
