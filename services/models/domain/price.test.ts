@@ -1,0 +1,104 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { type Measures, noMeasures, type PriceVersion, priceAt, priceUsage } from './price.ts';
+
+const price: PriceVersion = {
+  id: 'v1',
+  effectiveFromMs: 1_000,
+  inputPerMillionTokens: 150_000_000n,
+  cachedInputPerMillionTokens: 75_000_000n,
+  outputPerMillionTokens: 600_000_000n,
+  perImage: 40_000_000n,
+  perAudioSecond: 100_000n,
+  perMillionCharacters: 15_000_000_000n,
+  perRequest: 7n,
+};
+const free: PriceVersion = {
+  ...price,
+  inputPerMillionTokens: 0n,
+  cachedInputPerMillionTokens: 0n,
+  outputPerMillionTokens: 0n,
+  perImage: 0n,
+  perAudioSecond: 0n,
+  perMillionCharacters: 0n,
+  perRequest: 0n,
+};
+const used = (measures: Partial<Measures>): Measures => ({ ...noMeasures, ...measures });
+
+test.each<[string, Partial<Measures>, bigint]>([
+  ['a request by itself', {}, 7n],
+  ['tokens', { inputTokens: 1_000, outputTokens: 100 }, 7n + 150_000n + 60_000n],
+  [
+    'cached tokens, which are part of the input',
+    { inputTokens: 1_000, cachedInputTokens: 400 },
+    7n + 90_000n + 30_000n,
+  ],
+  ['no more cached tokens than there are', { inputTokens: 10, cachedInputTokens: 99 }, 7n + 750n],
+  ['images', { images: 3 }, 7n + 120_000_000n],
+  ['audio, by the millisecond', { audioMs: 1_500 }, 7n + 150_000n],
+  ['characters', { characters: 4_096 }, 7n + 61_440_000n],
+])('%s cost what the version says', (_name, measures, cost) => {
+  expect(priceUsage(price, used(measures))).toBe(cost);
+});
+
+test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
+  const half = { ...free, inputPerMillionTokens: 500_000n };
+  expect(priceUsage(half, used({ inputTokens: 1 }))).toBe(1n);
+  expect(priceUsage({ ...half, inputPerMillionTokens: 499_999n }, used({ inputTokens: 1 }))).toBe(0n);
+  // Two halves are one, not two: the parts are not rounded.
+  const halves = { ...half, outputPerMillionTokens: 500_000n };
+  expect(priceUsage(halves, used({ inputTokens: 1, outputTokens: 1 }))).toBe(1n);
+});
+
+test('for any price and use the cost is the exact sum, rounded half up', () => {
+  const rate = fc.bigInt({ min: 0n, max: 10n ** 15n });
+  const count = fc.nat({ max: 10_000_000 });
+  fc.assert(
+    fc.property(
+      fc.tuple(rate, rate, rate, rate, rate, rate, rate),
+      fc.tuple(count, count, count, count, count, count),
+      (rates, counts) => {
+        const [input, cachedInput, output, image, audio, characters, request] = rates;
+        const [inputTokens, cached, outputTokens, images, audioMs, characterCount] = counts;
+        const cachedInputTokens = Math.min(cached, inputTokens);
+        const cost = priceUsage(
+          {
+            ...price,
+            inputPerMillionTokens: input,
+            cachedInputPerMillionTokens: cachedInput,
+            outputPerMillionTokens: output,
+            perImage: image,
+            perAudioSecond: audio,
+            perMillionCharacters: characters,
+            perRequest: request,
+          },
+          { inputTokens, cachedInputTokens, outputTokens, images, audioMs, characters: characterCount },
+        );
+        // In billionths of a nano-USD, so that nothing is divided: the cost is the nearest whole number to it.
+        const scale = 10n ** 9n;
+        const exact =
+          BigInt(inputTokens - cachedInputTokens) * input * 1_000n +
+          BigInt(cachedInputTokens) * cachedInput * 1_000n +
+          BigInt(outputTokens) * output * 1_000n +
+          BigInt(characterCount) * characters * 1_000n +
+          BigInt(audioMs) * audio * 1_000_000n +
+          (BigInt(images) * image + request) * scale;
+        const off = 2n * (cost * scale - exact);
+        return -scale < off && off <= scale;
+      },
+    ),
+  );
+});
+
+test('the version in force is the newest that has begun; before the first there is none', () => {
+  const later = { ...price, id: 'v2', effectiveFromMs: 2_000 };
+  const versions = [price, later];
+  expect([999, 1_000, 1_999, 2_000, 9_999].map((ms) => priceAt(versions, ms)?.id)).toEqual([
+    undefined,
+    'v1',
+    'v1',
+    'v2',
+    'v2',
+  ]);
+  expect(priceAt([], 5_000)).toBeNull();
+});
