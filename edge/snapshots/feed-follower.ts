@@ -9,6 +9,8 @@ export type FeedSource<Event extends { version: bigint }> = {
   name: string;
   watch(signal: AbortSignal): AsyncIterable<Event>;
   acknowledge(version: bigint): Promise<{ leaseMs: number; rewatch: boolean }>;
+  /** Says goodbye, so that nobody waits for this edge any more. */
+  leave(): Promise<unknown>;
   apply(event: Event): void;
 };
 
@@ -81,6 +83,8 @@ export function followFeed<Event extends { version: bigint }>(
       closed.abort();
       lease.end();
       await following;
+      // A goodbye that does not arrive is made up for by the lapse of the lease.
+      await source.leave().catch((err) => logger.debug({ err, feed: source.name }, 'the feed could not be left'));
     },
   };
 }

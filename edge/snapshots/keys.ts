@@ -70,12 +70,24 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     onRevoked: (isRevoked) => revocations.revoke(isRevoked),
     onReset: () => void revocations.checkAll(),
   });
+  /** The process of Keys which granted the lease: it alone may extend it while its database is away. */
+  let leaseHolder = '';
   const feed = followFeed(
     {
       name: 'keys',
       watch: (signal) => keys.watchKeys({ edgeId, afterVersion: state.version }, { ...asEdge, signal }),
-      acknowledge: (version) =>
-        keys.acknowledgeKeys({ edgeId, version }, { ...asEdge, timeoutMs: acknowledgeTimeoutMs }),
+      acknowledge: async (version) => {
+        // Unknown until the answer: a request that failed may have been granted by another process.
+        const holder = leaseHolder;
+        leaseHolder = '';
+        const answer = await keys.acknowledgeKeys(
+          { edgeId, version, leaseHolder: holder },
+          { ...asEdge, timeoutMs: acknowledgeTimeoutMs },
+        );
+        leaseHolder = answer.leaseHolder;
+        return answer;
+      },
+      leave: () => keys.acknowledgeKeys({ edgeId, leaving: true }, { ...asEdge, timeoutMs: acknowledgeTimeoutMs }),
       apply: (event) => state.apply(event),
     },
     { clock, logger },

@@ -60,6 +60,7 @@ export function createSessionCredentials(deps: {
       name: 'auth',
       watch: (signal) => auth.watchAuth({ edgeId }, { ...asEdge, signal }),
       acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, asEdge),
+      leave: () => auth.acknowledgeAuth({ edgeId, leaving: true }, { ...asEdge, timeoutMs: askTimeoutMs }),
       apply: (event) => state.apply(event),
     },
     { clock, logger },

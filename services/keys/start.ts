@@ -28,11 +28,13 @@ export async function startKeys(options: {
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   clock: Clock;
   logger: Logger;
+  /** How often an edge hears from the feed when nothing happens, in milliseconds. */
+  heartbeatMs?: number;
 }): Promise<StartedKeys> {
-  const { connection, peppers, auth, clock, logger } = options;
+  const { connection, peppers, auth, clock, logger, heartbeatMs = 500 } = options;
   const entities = [KeyEntity, DigestEntity];
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
-  const feed = await openKeyFeed({ database, connection, logger });
+  const feed = await openKeyFeed({ database, connection, clock, logger, heartbeatMs });
   const digestLookUp = createDigestLookUp(database);
   const auditRelay = startAuditRelay({ database, auth, logger });
   const stopHousekeeping = startHousekeeping({ database, clock, logger });

@@ -32,10 +32,17 @@ export type TestKeys = {
 /** A Keys process on a test's database, called through the local transport. */
 export async function startTestKeys(
   connection: DatabaseUrl,
-  options: { clock?: Clock; peppers?: readonly KeyPepper[]; auth?: AuditTaker } = {},
+  options: { clock?: Clock; peppers?: readonly KeyPepper[]; auth?: AuditTaker; heartbeatMs?: number } = {},
 ): Promise<TestKeys> {
-  const { clock = systemClock, peppers = testPeppers, auth = noAuth } = options;
-  const { implementation, close } = await startKeys({ connection, peppers, auth, clock, logger: silentLogger });
+  const { clock = systemClock, peppers = testPeppers, auth = noAuth, heartbeatMs } = options;
+  const { implementation, close } = await startKeys({
+    connection,
+    peppers,
+    auth,
+    clock,
+    logger: silentLogger,
+    ...(heartbeatMs !== undefined && { heartbeatMs }),
+  });
   const transport = createLocalTransport([rpcService(KeysService, implementation)], {
     report: createCallReport({ logger: silentLogger, clock }),
     validate: createMessageValidation(),

@@ -19,6 +19,8 @@ export type EdgeLeases = {
   open(edgeId: string): Promise<void>;
   /** What the edge may go on, in milliseconds; null for an edge whose lease has lapsed. */
   acknowledge(edgeId: string, version: bigint): Promise<number | null>;
+  /** Forgets an edge which decides nothing any more. */
+  drop(edgeId: string): Promise<void>;
   /** Resolves once no live edge is without the version: each has acknowledged it, or its lease has lapsed. */
   settled(version: bigint): Promise<void>;
 };
@@ -69,6 +71,11 @@ export function createEdgeLeases(database: ServiceDatabase): EdgeLeases {
       });
       for (const wake of waiters) wake();
       return rows[0] === undefined ? null : Math.max(0, Math.floor(rows[0].left_ms));
+    },
+
+    async drop(edgeId) {
+      await database.query({ text: 'delete from edge_leases where edge_id = $1', values: [edgeId] });
+      for (const wake of waiters) wake();
     },
 
     async settled(version) {

@@ -6,6 +6,10 @@ export const acknowledgeAuth =
   ({ feed }: Pick<AuthDeps, 'feed'>): AuthRpc<'acknowledgeAuth'> =>
   async (request, context) => {
     requireService(callerOf(context), 'edge');
+    if (request.leaving) {
+      await feed.leases.drop(request.edgeId);
+      return { leaseMs: 0 };
+    }
     const leaseMs = await feed.leases.acknowledge(request.edgeId, request.version);
     return { leaseMs: leaseMs ?? 0, rewatch: leaseMs === null };
   };

@@ -1,16 +1,21 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type Listener, listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { changedChannel } from '../db/changes.ts';
+import { type LeaseKeeper, openLeaseKeeper } from './lease-keeper.ts';
 import { acknowledgedChannel, countBehind } from './watchers.ts';
 
 /** How changes reach edges and how their arrival is waited for. One per process. */
 export type KeyFeed = {
+  leases: Pick<LeaseKeeper, 'acknowledge' | 'leave' | 'isInTouch'>;
+  /** How long the feed may be quiet, in milliseconds. */
+  heartbeatMs: number;
   /** Resolves with the next change anywhere, or after `ms` at the latest. */
   nextChange(ms: number, signal: AbortSignal): Promise<void>;
-  /** Resolves when every live edge has acknowledged a version or its lease has lapsed. */
+  /** Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. */
   knownEverywhere(version: bigint, signal: AbortSignal): Promise<void>;
   close(): Promise<void>;
 };
@@ -22,9 +27,12 @@ const recheckMs = 100;
 export async function openKeyFeed(options: {
   database: Pick<ServiceDatabase, 'query'>;
   connection: DatabaseUrl;
+  clock: Pick<Clock, 'monotonic'>;
   logger: Logger;
+  heartbeatMs: number;
 }): Promise<KeyFeed> {
-  const { database, connection, logger } = options;
+  const { database, connection, clock, logger, heartbeatMs } = options;
+  const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
   const changed = new Signal();
   const acknowledged = new Signal();
   const listener: Listener = await listen({
@@ -38,16 +46,22 @@ export async function openKeyFeed(options: {
     logger,
   });
   return {
+    leases,
+    heartbeatMs,
     nextChange: (ms, signal) => changed.next(ms, signal),
     async knownEverywhere(version, signal) {
       for (;;) {
         signal.throwIfAborted();
         const next = acknowledged.next(recheckMs, signal);
         if ((await countBehind(database, version)) === 0) return;
+        await leases.settleLapsed();
         await next;
       }
     },
-    close: () => listener.close(),
+    close: async () => {
+      await leases.close();
+      await listener.close();
+    },
   };
 }
 

@@ -4,12 +4,17 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 export const acknowledgedChannel = 'keys_acknowledged';
 
 /** How long an edge may decide from its cache without renewing (design.md, Snapshots), in milliseconds. */
-const leaseMs = 2_000;
+export const leaseMs = 2_000;
+
+/** How long an edge may go on at most while the database is away (reliability.md, How), in milliseconds. */
+export const outageMsMax = 60_000;
 
 /** An edge which is behind a change of this age is not waited for any further: its lease is not renewed, in milliseconds. */
 const behindMsMax = 1_000;
 
 type Database = Pick<ServiceDatabase, 'query'>;
+
+type Acknowledged = { edgeId: string; version: bigint; keeperId: string };
 
 /**
  * What an acknowledgement gives an edge: how long it may decide from its cache, 0 when it has to catch up first, and whether
@@ -18,14 +23,14 @@ type Database = Pick<ServiceDatabase, 'query'>;
 export type Acknowledgement = { leaseMs: number; rewatch: boolean };
 
 /** Takes an acknowledgement: goes on with the edge's lease, or begins one when the edge knows all there is. */
-export async function acknowledge(database: Database, edgeId: string, version: bigint): Promise<Acknowledgement> {
-  if (await renewLease(database, edgeId, version)) return { leaseMs, rewatch: false };
-  const { granted, currentVersion } = await beginLease(database, edgeId, version);
-  return { leaseMs: granted ? leaseMs : 0, rewatch: version > currentVersion };
+export async function acknowledge(database: Database, acknowledged: Acknowledged): Promise<Acknowledgement> {
+  if (await renewLease(database, acknowledged)) return { leaseMs, rewatch: false };
+  const { granted, currentVersion } = await beginLease(database, acknowledged);
+  return { leaseMs: granted ? leaseMs : 0, rewatch: acknowledged.version > currentVersion };
 }
 
 /** Renews a lease that has not lapsed, unless the edge is too far behind. */
-async function renewLease(database: Database, edgeId: string, version: bigint): Promise<boolean> {
+async function renewLease(database: Database, { edgeId, version, keeperId }: Acknowledged): Promise<boolean> {
   const { rowCount } = await database.query({
     name: 'keys-renew-lease',
     text: `with before as (
@@ -35,14 +40,16 @@ async function renewLease(database: Database, edgeId: string, version: bigint): 
       ), renewed as (
         update watchers set
           acknowledged_version = greatest(before.acknowledged_version, $2),
-          lease_until = clock_timestamp() + $3 * interval '1 millisecond'
+          lease_until = clock_timestamp() + $3 * interval '1 millisecond',
+          outage_until = clock_timestamp() + $6 * interval '1 millisecond',
+          keeper_id = $7
         from before
         where watchers.edge_id = before.edge_id and not exists (
           select from changes where version > $2 and changed_at < clock_timestamp() - $4 * interval '1 millisecond')
         returning before.acknowledged_version < $2 as advanced
       )
       select case when advanced then pg_notify($5, '') end from renewed`,
-    values: [edgeId, version, leaseMs, behindMsMax, acknowledgedChannel],
+    values: [edgeId, version, leaseMs, behindMsMax, acknowledgedChannel, outageMsMax, keeperId],
   });
   return rowCount === 1;
 }
@@ -53,33 +60,47 @@ async function renewLease(database: Database, edgeId: string, version: bigint): 
  */
 async function beginLease(
   database: Database,
-  edgeId: string,
-  version: bigint,
+  { edgeId, version, keeperId }: Acknowledged,
 ): Promise<{ granted: boolean; currentVersion: bigint }> {
   const { rows } = await database.query<{ granted: boolean; version: bigint }>({
     name: 'keys-begin-lease',
     text: `with current as materialized (select version from feed for share),
       granted as (
-        insert into watchers (edge_id, acknowledged_version, lease_until)
-        select $1, $2, clock_timestamp() + $3 * interval '1 millisecond' from current where current.version = $2
-        on conflict (edge_id) do update
-          set acknowledged_version = excluded.acknowledged_version, lease_until = excluded.lease_until
+        insert into watchers (edge_id, acknowledged_version, lease_until, outage_until, keeper_id)
+        select $1, $2, clock_timestamp() + $3 * interval '1 millisecond', clock_timestamp() + $4 * interval '1 millisecond', $5
+        from current where current.version = $2
+        on conflict (edge_id) do update set
+          acknowledged_version = excluded.acknowledged_version, lease_until = excluded.lease_until,
+          outage_until = excluded.outage_until, keeper_id = excluded.keeper_id
         returning edge_id
       )
       select version, exists (select from granted) as granted from current`,
-    values: [edgeId, version, leaseMs],
+    values: [edgeId, version, leaseMs, outageMsMax, keeperId],
   });
   return { granted: rows[0]!.granted, currentVersion: rows[0]!.version };
 }
 
+/** Forgets an edge that decides nothing any more, and tells those who waited for it. */
+export async function dropWatcher(database: Database, edgeId: string): Promise<void> {
+  await database.query({
+    text: `with gone as (delete from watchers where edge_id = $1 returning edge_id)
+      select pg_notify($2, '') from gone`,
+    values: [edgeId, acknowledgedChannel],
+  });
+}
+
 /**
- * How many live edges have not acknowledged a version. Lapsed leases are deleted first: a renewal that runs at the same time
- * either comes before and is counted, or finds its row gone and must begin a new lease.
+ * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a renewal that runs at
+ * the same time either comes before and is counted, or finds its row gone and must begin a new lease. A lease which has
+ * lapsed here may have been extended by its keeper without the database, unless the keeper was in touch afterwards.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({
     name: 'keys-drop-lapsed',
-    text: 'delete from watchers where lease_until <= clock_timestamp()',
+    text: `delete from watchers where lease_until <= clock_timestamp() and (
+        outage_until <= clock_timestamp()
+        or exists (select from keepers
+          where keepers.keeper_id = watchers.keeper_id and keepers.seen_at >= watchers.lease_until))`,
     values: [],
   });
   const { rows } = await database.query<{ behind: bigint }>({

@@ -1,10 +1,12 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { acknowledge } from '../feed/watchers.ts';
 
+/** Takes note of how far an edge has come and lets it go on deciding for a while, or lets it go. */
 export const acknowledgeKeys =
-  ({ database }: Pick<KeysDeps, 'database'>): KeysRpc<'acknowledgeKeys'> =>
-  ({ edgeId, version }, context) => {
+  ({ feed }: Pick<KeysDeps, 'feed'>): KeysRpc<'acknowledgeKeys'> =>
+  async ({ edgeId, version, leaseHolder, leaving }, context) => {
     requireService(callerOf(context), 'edge');
-    return acknowledge(database, edgeId, version);
+    if (!leaving) return feed.leases.acknowledge(edgeId, version, leaseHolder);
+    await feed.leases.leave(edgeId);
+    return { leaseMs: 0 };
   };

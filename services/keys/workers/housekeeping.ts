@@ -19,6 +19,11 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
     text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes'`,
     values: [],
   });
+  await database.query({
+    text: `delete from keepers where (seen_at < clock_timestamp() - interval '1 hour' or seen_at = 'infinity')
+      and not exists (select from watchers where watchers.keeper_id = keepers.keeper_id)`,
+    values: [],
+  });
   // An edge repeats a batch for as long as it lives; one that could not report for a day counts a second time what it had reported.
   await database.query({
     text: `delete from use_batches where recorded_at < clock_timestamp() - interval '1 day'`,

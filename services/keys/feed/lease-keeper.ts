@@ -1,0 +1,169 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Clock, systemClock } from '#shared/clock.ts';
+import { isOutOfReach } from '#shared/db/errors.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { noteDeadNeighbours, noteGone, noteInTouch } from './keepers.ts';
+import { type Acknowledgement, acknowledge, dropWatcher, leaseMs, outageMsMax } from './watchers.ts';
+
+/**
+ * This process's part in the edges' leases. While the database answers, it alone grants them. While it does not, the keeper
+ * extends those which it had granted itself, by 2 s at a time and for 60 s in all, so that cached keys outlast a Postgres that
+ * restarts. Another process of Keys may still reach the database and commit a deletion. It must not be answered meanwhile, so:
+ * - each lease is stored with its keeper and with the longest to which that may extend it;
+ * - who waits for an edge believes a lapsed lease only if its keeper was in touch with the database afterwards, has died, or
+ *   the longest has passed;
+ * - a keeper that is in touch again stores what it has extended in the statement which says so, and extends nothing while
+ *   that statement may still count;
+ * - an edge takes extensions only from the process which granted its last lease.
+ */
+export type LeaseKeeper = {
+  /** `holder` is the keeper that the edge had its last lease from. */
+  acknowledge(edgeId: string, version: bigint, holder: string): Promise<Acknowledgement & { leaseHolder: string }>;
+  leave(edgeId: string): Promise<void>;
+  /** Whether the database answered lately. */
+  readonly isInTouch: boolean;
+  /** Says now what it would say with the next beat, for whoever waits for edges; and looks for keepers that have died. */
+  settleLapsed(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** `recordedMs`: before the lease was stored, so that the keeper's minute ends before the stored one. */
+type Grant = { recordedMs: number; untilMs: number; isExtended: boolean };
+
+/** How long an acknowledgement waits for the database before it is found out whether that is away, in milliseconds. */
+const patienceMs = 400;
+/** When the question whether the database is there counts as unanswered, in milliseconds. An edge waits 1 s for both. */
+const giveUpMs = 300;
+
+export async function openLeaseKeeper(options: {
+  database: Pick<ServiceDatabase, 'query'>;
+  clock: Pick<Clock, 'monotonic'>;
+  logger: Logger;
+  beatMs: number;
+}): Promise<LeaseKeeper> {
+  const { database, clock, logger, beatMs } = options;
+  const keeperId = uuidv7();
+  const grants = new Map<string, Grant>();
+  /** The last word of the database: its time, and when it came, both in milliseconds. */
+  let contact: { databaseMs: number; heardMs: number } | null = null;
+  let isInTouch = true;
+  let touching: Promise<void> | null = null;
+  let closed = false;
+
+  /** The latest database time at which a statement of now may execute and still count; the statement runs on real time. */
+  const deadline = (): number | null =>
+    contact === null ? null : contact.databaseMs + (systemClock.monotonic() - contact.heardMs) + giveUpMs;
+
+  const beat = async (): Promise<void> => {
+    const nowMs = clock.monotonic();
+    const extendedEdgeIds = [...grants].filter(([, { isExtended }]) => isExtended).map(([edgeId]) => edgeId);
+    const note = { keeperId, extendedEdgeIds, deadlineMs: deadline() };
+    try {
+      const answer = await within(giveUpMs, noteInTouch(database, note));
+      contact = { databaseMs: answer.atMs, heardMs: systemClock.monotonic() };
+      if (!answer.counted) throw new Error('the database answered too late');
+      for (const [edgeId, grant] of grants) if (extendedEdgeIds.includes(edgeId)) grant.isExtended = false;
+      if (!isInTouch) logger.info('the database is back: edges are granted leases by it again');
+      isInTouch = true;
+    } catch (err) {
+      if (isInTouch)
+        logger.warn({ err }, 'the database is away: edges go on with the keys they know, for a minute at most');
+      isInTouch = false;
+    }
+    for (const [edgeId, grant] of grants) if (nowMs > grant.recordedMs + outageMsMax) grants.delete(edgeId);
+  };
+  const touch = (): Promise<void> => {
+    touching ??= beat().finally(() => {
+      touching = null;
+    });
+    return touching;
+  };
+
+  /** Whether the database is there now. When this resolves no statement is under way, so that extending at once is safe. */
+  const asked = async (): Promise<boolean> => {
+    await touch();
+    while (touching !== null) await touching;
+    return isInTouch;
+  };
+
+  const acknowledgeInDatabase = async (edgeId: string, version: bigint): Promise<Acknowledgement> => {
+    const recordedMs = clock.monotonic();
+    const answer = await acknowledge(database, { edgeId, version, keeperId });
+    if (answer.leaseMs === 0) grants.delete(edgeId);
+    else grants.set(edgeId, { recordedMs, untilMs: recordedMs + answer.leaseMs, isExtended: false });
+    return answer;
+  };
+
+  /** Only what has not lapsed is extended: whoever looked at the stored lease meanwhile may have counted the edge out. */
+  const extend = (edgeId: string, holder: string): Acknowledgement => {
+    const nowMs = clock.monotonic();
+    const grant = grants.get(edgeId);
+    if (closed || grant === undefined || holder !== keeperId || grant.untilMs <= nowMs)
+      return { leaseMs: 0, rewatch: false };
+    const untilMs = Math.min(nowMs + leaseMs, grant.recordedMs + outageMsMax);
+    if (untilMs <= nowMs) return { leaseMs: 0, rewatch: false };
+    grant.untilMs = untilMs;
+    grant.isExtended = true;
+    return { leaseMs: Math.floor(untilMs - nowMs), rewatch: false };
+  };
+
+  const answerOf = async (edgeId: string, version: bigint, holder: string): Promise<Acknowledgement> => {
+    if (!isInTouch && !(await asked())) return extend(edgeId, holder);
+    const stored = acknowledgeInDatabase(edgeId, version);
+    try {
+      return await within(patienceMs, stored);
+    } catch (error) {
+      if (!(error instanceof TooSlow || isOutOfReach(error))) throw error;
+      // Observed, since nobody may await it any more.
+      stored.catch(() => {});
+      return (await asked()) ? stored : extend(edgeId, holder);
+    }
+  };
+
+  await touch();
+  const timer = setInterval(() => void touch(), beatMs).unref();
+
+  return {
+    async acknowledge(edgeId, version, holder) {
+      return { ...(await answerOf(edgeId, version, holder)), leaseHolder: keeperId };
+    },
+    async leave(edgeId) {
+      grants.delete(edgeId);
+      await dropWatcher(database, edgeId);
+    },
+    get isInTouch() {
+      return isInTouch;
+    },
+    async settleLapsed() {
+      if (!closed) await touch();
+      await noteDeadNeighbours(database);
+    },
+    async close() {
+      closed = true;
+      clearInterval(timer);
+      // What was extended is stored before it is said that nothing will be.
+      if (!(await asked())) return;
+      await noteGone(database, [keeperId]).catch((err) => {
+        logger.warn({ err }, 'that this process of Keys has ended could not be noted');
+      });
+    },
+  };
+}
+
+class TooSlow extends Error {}
+
+async function within<Result>(ms: number, work: Promise<Result>): Promise<Result> {
+  const enough = new AbortController();
+  const late = delay(ms, undefined, { signal: enough.signal }).then(() => {
+    throw new TooSlow('no answer in time');
+  });
+  late.catch(() => {});
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    enough.abort();
+    work.catch(() => {});
+  }
+}
