@@ -120,7 +120,7 @@ test('a gateway that is gone is waited for, at the start and in the middle, and 
   const { env } = portal.gateway;
   await portal.gateway.gateway.close();
   await page.getByLabel('Type', { exact: true }).selectOption('inference');
-  await page.getByText('The gateway cannot be reached').waitFor();
+  await page.getByText('The gateway cannot be reached. Trying again').waitFor();
   await page.getByRole('link', { name: 'Models' }).click();
   const again = await startTestGateway({
     databaseUrl: env.databaseUrl!,
@@ -129,7 +129,7 @@ test('a gateway that is gone is waited for, at the start and in the middle, and 
   });
   try {
     await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-    await page.getByText('The gateway cannot be reached').waitFor({ state: 'detached' });
+    await page.getByText('The gateway cannot be reached. Trying again').waitFor({ state: 'detached' });
     await starting.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
   } finally {
     await close();

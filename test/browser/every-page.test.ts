@@ -1,7 +1,7 @@
 import type { Browser } from 'playwright-core';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
@@ -17,34 +17,37 @@ afterAll(async () => {
 });
 
 const looks = [
-  { name: 'a desktop, light', options: { viewport: { width: 1280, height: 900 }, colorScheme: 'light' } },
-  { name: 'a phone, dark', options: { viewport: { width: 390, height: 844 }, colorScheme: 'dark' } },
+  { look: 'a desktop, light', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
+  { look: 'a phone, dark', viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
 ] as const;
 
-describe.each(looks)('on $name', ({ options }) => {
-  test.each(['nobody', 'member', 'owner', 'operator'] as const)(
-    'every page of %s is accessible, keeps the content policy, fits the screen and runs nobody’s markup',
-    { timeout: 240_000 },
-    async (as) => {
-      const { page, troubles, close } = await openPage(browser, options);
-      if (as !== 'nobody') await signIn(page, portal.url, users[as]);
-      const wrong: string[] = [];
-      for (const { name, path } of pagesOf(portal.world).filter((one: PageOfPortal) => one.as === as)) {
-        await page.goto(portal.url + path);
+test.each(['nobody', 'member', 'owner', 'operator'] as const)(
+  'every page of %s is accessible, keeps the content policy, fits desktop and phone and runs nobody’s markup',
+  { timeout: 240_000 },
+  async (as) => {
+    const { page, troubles, close } = await openPage(browser);
+    if (as === 'nobody') await page.goto(`${portal.url}/sign-in`);
+    else await signIn(page, portal.url, users[as]);
+    const wrong: string[] = [];
+    for (const { name, path } of pagesOf(portal.world).filter((one: PageOfPortal) => one.as === as)) {
+      await goWithin(page, path);
+      for (const { look, viewport, colorScheme } of looks) {
+        await page.setViewportSize(viewport);
+        await page.emulateMedia({ colorScheme });
         await settled(page);
-        for (const finding of await seriousFindings(page)) wrong.push(`${name}: ${finding}`);
+        for (const finding of await seriousFindings(page)) wrong.push(`${name} on ${look}: ${finding}`);
         const overflow = await page.evaluate(
           'document.documentElement.scrollWidth - document.documentElement.clientWidth',
         );
-        if (Number(overflow) > 0) wrong.push(`${name}: ${overflow} px wider than the screen`);
-        if ((await page.evaluate('window.hacked')) !== undefined) wrong.push(`${name}: a name ran as code`);
-        if ((await page.title()) === 'Model Gateway') wrong.push(`${name}: no title of its own`);
-        if ((await page.locator('[role="alert"]').count()) > 0)
-          wrong.push(`${name}: ${await page.locator('[role="alert"]').first().textContent()}`);
-        for (const trouble of troubles.splice(0)) wrong.push(`${name}: ${trouble}`);
+        if (Number(overflow) > 0) wrong.push(`${name} on ${look}: ${overflow} px wider than the screen`);
       }
-      expect(wrong).toEqual([]);
-      await close();
-    },
-  );
-});
+      if ((await page.evaluate('window.hacked')) !== undefined) wrong.push(`${name}: a name ran as code`);
+      if ((await page.title()) === 'Model Gateway') wrong.push(`${name}: no title of its own`);
+      if ((await page.locator('[role="alert"]').count()) > 0)
+        wrong.push(`${name}: ${await page.locator('[role="alert"]').first().textContent()}`);
+      for (const trouble of troubles.splice(0)) wrong.push(`${name}: ${trouble}`);
+    }
+    expect(wrong).toEqual([]);
+    await close();
+  },
+);

@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -7,6 +8,8 @@ import { portalDist } from '../../edge/portal/build.ts';
 import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
+
+const portalSources = fileURLToPath(new URL('../../edge/portal/src', import.meta.url));
 
 let portal: Portal;
 let browser: Browser;
@@ -26,6 +29,15 @@ test('what the first page loads of scripts is under 150 kB gzipped, and charts c
   expect(bytes).toBeLessThan(150_000);
   expect(scripts.some((path) => path.includes('chart'))).toBe(false);
   expect(readdirSync(join(portalDist, 'assets')).some((name) => name.startsWith('bar-chart'))).toBe(true);
+});
+
+test('no file of a component is longer than 250 lines', () => {
+  const sources = readdirSync(portalSources, { recursive: true, encoding: 'utf8' }).filter((name) =>
+    name.endsWith('.tsx'),
+  );
+  expect(sources.length).toBeGreaterThan(50);
+  const lines = (name: string) => readFileSync(join(portalSources, name), 'utf8').split('\n').length - 1;
+  expect(sources.filter((name) => lines(name) > 250)).toEqual([]);
 });
 
 test('the checks notice what they are for: an inline style, and text without contrast', async () => {

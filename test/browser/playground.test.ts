@@ -58,6 +58,30 @@ test.each([
   await close();
 });
 
+test('a background job is followed to its result, and one that runs is cancelled', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const submitted = await call('POST', '/api/v1/jobs', portal.world.people.owner.token, {
+    endpoint: '/v1/chat/completions',
+    body: { model: 'test/slow', messages: [{ role: 'user', content: 'Take your time.' }] },
+  });
+  expect(submitted.status).toBe(202);
+  await signIn(page, portal.url, users.owner, '/jobs');
+  const running = page.getByRole('row').filter({ hasText: submitted.json.id });
+  await running.getByText('in progress').waitFor();
+  await running.getByRole('button', { name: 'Cancel' }).click();
+  await running.getByText('cancelled').waitFor();
+  await page.getByRole('row').filter({ hasText: 'test/broken' }).getByText('failed').waitFor();
+  await page.getByLabel('Status', { exact: true }).selectOption('completed');
+  await running.waitFor({ state: 'detached' });
+  await page.getByRole('link', { name: portal.world.jobId }).click();
+  expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByText('The job and its result are deleted.').first().waitFor();
+  await page.getByRole('link', { name: portal.world.jobId }).waitFor({ state: 'detached' });
+  await close();
+});
+
 /** What a page sends over its realtime socket, as events. */
 function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
   const sent: { type: string; audio?: string; url: string }[] = [];

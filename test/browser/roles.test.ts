@@ -61,6 +61,8 @@ test('an admin invites, changes roles but makes no owner, and sees everybody’s
   const { admin } = portal.world.people;
   const { json } = await portal.gateway.call('GET', '/api/v1/api-keys', admin.token);
   await portal.gateway.call('PATCH', `/api/v1/api-keys/${json.data[0].id}`, admin.token, { spend_cap_usd: 30 });
+  const recorded = () => portal.gateway.call('GET', '/api/v1/audit-events?type=api_key_scope_updated', admin.token);
+  await expect.poll(async () => (await recorded()).json.data.length).toBe(1);
   await page.goto(`${portal.url}/audit`);
   const change = page.getByRole('row').filter({ hasText: 'api_key_scope_updated' }).first();
   await change.locator('summary').click();

@@ -1,13 +1,10 @@
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { mkdirSync, rmSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
-import { createLogger } from '#shared/logger.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, openPage, signIn } from './support/browser.ts';
 import { type PageOfPortal, pagesOf } from './support/pages.ts';
-import { startPortalOn, users } from './support/portal.ts';
+import { users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
+import { withPortal } from './support/standalone.ts';
 
 /*
  * `npm run screens [name …]`: pictures of each page (or of those named) as the real gateway serves it, into test/browser/screens,
@@ -17,43 +14,26 @@ const directory = fileURLToPath(new URL('./screens', import.meta.url));
 const sizes = { desktop: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } } as const;
 const wanted = process.argv.slice(2);
 
-const dataDir = mkdtempSync(join(tmpdir(), 'screens-'));
-const postgres = await startEmbeddedPostgres({
-  dataDir,
-  logger: createLogger({ level: 'error', name: 'screens' }),
-  fast: true,
-});
-const portal = await startPortalOn(postgres.url, { days: 100, perDay: 24 });
-const browser = await launchBrowser();
-try {
+await withPortal({ days: 100, perDay: 24 }, async ({ url, world }, browser) => {
   if (wanted.length === 0) rmSync(directory, { recursive: true, force: true });
   mkdirSync(directory, { recursive: true });
-  const pages = pagesOf(portal.world).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  const pages = pagesOf(world).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
   for (const as of new Set(pages.map((page) => page.as))) {
     for (const [size, viewport] of Object.entries(sizes)) {
       const { page, close } = await openPage(browser, { viewport, timezoneId: 'Europe/Zurich' });
-      if (as === 'nobody') await page.goto(`${portal.url}/sign-in`);
-      else await signIn(page, portal.url, users[as]);
+      if (as === 'nobody') await page.goto(`${url}/sign-in`);
+      else await signIn(page, url, users[as]);
       for (const { name, path } of pages.filter((one: PageOfPortal) => one.as === as)) {
         await goWithin(page, path);
         await settled(page);
         for (const colorScheme of ['light', 'dark'] as const) {
           await page.emulateMedia({ colorScheme });
-          await page.screenshot({
-            path: `${directory}/${name}-${size}-${colorScheme}.jpg`,
-            type: 'jpeg',
-            quality: 70,
-            fullPage: true,
-          });
+          const file = `${directory}/${name}-${size}-${colorScheme}.jpg`;
+          await page.screenshot({ path: file, type: 'jpeg', quality: 70, fullPage: true });
         }
       }
       await close();
     }
   }
   process.stdout.write(`Pictures of ${pages.length} pages are in ${directory}\n`);
-} finally {
-  await browser.close();
-  await portal[Symbol.asyncDispose]();
-  await postgres.stop();
-  rmSync(dataDir, { recursive: true, force: true });
-}
+});

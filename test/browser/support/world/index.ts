@@ -1,5 +1,6 @@
 import type { TestGateway } from '../../../support/gateway.ts';
 import { growCatalog } from './catalog.ts';
+import { runJobs } from './jobs.ts';
 import { settleMoney } from './money.ts';
 import { invitePeople, ok, type People } from './people.ts';
 import { recordUsage } from './usage.ts';
@@ -49,6 +50,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     scopes: ['usage:read_report', 'billing:read_current'],
   });
   await create(admin.token, { name: 'Checkout production', spend_cap_usd: 25 });
+  await create(admin.token, { name: 'Load test' });
   await create(member.token, { name: 'First steps' });
   await ok(gateway, 'POST', '/invitations', owner.token, { email: 'new.colleague@example.com', role: 'member' });
   const other = await ok(gateway, 'POST', '/admin/organizations', operator.token, {
@@ -69,7 +71,7 @@ export async function makeWorld(gateway: TestGateway, { days, perDay }: WorldSiz
     restrictedKeyId: nightly.id,
     invoiceId,
     invoiceNumber,
-    jobId: 'job_none',
+    jobId: await runJobs(gateway, owner),
     otherOrganizationId,
     model: 'acme/ember-2',
   };

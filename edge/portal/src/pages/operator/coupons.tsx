@@ -10,6 +10,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Money } from '../../ui/money.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -48,7 +49,6 @@ const columns: readonly Column<Coupon>[] = [
     cell: (coupon) => (
       <span className="flex flex-wrap items-center gap-2">
         <code className="font-mono">{coupon.code}</code>
-        <CopyButton text={coupon.code} />
         {coupon.disabled_at !== null && <Badge>Off</Badge>}
       </span>
     ),
@@ -89,19 +89,13 @@ function Disable({ coupon }: { coupon: Coupon }) {
 }
 
 function CreateCoupon({ onClose }: { onClose: () => void }) {
-  const toast = useToast();
+  const [created, setCreated] = useState<Coupon | null>(null);
   const [code, setCode] = useState('');
   const [amount, setAmount] = useState('');
   const [most, setMost] = useState('1');
   const [until, setUntil] = useState('');
   const [lifetime, setLifetime] = useState('');
-  const create = useAction<Coupon>({
-    stale: ['/admin/coupons'],
-    onSuccess: (coupon) => {
-      toast.say(`${coupon.code} is ready.`);
-      onClose();
-    },
-  });
+  const create = useAction<Coupon>({ stale: ['/admin/coupons'], onSuccess: setCreated });
   const body = {
     ...(code === '' ? {} : { code: code.trim() }),
     amount_usd: numberOrText(amount),
@@ -109,6 +103,22 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
     ...(until === '' ? {} : { redeem_until: until }),
     ...(lifetime === '' ? {} : { credit_lifetime_days: numberOrText(lifetime) }),
   };
+  if (created !== null) {
+    return (
+      <Dialog open onClose={onClose} keep title="The coupon is ready">
+        <Notice tone="warn">Copy the code now. Lists show a part of it only.</Notice>
+        <p className="mt-4 flex flex-wrap items-center gap-2">
+          <code className="font-mono text-base select-all wrap-anywhere">{created.code}</code>
+          <CopyButton text={created.code} />
+        </p>
+        <DialogActions>
+          <Button look="primary" onClick={onClose}>
+            I have copied it
+          </Button>
+        </DialogActions>
+      </Dialog>
+    );
+  }
   return (
     <Dialog open onClose={onClose} keep title="Create a coupon">
       <Form onSubmit={() => create.run({ method: 'POST', path: '/admin/coupons', body })}>

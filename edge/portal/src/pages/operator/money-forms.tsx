@@ -10,6 +10,7 @@ import { useToast } from '../../ui/toast.tsx';
 
 const stale = ['/admin/organizations', '/billing'];
 
+/** Credit of a lot, or a correction of the balance, which may be negative and says why. */
 export function CreditForm({ path }: { path: string }) {
   const toast = useToast();
   const [amount, setAmount] = useState('');
@@ -19,20 +20,26 @@ export function CreditForm({ path }: { path: string }) {
   const grant = useAction({
     stale,
     onSuccess: () => {
-      toast.say('The credit is granted.');
+      toast.say(source === 'adjustment' ? 'The balance is adjusted.' : 'The credit is granted.');
       setAmount('');
       setDescription('');
     },
   });
-  const body = {
-    amount_usd: numberOrText(amount),
-    source,
-    ...(expires === '' ? {} : { expires_at: expires }),
-    ...(description === '' ? {} : { description }),
-  };
+  const isAdjustment = source === 'adjustment';
+  const submit = () =>
+    grant.run({
+      method: 'POST',
+      path: `${path}/${isAdjustment ? 'adjustments' : 'credits'}`,
+      body: {
+        amount_usd: numberOrText(amount),
+        ...(isAdjustment ? {} : { source }),
+        ...(isAdjustment || expires === '' ? {} : { expires_at: expires }),
+        ...(description === '' ? {} : { description }),
+      },
+    });
   return (
     <Card title="Grant credit">
-      <Form onSubmit={() => grant.run({ method: 'POST', path, body })}>
+      <Form onSubmit={submit}>
         <FormError error={grant.error} fields={['amount_usd', 'source', 'expires_at', 'description']} />
         <div className="grid grid-cols-2 gap-3">
           <TextField
@@ -54,15 +61,17 @@ export function CreditForm({ path }: { path: string }) {
             ]}
           />
         </div>
-        <TextField
-          label="Expires"
-          type="date"
-          min={addDays(utcDay(new Date()), 1)}
-          hint="Empty: never."
-          value={expires}
-          onChange={setExpires}
-          error={fieldError(grant.error, 'expires_at')}
-        />
+        {!isAdjustment && (
+          <TextField
+            label="Expires"
+            type="date"
+            min={addDays(utcDay(new Date()), 1)}
+            hint="Empty: never."
+            value={expires}
+            onChange={setExpires}
+            error={fieldError(grant.error, 'expires_at')}
+          />
+        )}
         <TextField
           label="Description"
           value={description}

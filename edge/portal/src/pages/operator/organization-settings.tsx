@@ -1,45 +1,51 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { Plan } from '../../api/types.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { fieldError, TextField } from '../../ui/field.tsx';
+import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import type { AdminOrganization } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
+const limitNames = ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests'] as const;
+type LimitName = (typeof limitNames)[number];
+const limitLabels: Readonly<Record<LimitName, string>> = {
+  requests_per_minute: 'Requests / min',
+  tokens_per_minute: 'Tokens / min',
+  concurrent_requests: 'Concurrent',
+};
 
-/** What operators decide for an organization. A field left empty stays as it is. */
+/** What operators decide for an organization. Only what was changed is sent; an empty rate limit is the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganization; path: string }) {
   const toast = useToast();
-  const limits = organization.rate_limits;
-  const [name, setName] = useState(organization.name);
-  const [quota, setQuota] = useState(
-    organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
-  );
-  const [plan, setPlan] = useState('');
-  const [requests, setRequests] = useState(String(limits?.requests_per_minute ?? ''));
-  const [tokens, setTokens] = useState(String(limits?.tokens_per_minute ?? ''));
-  const [concurrent, setConcurrent] = useState(String(limits?.concurrent_requests ?? ''));
+  const [before] = useState(() => ({
+    name: organization.name,
+    key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
+    plan: organization.plan ?? '',
+    limits: limitTexts(organization),
+  }));
+  const plans = useGet<{ data: Plan[] }>('/admin/plans');
+  const [name, setName] = useState(before.name);
+  const [quota, setQuota] = useState(before.key_quota);
+  const [plan, setPlan] = useState(before.plan);
+  const [limits, setLimits] = useState(before.limits);
   const save = useAction({ stale: ['/admin/organizations'], onSuccess: () => toast.say('The settings are saved.') });
   const submit = () => {
-    const numbers = { requests_per_minute: requests, tokens_per_minute: tokens, concurrent_requests: concurrent };
-    const given = Object.entries(numbers).filter(([, text]) => text.trim() !== '');
+    const wanted = quota.trim().toLowerCase();
+    const changed = limitNames.filter((limit) => limits[limit].trim() !== before.limits[limit]);
     save.run({
       method: 'PATCH',
       path,
       body: {
-        ...(name === organization.name ? {} : { name }),
-        ...(quota === ''
+        ...(name === before.name ? {} : { name }),
+        ...(wanted === before.key_quota ? {} : { key_quota: wanted === 'unlimited' ? null : numberOrText(wanted) }),
+        ...(plan === before.plan ? {} : { plan }),
+        ...(changed.length === 0
           ? {}
-          : {
-              key_quota: quota.trim().toLowerCase() === 'unlimited' ? null : numberOrText(quota.trim().toLowerCase()),
-            }),
-        ...(plan.trim() === '' ? {} : { plan: plan.trim() }),
-        ...(given.length === 0
-          ? {}
-          : { rate_limits: Object.fromEntries(given.map(([key, text]) => [key, numberOrText(text)])) }),
+          : { rate_limits: Object.fromEntries(changed.map((one) => [one, limitOf(limits[one])])) }),
       },
     });
   };
@@ -56,37 +62,26 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
             onChange={setQuota}
             error={fieldError(save.error, 'key_quota')}
           />
-          <TextField
+          <SelectField
             label="Plan"
-            hint="Its code; empty: as it is."
             value={plan}
             onChange={setPlan}
+            choices={(plans.data?.data ?? []).map(({ code, name }) => ({ value: code, label: name }))}
             error={fieldError(save.error, 'plan')}
           />
         </div>
         <div className="grid grid-cols-3 gap-3">
-          <TextField
-            label="Requests / min"
-            inputMode="numeric"
-            placeholder="Plan's"
-            value={requests}
-            onChange={setRequests}
-            error={fieldError(save.error, 'rate_limits')}
-          />
-          <TextField
-            label="Tokens / min"
-            inputMode="numeric"
-            placeholder="Plan's"
-            value={tokens}
-            onChange={setTokens}
-          />
-          <TextField
-            label="Concurrent"
-            inputMode="numeric"
-            placeholder="Plan's"
-            value={concurrent}
-            onChange={setConcurrent}
-          />
+          {limitNames.map((limit) => (
+            <TextField
+              key={limit}
+              label={limitLabels[limit]}
+              inputMode="numeric"
+              placeholder={String(organization.effective_rate_limits?.[limit] ?? "Plan's")}
+              value={limits[limit]}
+              onChange={(text) => setLimits({ ...limits, [limit]: text })}
+              error={fieldError(save.error, `rate_limits.${limit}`)}
+            />
+          ))}
         </div>
         <div>
           <Button type="submit" look="primary" pending={save.pending}>
@@ -97,3 +92,14 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     </Card>
   );
 }
+
+function limitTexts({ rate_limits }: AdminOrganization): Record<LimitName, string> {
+  const text = (name: LimitName) => String(rate_limits?.[name] ?? '');
+  return {
+    requests_per_minute: text('requests_per_minute'),
+    tokens_per_minute: text('tokens_per_minute'),
+    concurrent_requests: text('concurrent_requests'),
+  };
+}
+
+const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));

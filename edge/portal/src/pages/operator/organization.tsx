@@ -68,7 +68,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
                 />
               </Card>
               <OrganizationSettings organization={loaded} path={path} />
-              <CreditForm path={`${path}/credits`} />
+              <CreditForm path={path} />
               <CommitmentForm path={`${path}/commitments`} />
             </div>
             {changing && <SuspensionDialog organization={loaded} path={path} onClose={() => setChanging(false)} />}

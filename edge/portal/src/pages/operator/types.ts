@@ -18,6 +18,9 @@ export type AdminOrganization = OrganizationDetails & {
   member_count?: number;
   /** Null where the plan's hold. */
   rate_limits?: { [Limit in keyof RateLimitValues]: number | null } | null;
+  effective_rate_limits?: RateLimitValues;
+  /** Its code. */
+  plan?: string;
 };
 export type Account = {
   plan: Plan | null;
@@ -80,7 +83,7 @@ export type Mail = {
   id: string;
   to: string;
   subject: string;
-  text?: string;
+  text: string | null;
   status: 'queued' | 'sent' | 'failed' | 'dropped';
   attempts: number;
   last_error: string | null;
