@@ -1,79 +1,123 @@
-import { createServer } from 'node:http';
+import { createServer, type Socket } from 'node:net';
+import { MessageReader } from './message-reader.ts';
+import { chunksPerStream, failureMark, marks, models } from './workloads.ts';
 
-// An upstream that costs next to nothing: prepared bytes for a chat completion, and for streams of 100 chunks,
-// at once (`bursts`) or one each 5 ms (`paced`), as the model's name says.
+// An upstream that costs next to nothing: answers prepared as bytes, on bare sockets. Streams have 100 events: one each 5 ms
+// (`bench-paced`), or ten in one write each millisecond (`bench-bursts`). Each event is an HTTP chunk, as vLLM sends them.
 
-const completion = JSON.stringify({
-  id: 'chatcmpl-benchmark-0123456789abcdef',
+const id = 'chatcmpl-benchmark-0123456789abcdef';
+const common = { id, created: 1_790_000_000, model: 'bench' };
+const usage = { prompt_tokens: 180, completion_tokens: 98, total_tokens: 278 };
+
+function whole(status: string, body: object): Buffer {
+  const text = JSON.stringify(body);
+  return Buffer.from(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(text)}\r\n\r\n${text}`,
+  );
+}
+
+const message = { role: 'assistant', content: `Hello! ${marks.answer}` };
+const completion = whole('200 OK', {
+  ...common,
   object: 'chat.completion',
-  created: 1_790_000_000,
-  model: 'bench',
-  choices: [
-    {
-      index: 0,
-      message: { role: 'assistant', content: 'Hello! How can I help you today?' },
-      logprobs: null,
-      finish_reason: 'stop',
-    },
-  ],
+  choices: [{ index: 0, message, logprobs: null, finish_reason: 'stop' }],
   usage: { prompt_tokens: 180, completion_tokens: 9, total_tokens: 189, prompt_tokens_details: { cached_tokens: 0 } },
 });
-const chunk = (delta: object, finish: string | null): string =>
-  `data: ${JSON.stringify({
-    id: 'chatcmpl-benchmark-0123456789abcdef',
-    object: 'chat.completion.chunk',
-    created: 1_790_000_000,
-    model: 'bench',
-    choices: [{ index: 0, delta, logprobs: null, finish_reason: finish }],
-  })}\n\n`;
-const usageChunk = `data: ${JSON.stringify({
-  id: 'chatcmpl-benchmark-0123456789abcdef',
-  object: 'chat.completion.chunk',
-  created: 1_790_000_000,
-  model: 'bench',
-  choices: [],
-  usage: { prompt_tokens: 180, completion_tokens: 99, total_tokens: 279 },
-})}\n\n`;
-
-const first = Buffer.from(chunk({ role: 'assistant', content: '' }, null));
-const middle = Buffer.from(chunk({ content: ' word' }, null));
-const last = Buffer.from(`${chunk({}, 'stop')}${usageChunk}data: [DONE]\n\n`);
-export const chunksPerStream = 100;
-const pieces = [first, ...Array.from({ length: chunksPerStream - 2 }, () => middle), last];
-const whole = Buffer.concat(pieces);
-const completionBytes = Buffer.from(completion);
-const models = JSON.stringify({
+const refusal = whole('400 Bad Request', {
+  error: { message: `Refused ${marks.failure}.`, type: 'invalid_request_error', param: null, code: null },
+});
+/** 1,536 little-endian floats of four bytes, the last six of which read as the mark in base64. */
+const vector = Buffer.concat([Buffer.alloc(1_536 * 4 - 6, 0x3c), Buffer.from(marks.vector, 'base64')]).toString(
+  'base64',
+);
+const embeddings = whole('200 OK', {
   object: 'list',
-  data: ['small', 'paced', 'bursts'].map((id) => ({ id, object: 'model' })),
+  data: Array.from({ length: 64 }, (_, index) => ({ object: 'embedding', index, embedding: vector })),
+  model: models.embed,
+  usage: { prompt_tokens: 768, total_tokens: 768 },
+});
+const list = whole('200 OK', {
+  object: 'list',
+  data: Object.values(models).map((model) => ({ id: model, object: 'model' })),
 });
 
-const server = createServer((request, response) => {
-  if (request.method === 'GET') {
-    response.setHeader('content-type', 'application/json').end(models);
-    return;
-  }
-  const parts: Buffer[] = [];
-  request.on('data', (part: Buffer) => parts.push(part));
-  request.on('end', () => {
-    const body = Buffer.concat(parts);
-    if (body.includes('"paced"')) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      let sent = 0;
-      const timer = setInterval(() => {
-        response.write(pieces[sent]);
-        sent += 1;
-        if (sent === pieces.length) {
-          clearInterval(timer);
-          response.end();
-        }
-      }, 5);
-    } else if (body.includes('"bursts"')) {
-      response.writeHead(200, { 'content-type': 'text/event-stream' });
-      response.end(whole);
-    } else {
-      response.writeHead(200, { 'content-type': 'application/json', 'content-length': completionBytes.byteLength });
-      response.end(completionBytes);
-    }
+function event(data: object | string): Buffer {
+  const text = `data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`;
+  return Buffer.from(`${text.length.toString(16)}\r\n${text}\r\n`);
+}
+const delta = (fields: object, finishReason: string | null): Buffer =>
+  event({
+    ...common,
+    object: 'chat.completion.chunk',
+    choices: [{ index: 0, delta: fields, logprobs: null, finish_reason: finishReason }],
   });
+const events = [
+  delta({ role: 'assistant', content: '' }, null),
+  ...Array.from({ length: chunksPerStream - 3 }, () => delta({ content: marks.delta }, null)),
+  delta({}, 'stop'),
+  Buffer.concat([
+    event({ ...common, object: 'chat.completion.chunk', choices: [], usage }),
+    event('[DONE]'),
+    Buffer.from('0\r\n\r\n'),
+  ]),
+];
+const streamHead = Buffer.from(
+  'HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n',
+);
+
+/** How a model streams: what each write holds, and how many milliseconds lie between. */
+type Pace = { writes: Buffer[]; everyMs: number };
+const paces: Record<'paced' | 'bursts', Pace> = {
+  paced: { writes: events, everyMs: 5 },
+  bursts: {
+    writes: Array.from({ length: 10 }, (_, burst) => Buffer.concat(events.slice(burst * 10, burst * 10 + 10))),
+    everyMs: 1,
+  },
+};
+
+type Stream = { socket: Socket; pace: Pace; sent: number; nextMs: number };
+const streams = new Set<Stream>();
+let ticker: NodeJS.Timeout | undefined;
+
+/** One timer for all streams, each of which keeps the phase at which it began. */
+function tick(): void {
+  const nowMs = performance.now();
+  for (const stream of streams) {
+    if (stream.nextMs > nowMs) continue;
+    stream.nextMs += stream.pace.everyMs;
+    stream.socket.write(stream.pace.writes[stream.sent]!);
+    stream.sent += 1;
+    if (stream.sent === stream.pace.writes.length || stream.socket.destroyed) streams.delete(stream);
+  }
+  if (streams.size > 0) return;
+  clearInterval(ticker);
+  ticker = undefined;
+}
+
+/** The first event leaves with the head, so that time to first token is the contender's alone. */
+function stream(socket: Socket, pace: Pace): void {
+  socket.write(Buffer.concat([streamHead, pace.writes[0]!]));
+  streams.add({ socket, pace, sent: 1, nextMs: performance.now() + pace.everyMs });
+  ticker ??= setInterval(tick, 1);
+}
+
+function answer(socket: Socket, head: string, whole: Buffer): void {
+  // The model and the mark stand in the first or last fields, whatever order a contender writes them in.
+  const body = whole.length < 2_000 ? whole : Buffer.concat([whole.subarray(0, 1_000), whole.subarray(-1_000)]);
+  if (head.startsWith('GET ')) socket.write(list);
+  else if (body.includes(models.embed)) socket.write(embeddings);
+  else if (body.includes(models.paced)) stream(socket, paces.paced);
+  else if (body.includes(models.bursts)) stream(socket, paces.bursts);
+  else if (body.includes(failureMark)) socket.write(refusal);
+  else socket.write(completion);
+}
+
+const server = createServer({ noDelay: true }, (socket) => {
+  const reader = new MessageReader();
+  socket.on('data', (data: Buffer) => {
+    const message = reader.push(data);
+    if (message !== undefined) answer(socket, message.head, message.body);
+  });
+  socket.on('error', () => socket.destroy());
 });
 server.listen(0, '127.0.0.1', () => process.stdout.write(`port ${(server.address() as { port: number }).port}\n`));

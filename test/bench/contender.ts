@@ -1,0 +1,127 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync, readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { setTimeout as delay } from 'node:timers/promises';
+import { pin } from './machine.ts';
+import type { BenchRequest } from './workloads.ts';
+
+/** What a contender finds when it is prepared. */
+export type Surroundings = {
+  upstreamUrl: string;
+  /** Where it must listen, on 127.0.0.1. */
+  port: number;
+  /** Its own folder, empty, deleted after the run. */
+  folder: string;
+  /** Kept from run to run: what was downloaded. */
+  downloads: string;
+  /** A database of its own in the benchmark's Postgres, over a Unix socket. */
+  databaseUrl(name: string): Promise<string>;
+  /** How many keys the workload `keys` uses. */
+  keyCount: number;
+};
+
+/** How a contender is started, any number of times. */
+export type Prepared = {
+  command: readonly string[];
+  env: Readonly<Record<string, string>>;
+  cwd?: string;
+  /** Further lines of each request's head. */
+  headers: Readonly<Record<string, string>>;
+  /** Bearer token of the ordinary workloads. */
+  token: string;
+  /** Tokens of the workload `keys`; undefined: it has no keys. */
+  tokens?: readonly string[];
+  /** From the first command to the first answer on an empty disk, in milliseconds, where that is more than a start. */
+  firstStartMs?: number;
+};
+
+export type Contender = {
+  name: string;
+  /** As tables call it. */
+  title: string;
+  /** What it does for a request besides passing it on. */
+  duties: string;
+  /** Installs and configures it, once a run. Throws a CannotRun where that is impossible. */
+  prepare(surroundings: Surroundings): Promise<Prepared>;
+};
+
+/** Why a contender is not in the table, as the table says it. */
+export class CannotRun extends Error {}
+
+export type Running = { pid: number; startMs: number; stop(): Promise<void>; log(): string };
+
+/** Starts a contender on its core and waits until it is up. */
+export async function start(
+  prepared: Prepared,
+  options: { logFile: string; isUp: () => Promise<boolean>; timeoutMs?: number },
+): Promise<Running> {
+  const { logFile, isUp, timeoutMs = 120_000 } = options;
+  const log = openSync(logFile, 'a');
+  const [command, ...args] = prepared.command;
+  const startedMs = performance.now();
+  const child = spawn(command!, args, {
+    cwd: prepared.cwd,
+    env: { ...process.env, ...prepared.env },
+    stdio: ['ignore', log, log],
+  });
+  closeSync(log);
+  const killAtEnd = (): void => void child.kill('SIGKILL');
+  process.once('exit', killAtEnd);
+  await once(child, 'spawn');
+  pin(child.pid!, 'contender');
+  const running = {
+    pid: child.pid!,
+    startMs: 0,
+    stop: () => stop(child).finally(() => process.off('exit', killAtEnd)),
+    log: () => readFileSync(logFile, 'utf8').slice(-2_000),
+  };
+  while (!(await isUp())) {
+    const late = performance.now() - startedMs > timeoutMs;
+    if (late || child.exitCode !== null) {
+      await running.stop();
+      throw new CannotRun(`gave no right answer: ${running.log().trim().split('\n').at(-1)}`);
+    }
+    await delay(10);
+  }
+  running.startMs = performance.now() - startedMs;
+  return running;
+}
+
+/** Whether a contender gives the right answer to a request. */
+export async function answers(
+  port: number,
+  { headers, token }: Pick<Prepared, 'headers' | 'token'>,
+  { path, body, expected }: BenchRequest,
+): Promise<boolean> {
+  try {
+    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', authorization: `Bearer ${token}`, ...headers },
+      body,
+    });
+    return answer.status === expected.status && (await answer.text()).includes(expected.text);
+  } catch {
+    return false;
+  }
+}
+
+/** SIGTERM, as a service manager would, and SIGKILL when that takes too long. */
+async function stop(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill('SIGTERM');
+  const timer = setTimeout(() => child.kill('SIGKILL'), 30_000);
+  await exited;
+  clearTimeout(timer);
+}
+
+/** A port that nothing listens on. */
+export async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}

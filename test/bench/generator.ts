@@ -1,0 +1,205 @@
+import { connect, type Socket } from 'node:net';
+import { Worker } from 'node:worker_threads';
+import { MessageReader } from './message-reader.ts';
+import type { BenchRequest, Expected } from './workloads.ts';
+
+// The load generator: a process of its own that takes one Load after another as an IPC message and answers each with a LoadResult.
+
+export type Load = {
+  port: number;
+  requests: readonly BenchRequest[];
+  /** Lines of every head, each with its CRLF. */
+  headers: string;
+  /** Bearer tokens, used in turn; one at least. */
+  tokens: readonly string[];
+  connections: number;
+  seconds: number;
+  /**
+   * Undefined: closed loop, each connection sends again as soon as it was answered. Otherwise requests a second from an open loop:
+   * they leave on time whether or not earlier ones were answered, and latency counts from when a request was due.
+   */
+  rate?: number;
+  /** Closed loop: ends after so many requests instead of after `seconds`. */
+  count?: number;
+};
+
+export type LoadResult = {
+  requests: number;
+  wrong: number;
+  /** One of the wrong answers, for people. */
+  wrongAnswer: string;
+  /** From the first request to the last answer. */
+  elapsedMs: number;
+  /** Open loop: from when each request was due to its whole answer, and to the first byte of its body. */
+  latenciesMs: number[];
+  firstBytesMs: number[];
+  /** Open loop: how late requests left, which is the generator's own fault while connections are free. */
+  latenessMs: number[];
+  /** Open loop: a whole second's requests were waiting for a connection, so that nothing can be said but that it is too much. */
+  overloaded: boolean;
+};
+
+function run(load: Load): Promise<LoadResult> {
+  const { promise, resolve, reject } = Promise.withResolvers<LoadResult>();
+  const result: LoadResult = {
+    requests: 0,
+    wrong: 0,
+    wrongAnswer: '',
+    elapsedMs: 0,
+    latenciesMs: [],
+    firstBytesMs: [],
+    latenessMs: [],
+    overloaded: false,
+  };
+  const prepared = load.requests.map((request) => prepare(request, load));
+  const startMs = performance.now();
+  const stopAtMs = startMs + load.seconds * 1_000;
+  let taken = 0;
+  let open = 0;
+  const idle: Connection[] = [];
+  /** When the requests were due that wait for a connection. */
+  const due: number[] = [];
+  let pacer: Worker | undefined;
+  let over = false;
+
+  type Connection = { socket: Socket; reader: MessageReader; expected: Expected; dueMs: number; sawBody: boolean };
+
+  const mayTake = (): boolean => {
+    if (over || load.rate !== undefined) return false;
+    return load.count === undefined ? performance.now() < stopAtMs : taken < load.count;
+  };
+  const send = (connection: Connection, dueMs: number): void => {
+    const { expected, bytesFor } = prepared[taken % prepared.length]!;
+    connection.expected = expected;
+    connection.dueMs = dueMs;
+    connection.sawBody = false;
+    connection.socket.write(bytesFor(load.tokens[taken % load.tokens.length]!));
+    taken += 1;
+  };
+  const finishWhenIdle = (): void => {
+    if (!over || idle.length < open || due.length > 0) return;
+    result.elapsedMs = performance.now() - startMs;
+    pacer?.terminate();
+    for (const { socket } of idle) socket.destroy();
+    resolve(result);
+  };
+  const wrong = (text: string): void => {
+    result.wrong += 1;
+    result.wrongAnswer ||= text.slice(0, 2_000);
+  };
+  const answered = (connection: Connection): void => {
+    result.requests += 1;
+    const waitingSinceMs = due.shift();
+    if (waitingSinceMs !== undefined || mayTake()) {
+      send(connection, waitingSinceMs ?? 0);
+      return;
+    }
+    if (load.rate === undefined) over = true;
+    idle.push(connection);
+    finishWhenIdle();
+  };
+
+  const drive = (): void => {
+    const socket = connect({ port: load.port, host: '127.0.0.1', noDelay: true });
+    const connection: Connection = {
+      socket,
+      reader: new MessageReader(),
+      expected: prepared[0]!.expected,
+      dueMs: 0,
+      sawBody: false,
+    };
+    socket.on('connect', () => {
+      open += 1;
+      if (load.rate !== undefined) idle.push(connection);
+      else if (mayTake()) send(connection, 0);
+      else answered(connection);
+      if (open === load.connections && load.rate !== undefined) pacer = startPacer(load.rate, load.seconds, arrive);
+    });
+    socket.on('data', (data: Buffer) => {
+      const message = connection.reader.push(data);
+      if (load.rate !== undefined && !connection.sawBody && (message !== undefined || connection.reader.hasBody)) {
+        connection.sawBody = true;
+        result.firstBytesMs.push(performance.now() - connection.dueMs);
+      }
+      if (message === undefined) return;
+      if (load.rate !== undefined) result.latenciesMs.push(performance.now() - connection.dueMs);
+      const { head, body } = message;
+      if (!isRight(head, body, connection.expected)) wrong(`${head}\n\n${body.toString('utf8')}`);
+      answered(connection);
+    });
+    socket.on('error', reject);
+    socket.on('close', () => {
+      if (!over || idle.length < open) reject(new Error('a connection was closed that should have been kept alive'));
+    });
+  };
+
+  /** A request is due; null: it was the last. */
+  const arrive = (dueMs: number | null): void => {
+    if (dueMs === null) {
+      over = true;
+      finishWhenIdle();
+      return;
+    }
+    if (over) return;
+    const connection = idle.pop();
+    if (connection !== undefined) {
+      result.latenessMs.push(performance.now() - dueMs);
+      send(connection, dueMs);
+      return;
+    }
+    due.push(dueMs);
+    if (due.length <= load.rate!) return;
+    result.overloaded = true;
+    due.length = 0;
+    over = true;
+  };
+
+  for (let index = 0; index < load.connections; index += 1) drive();
+  return promise;
+}
+
+/** With one token the bytes are made once; with many, each time. */
+function prepare({ path, body, expected }: BenchRequest, { headers, tokens }: Load) {
+  const before = `POST ${path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n${headers}authorization: Bearer `;
+  const after = `\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`;
+  const once = tokens.length === 1 ? Buffer.from(before + tokens[0] + after) : undefined;
+  return { expected, bytesFor: (token: string) => once ?? Buffer.from(before + token + after) };
+}
+
+function isRight(head: string, body: Buffer, { status, text, times, stream }: Expected): boolean {
+  if (!head.startsWith(`HTTP/1.1 ${status} `)) return false;
+  if (stream === true && !body.subarray(-24).toString('latin1').trimEnd().endsWith('data: [DONE]')) return false;
+  let found = 0;
+  for (let at = body.indexOf(text); at >= 0; at = body.indexOf(text, at + text.length)) found += 1;
+  return times === undefined ? found > 0 : found === times;
+}
+
+/**
+ * Says when each request is due, from a thread that sleeps in between: timers of the event loop know whole milliseconds only.
+ * Its clock is this thread's.
+ */
+function startPacer(rate: number, seconds: number, arrive: (dueMs: number | null) => void): Worker {
+  const source = `
+    const { parentPort, workerData: { startMs, everyMs, count } } = require('node:worker_threads');
+    const cell = new Int32Array(new SharedArrayBuffer(4));
+    const now = () => performance.timeOrigin + performance.now();
+    for (let index = 0; index < count; index += 1) {
+      const dueMs = startMs + index * everyMs;
+      const waitMs = dueMs - now();
+      if (waitMs > 0) Atomics.wait(cell, 0, 0, waitMs);
+      parentPort.postMessage(dueMs);
+    }
+    parentPort.postMessage(null);`;
+  const startMs = performance.timeOrigin + performance.now() + 100;
+  const workerData = { startMs, everyMs: 1_000 / rate, count: Math.round(rate * seconds) };
+  const worker = new Worker(source, { eval: true, workerData });
+  worker.on('message', (dueMs: number | null) => arrive(dueMs === null ? null : dueMs - performance.timeOrigin));
+  return worker;
+}
+
+process.on('message', (load: Load) => {
+  run(load).then(
+    (result) => process.send!({ result }),
+    (error) => process.send!({ error: String(error) }),
+  );
+});

@@ -1,0 +1,89 @@
+import { execFileSync } from 'node:child_process';
+import { readdirSync, readFileSync } from 'node:fs';
+import { availableParallelism, setPriority } from 'node:os';
+
+// What Linux says of processes. Everything is read from /proc, so that no agent runs inside what is measured.
+
+/** Clock ticks of /proc/<pid>/stat; Linux shows 100 a second to user space on every architecture that Node runs on. */
+const tickMs = 10;
+
+/** A process and everything that descends from it, the parent first. */
+export function treeOf(pid: number): number[] {
+  const children = new Map<number, number[]>();
+  for (const name of readdirSync('/proc')) {
+    if (!/^\d+$/.test(name)) continue;
+    const parent = statOf(Number(name))?.parent;
+    if (parent !== undefined) children.set(parent, [...(children.get(parent) ?? []), Number(name)]);
+  }
+  const tree = [pid];
+  for (const member of tree) tree.push(...(children.get(member) ?? []));
+  return tree;
+}
+
+/** User and system CPU time of a process with all that descends from it, in milliseconds; children that have ended count too. */
+export const cpuMsOfTree = (pid: number): number =>
+  treeOf(pid).reduce((sum, member) => sum + (statOf(member)?.ticks ?? 0) * tickMs, 0);
+
+/** Memory of a process with all that descends from it, in MiB; pages that several share are counted once. */
+export function memoryMiBOfTree(pid: number): number {
+  const kiB = treeOf(pid).map((member) => {
+    const rollup = tryRead(`/proc/${member}/smaps_rollup`);
+    return Number(/^Pss:\s+(\d+)/m.exec(rollup ?? '')?.[1] ?? 0);
+  });
+  return kiB.reduce((sum, one) => sum + one, 0) / 1024;
+}
+
+/**
+ * How long the main thread of a process has run and has waited to run, in milliseconds. A thread for which this grows as fast as
+ * time has always had something to do: it is what everything else waits for, however much of the core others took.
+ */
+export function runnableMs(pid: number, thread = pid): number {
+  const [ranNs, waitedNs] = (tryRead(`/proc/${pid}/task/${thread}/schedstat`) ?? '0 0').split(' ');
+  return (Number(ranNs) + Number(waitedNs)) / 1e6;
+}
+
+/** The same of every thread of a process and of all that descends from it, by the thread's id. */
+export function runnableMsOfThreads(pid: number): Map<number, number> {
+  const threads = treeOf(pid).flatMap((member) =>
+    readdirSync(`/proc/${member}/task`).map((thread) => [member, Number(thread)] as const),
+  );
+  return new Map(threads.map(([member, thread]) => [thread, runnableMs(member, thread)]));
+}
+
+/** Where processes run: contenders have a core of their own, all else shares another. Undefined: taskset is missing, or one core. */
+export const cores = hasTaskset() && availableParallelism() > 1 ? { contender: 0, rest: 1 } : undefined;
+
+/** Keeps every thread of a process, and what it starts from now on, on one core. */
+export function pin(pid: number, place: 'contender' | 'rest'): void {
+  if (cores !== undefined) execFileSync('taskset', ['-acp', String(cores[place]), String(pid)], { stdio: 'ignore' });
+}
+
+/** Puts processes before others on a shared machine (-20 to 19), which needs root below 0. */
+export const prioritize = (pid: number, nice: number): void => setPriority(pid, nice);
+
+/** Parent and ticks (own, and those of children that ended and were waited for); undefined when the process has ended. */
+function statOf(pid: number): { parent: number; ticks: number } | undefined {
+  const text = tryRead(`/proc/${pid}/stat`);
+  if (text === undefined) return undefined;
+  // The name in brackets may hold anything, so fields count from its end (proc_pid_stat(5): ppid 4, utime 14 to cstime 17).
+  const fields = text.slice(text.lastIndexOf(') ') + 2).split(' ');
+  const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+  return { parent: Number(fields[1]), ticks };
+}
+
+function tryRead(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'latin1');
+  } catch {
+    return undefined;
+  }
+}
+
+function hasTaskset(): boolean {
+  try {
+    execFileSync('taskset', ['--version'], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,271 @@
+import type { LoadResult } from './generator.ts';
+import { cores, cpuMsOfTree, memoryMiBOfTree, runnableMs, runnableMsOfThreads } from './machine.ts';
+import type { Entrant, Stage } from './stage.ts';
+import type { Workload } from './workloads.ts';
+
+/** A round of one contender. */
+export type Round = {
+  /** Of all its processes, per unit of the workload, in µs. */
+  cpuUs: number;
+  /** Of Postgres meanwhile, per unit, in µs. */
+  postgresUs: number;
+  requests: number;
+  /** Why the figures may not be printed. */
+  refused: string | undefined;
+};
+
+/** Part of the time in which a thread must have had something to do for being what the rest waited for. */
+const fullShare = 0.85;
+
+const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
+  port,
+  requests: workload.requests,
+  headers: Object.entries(prepared.headers)
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join(''),
+  tokens: workload.manyKeys ? prepared.tokens! : [prepared.token],
+  connections: workload.connections,
+});
+
+export function requireRight(title: string, { wrong, requests, wrongAnswer }: LoadResult): void {
+  if (wrong > 0) throw new Error(`${title} answered ${wrong} of ${requests} requests wrongly, one so:\n${wrongAnswer}`);
+}
+
+/** Closed loop for a while: what the work costs when there is always more of it. */
+export async function runRound(
+  stage: Stage,
+  entrant: Entrant,
+  workload: Workload,
+  extent: { seconds: number; count?: number },
+): Promise<Round> {
+  const pid = entrant.running!.pid;
+  const before = { cpu: cpuMsOfTree(pid), postgres: cpuMsOfTree(stage.postgresPid), threads: runnableMsOfThreads(pid) };
+  const busy = watchSurroundings(stage);
+  const result = await stage.generator.run({ ...loadOf(entrant, workload), ...extent });
+  const units = result.requests * workload.unitsPerRequest;
+  const after = runnableMsOfThreads(pid);
+  requireRight(`${entrant.contender.title}, ${workload.title},`, result);
+
+  const grown = [...after].map(([thread, ms]) => ms - (before.threads.get(thread) ?? ms));
+  const share = Math.max(...grown) / result.elapsedMs;
+  const surroundings = busy(result.elapsedMs);
+  let refused: string | undefined;
+  if (workload.paced) refused = surroundings;
+  else if (share < fullShare) refused = surroundings ?? `only ${Math.round(share * 100)}% busy`;
+  return {
+    cpuUs: ((cpuMsOfTree(pid) - before.cpu) * 1_000) / units,
+    postgresUs: ((cpuMsOfTree(stage.postgresPid) - before.postgres) * 1_000) / units,
+    requests: result.requests,
+    refused,
+  };
+}
+
+/** Whether generator and upstream had time to spare, from now until the answer is called. */
+function watchSurroundings(stage: Stage): (elapsedMs: number) => string | undefined {
+  const parts = [
+    { name: 'generator', pid: stage.generator.pid },
+    { name: 'upstream', pid: stage.upstream.pid },
+  ].map((part) => ({ ...part, before: runnableMs(part.pid) }));
+  return (elapsedMs) => {
+    const full = parts.find(({ pid, before }) => (runnableMs(pid) - before) / elapsedMs > fullShare);
+    return full && `the ${full.name} was full`;
+  };
+}
+
+export type OpenRound = Pick<LoadResult, 'latenciesMs' | 'firstBytesMs' | 'latenessMs' | 'overloaded'> & {
+  cpuUs: number;
+  refused: string | undefined;
+};
+
+/** Open loop at a rate; without an entrant straight to the upstream. */
+export async function runOpenRound(
+  stage: Stage,
+  entrant: Entrant | undefined,
+  workload: Workload,
+  extent: { rate: number; seconds: number },
+): Promise<OpenRound> {
+  const target =
+    entrant === undefined
+      ? { port: stage.upstream.port, requests: workload.requests, headers: '', tokens: ['none'], connections: 64 }
+      : loadOf(entrant, workload);
+  const cpuBefore = entrant === undefined ? 0 : cpuMsOfTree(entrant.running!.pid);
+  const busy = watchSurroundings(stage);
+  const result = await stage.generator.run({ ...target, ...extent });
+  requireRight(`${entrant?.contender.title ?? 'The upstream'} at ${extent.rate} a second`, result);
+  const cpuMs = entrant === undefined ? 0 : cpuMsOfTree(entrant.running!.pid) - cpuBefore;
+  return { ...result, cpuUs: (cpuMs * 1_000) / result.requests, refused: busy(result.elapsedMs) };
+}
+
+/** A figure from several rounds. */
+export type Spread = { median: number; min: number; max: number };
+
+export function spreadOf(values: readonly number[]): Spread {
+  const sorted = values.toSorted((a, b) => a - b);
+  const middle = sorted.length >> 1;
+  const median = sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  return { median, min: sorted[0]!, max: sorted.at(-1)! };
+}
+
+/** The smallest value that is not below the given part of all. */
+export function percentile(values: readonly number[], part: number): number {
+  const sorted = values.toSorted((a, b) => a - b);
+  return sorted[Math.max(0, Math.ceil(sorted.length * part) - 1)]!;
+}
+
+/** What a contender's work costs in one workload, or why that cannot be said. */
+export type Cost =
+  | { cpuUs: Spread; postgresUs: Spread; ratioToFirst: Spread; crowd: number; requests: number }
+  | { refused: string };
+
+/** How many idlers may share the core of a contender that is too quick for the generator. */
+const crowds = [0, 1, 2];
+
+/**
+ * Rounds of every entrant in turn, so that what else happens on the machine meets them all alike; ratios are those of neighbours.
+ * An entrant that the generator cannot keep busy gets a share of its core only, by idlers beside it: CPU time stays its own, and the
+ * work arrives as at saturation.
+ */
+export async function measureCosts(
+  stage: Stage,
+  entrants: readonly Entrant[],
+  workload: Workload,
+  extent: { rounds: number; seconds: number },
+): Promise<Map<string, Cost>> {
+  const runs = [];
+  for (const entrant of entrants) {
+    if (workload.manyKeys) await touchEveryKey(stage, entrant, workload);
+    runs.push({ entrant, ...(await findCrowd(stage, entrant, workload, extent.seconds)), rounds: [] as Round[] });
+  }
+  for (let round = 0; round < extent.rounds; round += 1) {
+    for (const run of runs) {
+      if (run.refused !== undefined) continue;
+      await using _crowd = stage.crowd(run.crowd);
+      run.rounds.push(await runRound(stage, run.entrant, workload, extent));
+    }
+  }
+  const first = runs[0]?.rounds ?? [];
+  return new Map(
+    runs.map(({ entrant, crowd, rounds, refused }): [string, Cost] => {
+      const reason = refused ?? mostly(rounds.map((round) => round.refused));
+      if (reason !== undefined) return [entrant.contender.name, { refused: reason }];
+      return [
+        entrant.contender.name,
+        {
+          cpuUs: spreadOf(rounds.map(({ cpuUs }) => cpuUs)),
+          postgresUs: spreadOf(rounds.map(({ postgresUs }) => postgresUs)),
+          ratioToFirst: spreadOf(rounds.map(({ cpuUs }, index) => cpuUs / (first[index]?.cpuUs ?? Number.NaN))),
+          crowd,
+          requests: rounds.reduce((sum, { requests }) => sum + requests, 0),
+        },
+      ];
+    }),
+  );
+}
+
+/** The warm-up, which also finds out how large a share of its core keeps an entrant busy. */
+async function findCrowd(
+  stage: Stage,
+  entrant: Entrant,
+  workload: Workload,
+  seconds: number,
+): Promise<{ crowd: number; refused: string | undefined }> {
+  await runRound(stage, entrant, workload, { seconds });
+  let refused: string | undefined;
+  for (const crowd of workload.paced || cores === undefined ? [0] : crowds) {
+    await using _crowd = stage.crowd(crowd);
+    ({ refused } = await runRound(stage, entrant, workload, { seconds: Math.min(seconds, 1) }));
+    if (refused === undefined) return { crowd, refused };
+  }
+  return { crowd: 0, refused };
+}
+
+/** The first use of a key is a look-up, which may be refused while too many are under way: that is not what is measured. */
+async function touchEveryKey(stage: Stage, entrant: Entrant, workload: Workload): Promise<void> {
+  const load = { ...loadOf(entrant, workload), connections: 8, seconds: 0 };
+  await stage.generator.run({ ...load, count: load.tokens.length });
+}
+
+/** A reason that holds in half of the rounds or more. */
+function mostly(reasons: readonly (string | undefined)[]): string | undefined {
+  const given = reasons.filter((reason) => reason !== undefined);
+  return given.length * 2 >= reasons.length ? (given[0] ?? 'no round') : undefined;
+}
+
+/** Latency that a contender adds, in milliseconds; the entry of `direct` is the upstream's own. */
+export type Latency =
+  | { p50: Spread; p99: Spread; p999: number | undefined; cpuUs: Spread | undefined; samples: number }
+  | { refused: string };
+
+/** Fewer answers than this say nothing of the slowest in a thousand. */
+const samplesForP999 = 2_000;
+/** Requests that leave later than this, in milliseconds, would be measured as the contender's. */
+const latenessMsMax = 1;
+
+/**
+ * Latency at a rate, in turns with the same load straight at the upstream; what is added is the difference in each pair. `of` chooses
+ * between whole answers and the first byte of the body.
+ */
+export async function measureLatencies(
+  stage: Stage,
+  entrants: readonly Entrant[],
+  workload: Workload,
+  extent: { rounds: number; seconds: number; rate: number },
+  of: 'latenciesMs' | 'firstBytesMs',
+): Promise<Map<string, Latency>> {
+  const runs = [undefined, ...entrants].map((entrant) => ({ entrant, rounds: [] as OpenRound[] }));
+  for (let round = 0; round < extent.rounds; round += 1) {
+    for (const { entrant, rounds } of runs) {
+      if (rounds.some(({ overloaded }) => overloaded)) continue;
+      rounds.push(await runOpenRound(stage, entrant, workload, extent));
+    }
+  }
+  const direct = runs[0]!.rounds;
+  return new Map(
+    runs.map(({ entrant, rounds }): [string, Latency] => {
+      const name = entrant?.contender.name ?? 'direct';
+      if (rounds.some(({ overloaded }) => overloaded)) return [name, { refused: 'overloaded' }];
+      const late = mostly(
+        rounds.map(({ refused, latenessMs }) =>
+          percentile(latenessMs, 0.99) > latenessMsMax ? 'the generator was late' : refused,
+        ),
+      );
+      if (late !== undefined) return [name, { refused: late }];
+      const added = (part: number): Spread =>
+        spreadOf(
+          rounds.map(
+            (round, index) => percentile(round[of], part) - (entrant ? percentile(direct[index]![of], part) : 0),
+          ),
+        );
+      const all = rounds.flatMap((round) => round[of]);
+      const directAll = direct.flatMap((round) => round[of]);
+      return [
+        name,
+        {
+          p50: added(0.5),
+          p99: added(0.99),
+          p999:
+            all.length < samplesForP999
+              ? undefined
+              : percentile(all, 0.999) - (entrant ? percentile(directAll, 0.999) : 0),
+          cpuUs: entrant && spreadOf(rounds.map(({ cpuUs }) => cpuUs)),
+          samples: all.length,
+        },
+      ];
+    }),
+  );
+}
+
+/** Memory of an entrant while it answers `count` small chats, in MiB, after each tenth of them. */
+export async function measureMemory(
+  stage: Stage,
+  entrant: Entrant,
+  workload: Workload,
+  count: number,
+): Promise<number[]> {
+  const series = [memoryMiBOfTree(entrant.running!.pid)];
+  for (let part = 0; part < 10 && count > 0; part += 1) {
+    await runRound(stage, entrant, workload, { seconds: 0, count: Math.ceil(count / 10) });
+    series.push(memoryMiBOfTree(entrant.running!.pid));
+  }
+  return series;
+}
