@@ -1,0 +1,127 @@
+import { randomBytes } from 'node:crypto';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { ManualClock } from '#shared/clock.ts';
+import { makeKeySecret } from '#shared/key-secret.ts';
+import { startTestEdge, type TestEdge } from '../support/edge-keys.ts';
+import type { FaultProxy } from '../support/fault-proxy.ts';
+import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { startPostgresProxy } from '../support/postgres-proxy.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/* reliability.md: while Postgres is down nobody can revoke, and cached keys serve up to 60 s; a revocation that is answered holds. */
+
+/** Edges and their Keys run on a clock that stands still; the database, and the other Keys, on the real one. */
+let closers: AsyncDisposableStack;
+let clock: ManualClock;
+/** Between the first Keys process and Postgres. */
+let proxy: FaultProxy;
+let cutOff: TestKeys;
+/** Reaches Postgres all the time. */
+let other: TestKeys;
+let edge: TestEdge;
+const user = as(sessionOf());
+
+beforeEach(async () => {
+  closers = new AsyncDisposableStack();
+  clock = new ManualClock(Date.now());
+  const database = closers.use(await createTestDatabase());
+  const postgres = closers.use(await startPostgresProxy(database.url));
+  proxy = postgres;
+  cutOff = closers.use(await startTestKeys(postgres.url, { clock, heartbeatMs: 20 }));
+  other = closers.use(await startTestKeys(database.url, { heartbeatMs: 20 }));
+  edge = closers.use(await startTestEdge(cutOff.keys, { clock }));
+});
+afterEach(async () => {
+  await back();
+  await closers.disposeAsync();
+});
+
+const away = async (): Promise<void> => {
+  await proxy.set({ kind: 'refuse' });
+  proxy.resetAll();
+};
+const back = async (): Promise<void> => {
+  await proxy.set({ kind: 'pass' });
+  proxy.resetAll();
+};
+
+/** Lets the edge's time pass, second by second; each is survived only by a further extension. */
+async function pass(seconds: number): Promise<void> {
+  for (let second = 0; second < seconds; second++) {
+    clock.advance(1_000);
+    // An extension reaches beyond the next second; without one, the lease of 2 s would end there.
+    const untilMs = performance.now() + 100;
+    await waitFor(() => performance.now() > untilMs || !edge.isLive, { description: 'some heartbeats' });
+  }
+}
+
+test('a cached key goes on for a minute and no longer, an unknown one is refused with 503', async () => {
+  const { secret } = await cutOff.keys.createKey({ name: 'cached' }, user);
+  const { secret: unseen } = await cutOff.keys.createKey({ name: 'not cached' }, user);
+  expect(await edge.decide(secret)).toBe('accepted');
+  await away();
+  await pass(50);
+  expect(edge.isLive).toBe(true);
+  expect(await edge.decide(secret)).toBe('accepted');
+  expect(await edge.decide(unseen)).toBe('OVERLOADED');
+  expect(await edge.decide(makeKeySecret(randomBytes(32)))).toBe('OVERLOADED');
+  await pass(11);
+  expect(edge.isLive).toBe(false);
+  expect(await edge.decide(secret)).toBe('OVERLOADED');
+
+  await back();
+  await waitFor(() => edge.isLive, { description: 'the feed to come back', timeoutMs: 10_000 });
+  expect(await edge.decide(secret)).toBe('accepted');
+  expect(await edge.decide(unseen)).toBe('accepted');
+});
+
+test('a deletion after the return is acknowledged, and accepted nowhere afterwards', async () => {
+  const { key, secret } = await cutOff.keys.createKey({ name: 'deleted after' }, user);
+  expect(await edge.decide(secret)).toBe('accepted');
+  await away();
+  await pass(10);
+  await expect(cutOff.keys.deleteKey({ keyId: key!.id }, user)).rejects.toThrow();
+  expect(await edge.decide(secret)).toBe('accepted');
+  await back();
+  await waitFor(() => cutOff.keys.deleteKey({ keyId: key!.id }, user).then(() => true), {
+    description: 'a deletion that is answered',
+    timeoutMs: 10_000,
+  });
+  expect(await edge.decide(secret)).toBe('INVALID_API_KEY');
+});
+
+test('a deletion through a process that still has the database waits for the edge of one that has not', async () => {
+  const { key, secret } = await cutOff.keys.createKey({ name: 'split' }, user);
+  expect(await edge.decide(secret)).toBe('accepted');
+  await away();
+  await pass(5);
+  let answered = false;
+  const deletion = other.keys.deleteKey({ keyId: key!.id }, user).then(() => {
+    answered = true;
+  });
+  // Long past the lease that the database knows of, the edge goes on, and the deletion waits.
+  const untilMs = performance.now() + 3_000;
+  let acceptedAfter = 0;
+  while (performance.now() < untilMs) {
+    const wasAnswered = answered;
+    if ((await edge.decide(secret)) === 'accepted' && wasAnswered) acceptedAfter += 1;
+    await new Promise(setImmediate);
+  }
+  expect(answered).toBe(false);
+  expect(await edge.decide(secret)).toBe('accepted');
+  await back();
+  await deletion;
+  expect(await edge.decide(secret)).not.toBe('accepted');
+  expect(acceptedAfter).toBe(0);
+});
+
+test('an edge that says goodbye is not waited for', async () => {
+  const { key, secret } = await other.keys.createKey({ name: 'goodbye' }, user);
+  expect(await edge.decide(secret)).toBe('accepted');
+  await edge.close();
+  const startedMs = performance.now();
+  await other.keys.deleteKey({ keyId: key!.id }, user);
+  // The lease would have run for 2 s.
+  expect(performance.now() - startedMs).toBeLessThan(1_000);
+});
