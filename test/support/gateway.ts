@@ -40,6 +40,8 @@ export type TestGatewayOptions = {
   clock?: Clock;
   /** Shares the database of another gateway: a further replica. */
   databaseUrl?: string;
+  /** False: background jobs wait for a worker elsewhere. */
+  worker?: boolean;
   /** The folder of the built portal; absent: none is served. */
   portal?: Promise<string>;
 };
@@ -65,7 +67,12 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const logger = createLogger({ level: env.logLevel, name: 'test' });
   const gateway = await startGateway(
     env,
-    { services: builtServices, edge: true, ...(options.portal && { portal: options.portal }) },
+    {
+      services: builtServices,
+      edge: true,
+      worker: options.worker ?? true,
+      ...(options.portal && { portal: options.portal }),
+    },
     logger,
   );
   await bootstrap(env, gateway.switchboard, logger);

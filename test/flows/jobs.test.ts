@@ -1,0 +1,298 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { Clock } from '#shared/clock.ts';
+import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import type { Behaviour } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+/** Runs on, and can be moved ahead. */
+let aheadMs = 0;
+const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+
+let bench: InferenceBench;
+const call = (method: string, path: string, token: string, body?: unknown) =>
+  bench.gateway.call(method, path, token, body);
+const admin = async (method: string, path: string, body?: unknown) => {
+  const answer = await call(method, `/api/v1/admin${path}`, bench.session, body);
+  expect(answer.status, answer.text).toBeLessThan(300);
+  return answer.json;
+};
+
+beforeAll(async () => {
+  bench = await startInferenceBench({ clock });
+  // A dollar for a million tokens of either kind.
+  const price = { input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 1 };
+  await admin('POST', '/prices', { model: 'sim-chat', ...price });
+});
+afterAll(() => bench?.[Symbol.asyncDispose]());
+
+const chat = { model: 'sim-chat', messages: [{ role: 'user', content: 'Hello' }] };
+
+async function submit(key = bench.key.key, fields: object = {}) {
+  return call('POST', '/v1/chat/completions', key, { ...chat, ...fields, background: true });
+}
+// biome-ignore lint/suspicious/noExplicitAny: a job as JSON; the assertions are the types.
+const job = async (id: string): Promise<any> => (await call('GET', `/api/v1/jobs/${id}`, bench.session)).json;
+const ended = (id: string) =>
+  waitFor(
+    async () => {
+      const found = await job(id);
+      return ['completed', 'failed', 'cancelled'].includes(found.status) && found;
+    },
+    { description: `the end of ${id}`, timeoutMs: 10_000, intervalMs: 10 },
+  );
+const inState = (id: string, status: string) =>
+  waitFor(async () => (await job(id)).status === status, { description: `${id} being ${status}`, intervalMs: 5 });
+const cancel = (id: string) => call('POST', `/api/v1/jobs/${id}/cancel`, bench.session);
+
+const events = async (keyId: string): Promise<{ success: boolean; cost_usd: number; error_code: string | null }[]> =>
+  (await call('GET', `/api/v1/usage/history?limit=100&api_key_id=${keyId}`, bench.session)).json.data;
+/** All events of a key, once there are so many. */
+const eventsOf = (keyId: string, count: number) =>
+  waitFor(
+    async () => {
+      const found = await events(keyId);
+      return found.length >= count && found;
+    },
+    { description: `${count} events of the key` },
+  );
+
+/** A promise for `hold`, and how to keep it. */
+function gate(): { until: Promise<void>; open(): void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { until: promise, open: resolve };
+}
+
+/** An upstream that is away for half a minute parks a job behind its first attempt; the way on is `unpark`. */
+const away: Behaviour = { instead: { status: 503, headers: { 'retry-after': '30' }, body: { error: 'away' } } };
+async function parked(fields: object = {}, key = bench.key.key): Promise<string> {
+  bench.simulator.next(away);
+  const { json } = await submit(key, fields);
+  await waitFor(
+    async () => {
+      const found = await job(json.id);
+      return found.status === 'queued' && found.started_at !== null;
+    },
+    { description: 'the job to wait for its second attempt' },
+  );
+  // The deployment is well again.
+  await call('POST', '/v1/chat/completions', bench.session, chat);
+  return json.id;
+}
+const unpark = (): void => {
+  aheadMs += 31_000;
+};
+
+describe('cancellation', () => {
+  test('a queued job never starts, a running one has its upstream aborted within a second, an ended one stays', async () => {
+    await bench.renew();
+    const { simulator } = bench;
+    const held = gate();
+    simulator.otherwise(() => ({ hold: { until: held.until } }));
+    const { perSubject } = workerDefaults.bounds;
+    const ids: string[] = [];
+    for (let number = 0; number < perSubject + 2; number += 1) ids.push((await submit()).json.id);
+    await waitFor(() => simulator.requests.length === perSubject, { description: 'as many calls as a key may have' });
+    const [first] = ids;
+    const [queued, next] = ids.slice(perSubject);
+
+    // Bounded per key: two wait while the others run.
+    expect((await job(queued!)).status).toBe('queued');
+    const cancelledQueued = await cancel(queued!);
+    expect(cancelledQueued.json).toMatchObject({ status: 'cancelled', started_at: null, result: null, usage: null });
+
+    const running = await job(first!);
+    expect(running.status).toBe('in_progress');
+    const askedMs = performance.now();
+    const answer = await cancel(first!);
+    expect([answer.status, answer.json.status]).toEqual([200, 'cancelled']);
+    expect(Date.parse(answer.json.expires_at) - Date.parse(answer.json.cancelled_at)).toBe(86_400_000);
+    const left = await simulator.waitFor(({ outcome }) => outcome === 'client-left', { timeoutMs: 1_000 });
+    expect(left.endedAtMs! - askedMs).toBeLessThan(1_000);
+    expect((await cancel(first!)).json).toEqual(answer.json);
+
+    // The slot that was freed is the next one's.
+    await waitFor(async () => (await job(next!)).status === 'in_progress', { description: 'the last job to start' });
+    held.open();
+    simulator.otherwise('plain');
+    for (const id of ids.filter((one) => one !== first && one !== queued)) {
+      expect((await ended(id)).status).toBe('completed');
+    }
+    // Neither was run a second time.
+    expect(simulator.requests).toHaveLength(perSubject + 1);
+    const all = await eventsOf(bench.key.id, perSubject + 1);
+    expect(all.filter(({ success }) => !success)).toMatchObject([{ cost_usd: 0 }]);
+    expect((await job(first!)).status).toBe('cancelled');
+  });
+
+  test('a job between two attempts never starts again', async () => {
+    await bench.renew();
+    const id = await parked();
+    expect((await cancel(id)).json.status).toBe('cancelled');
+    const seen = bench.simulator.requests.length;
+    unpark();
+    const other = await submit();
+    expect((await ended(other.json.id)).status).toBe('completed');
+    expect(bench.simulator.requests).toHaveLength(seen + 1);
+  });
+
+  test('a job which has not ended is not deleted', async () => {
+    await bench.renew();
+    const held = gate();
+    bench.simulator.next({ hold: { until: held.until } });
+    const { json } = await submit();
+    await inState(json.id, 'in_progress');
+    const refusal = await call('DELETE', `/api/v1/jobs/${json.id}`, bench.session);
+    expect([refusal.status, refusal.json.error.code]).toEqual([409, 'conflict']);
+    held.open();
+    expect((await ended(json.id)).status).toBe('completed');
+  });
+});
+
+describe('attempts', () => {
+  test('a transient fault of the upstream is tried again, and charged once', async () => {
+    await bench.renew();
+    bench.simulator.next('server-error');
+    const { json } = await submit();
+    expect(await ended(json.id)).toMatchObject({ status: 'completed', error: null });
+    expect(bench.simulator.requests).toHaveLength(2);
+    const all = await eventsOf(bench.key.id, 2);
+    expect(all.map(({ success, cost_usd: cost }) => [success, cost > 0]).sort()).toEqual([
+      [false, false],
+      [true, true],
+    ]);
+    const { data } = await admin('GET', '/jobs?limit=1');
+    expect(data[0]).toMatchObject({ id: json.id, attempts: 2, api_key_id: bench.key.id });
+  });
+
+  test('a request which the upstream refuses fails at once, with the error of the synchronous call', async () => {
+    await bench.renew();
+    bench.simulator.next('vllm-error', 2);
+    const synchronous = await call('POST', '/v1/chat/completions', bench.key.key, chat);
+    const { json } = await submit();
+    const failed = await ended(json.id);
+    expect(failed).toMatchObject({ status: 'failed', result: null, completed_at: null });
+    expect(failed.failed_at).not.toBeNull();
+    expect(failed.error).toEqual(synchronous.json.error);
+    expect(bench.simulator.requests).toHaveLength(2);
+  });
+
+  test('a job that has not ended within 24 hours fails', async () => {
+    await bench.renew();
+    const id = await parked();
+    aheadMs += 25 * 3_600_000;
+    bench.session = await bench.gateway.login();
+    expect((await ended(id)).error).toMatchObject({ code: 'deadline_exceeded' });
+  });
+});
+
+describe('what changes between submission and run', () => {
+  const changes: [string, string, (key: { id: string }) => Promise<unknown>, (() => Promise<unknown>)?][] = [
+    ['the key is deleted', 'invalid_api_key', ({ id }) => call('DELETE', `/api/v1/api-keys/${id}`, bench.session)],
+    [
+      'the key loses the scope',
+      'missing_scope',
+      ({ id }) => call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { scopes: ['inference:images'] }),
+    ],
+    [
+      'the model leaves the allowlist',
+      'model_not_allowed',
+      ({ id }) => call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { model_allowlist: ['sim-embedding'] }),
+    ],
+    [
+      'the key expires',
+      'expired_api_key',
+      ({ id }) =>
+        call('PATCH', `/api/v1/api-keys/${id}`, bench.session, {
+          expires_at: new Date(clock.now() + 20_000).toISOString(),
+        }),
+    ],
+    [
+      'the organization is suspended',
+      'tenant_suspended',
+      async () => {
+        const { organization } = (await call('GET', '/api/v1/profile', bench.session)).json;
+        await admin('POST', `/organizations/${organization.id}/suspend`, { reason: 'test' });
+      },
+      async () => {
+        const { organization } = (await call('GET', '/api/v1/profile', bench.session)).json;
+        await admin('POST', `/organizations/${organization.id}/restore`);
+      },
+    ],
+  ];
+  test.each(changes)('%s: the job fails with %s, without a call or a charge', async (_what, code, change, undo) => {
+    const { simulator, gateway } = bench;
+    const key = await gateway.createKey(bench.session);
+    const id = await parked({}, key.key);
+    const seen = simulator.requests.length;
+    await change(key);
+    unpark();
+    expect(await ended(id)).toMatchObject({ status: 'failed', error: { code }, usage: null });
+    await undo?.();
+    expect(simulator.requests).toHaveLength(seen);
+    expect((await events(key.id)).every(({ cost_usd: cost }) => cost === 0)).toBe(true);
+    await call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session);
+  });
+
+  test('the model is retired: the job fails with model_sunset', async () => {
+    bench.session = await bench.gateway.login();
+    await bench.renew();
+    const id = await parked();
+    const sunset = new Date(clock.now() + 20_000).toISOString();
+    await admin('POST', '/retirements', {
+      model: 'sim-chat',
+      sunset_at: sunset,
+      replacement_model_name: 'sandbox-chat',
+    });
+    // Announced on the submission itself, like on every answer.
+    const announced = await submit();
+    expect(announced.status).toBe(202);
+    expect(announced.headers.get('sunset')).not.toBeNull();
+    expect(announced.headers.get('link')).toContain('sandbox-chat');
+    await ended(announced.json.id);
+    const seen = bench.simulator.requests.length;
+    unpark();
+    expect(await ended(id)).toMatchObject({ status: 'failed', error: { code: 'model_sunset' } });
+    expect(bench.simulator.requests).toHaveLength(seen);
+    const refused = await submit();
+    expect([refused.status, refused.json.error.code]).toEqual([410, 'model_sunset']);
+  });
+});
+
+describe('budgets', () => {
+  test('a job holds its largest cost from its submission to its end, and nothing behind it', async () => {
+    const price = { per_image_usd: 0.4 };
+    await admin('POST', '/prices', { model: 'sim-image', ...price });
+    const key = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.8 });
+    const image = { model: 'sim-image', prompt: 'a square' };
+    const draw = (fields: object = {}) => call('POST', '/v1/images/generations', key.key, { ...image, ...fields });
+    const held = gate();
+    bench.simulator.otherwise(() => ({ hold: { until: held.until } }));
+    const one = await draw({ background: true, n: 1 });
+    const two = await draw({ background: true, n: 1 });
+    expect([one.status, two.status]).toEqual([202, 202]);
+    // Neither has cost anything yet, and there is no room for a third, in either way.
+    for (const fields of [{}, { background: true }]) {
+      const refusal = await draw(fields);
+      expect([refusal.status, refusal.json.error.code]).toEqual([429, 'spend_cap_exceeded']);
+      expect(refusal.headers.get('x-should-retry')).toBe('false');
+    }
+    expect((await cancel(two.json.id)).json.status).toBe('cancelled');
+    const three = await draw({ background: true });
+    expect(three.status, three.text).toBe(202);
+    held.open();
+    bench.simulator.otherwise('plain');
+    expect((await ended(one.json.id)).usage).toMatchObject({ images: 1, cost_usd: 0.4 });
+    expect((await ended(three.json.id)).status).toBe('completed');
+    const refusal = await draw();
+    expect([refusal.status, refusal.json.error.code]).toEqual([429, 'spend_cap_exceeded']);
+    const spent = await waitFor(
+      async () => {
+        const { budget } = (await call('GET', `/api/v1/api-keys/${key.id}`, bench.session)).json;
+        return budget.spent_today_usd > 0.4 && budget.spent_today_usd;
+      },
+      { description: 'both charges' },
+    );
+    expect(spent).toBe(0.8);
+  });
+});
