@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+beforeAll(async () => {
+  bench = await startInferenceBench();
+  // A cent for a thousand tokens, so that a call's largest cost is its max_tokens and little else.
+  const price = { model: 'sim-chat', output_per_million_tokens_usd: 10 };
+  expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, price)).status).toBe(201);
+});
+afterAll(() => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.simulator.reset());
+
+const call = async (key: string, fields: object = {}) =>
+  bench.gateway.call('POST', '/v1/chat/completions', key, {
+    model: 'sim-chat',
+    messages: [{ role: 'user', content: 'Hello there' }],
+    max_tokens: 1_000,
+    ...fields,
+  });
+
+const submit = async (key: string) => {
+  const { status, text, json } = await call(key, { background: true });
+  expect(status, text).toBe(202);
+  return json.id as string;
+};
+
+const job = async (id: string, key: string) => (await bench.gateway.call('GET', `/api/v1/jobs/${id}`, key)).json;
+
+const spent = async (keyId: string): Promise<number> =>
+  (await bench.gateway.call('GET', `/api/v1/api-keys/${keyId}`, bench.session)).json.budget.spent_today_usd;
+
+/** The upstream answers no call until it is told to. */
+function heldUpstream() {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  bench.simulator.otherwise(() => ({ hold: { until: promise }, tokens: 5 }));
+  return resolve;
+}
+
+const isAdmitted = async (key: string): Promise<boolean> => {
+  const { status, json } = await call(key);
+  if (status === 429) expect(json.error.code).toBe('spend_cap_exceeded');
+  return status === 200;
+};
+
+test('jobs hold their largest cost from submission to their end, and then what they used is spent', async () => {
+  const answer = heldUpstream();
+  const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
+  const jobs = [await submit(key), await submit(key)];
+  const refused = await call(key);
+  expect([refused.status, refused.json.error.code]).toEqual([429, 'spend_cap_exceeded']);
+  // A third is refused when it is submitted, and leaves nothing behind.
+  expect((await call(key, { background: true })).json.error).toMatchObject({ code: 'spend_cap_exceeded' });
+  expect((await bench.gateway.call('GET', '/api/v1/jobs', key)).json.data).toHaveLength(2);
+  expect(await spent(id)).toBe(0);
+
+  answer();
+  for (const jobId of jobs) {
+    await waitFor(async () => (await job(jobId, key)).status === 'completed', {
+      description: `the end of ${jobId}`,
+      timeoutMs: 10_000,
+    });
+  }
+  await waitFor(async () => (await spent(id)) === 0.0001, { description: 'both jobs to be charged, once each' });
+  expect(await isAdmitted(key)).toBe(true);
+});
+
+test('a job that is cancelled gives its room back at once, whether it runs or waits', async () => {
+  const answer = heldUpstream();
+  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
+  const jobId = await submit(key);
+  expect(await isAdmitted(key)).toBe(false);
+  await bench.simulator.waitFor(({ operation }) => operation === 'chat', { description: 'the job to run' });
+  expect((await bench.gateway.call('POST', `/api/v1/jobs/${jobId}/cancel`, key)).json.status).toBe('cancelled');
+  answer();
+  await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
+});
+
+test('a cap lowered meanwhile, and a model that fails, leave nothing held', async () => {
+  const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
+  bench.simulator.otherwise('vllm-error');
+  const jobId = await submit(key);
+  await waitFor(async () => (await job(jobId, key)).status === 'failed', {
+    description: 'the job to fail',
+    timeoutMs: 10_000,
+  });
+  bench.simulator.otherwise({ tokens: 5 });
+  await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
+  const lowered = { spend_cap_usd: 0 };
+  expect((await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, lowered)).status).toBe(200);
+  expect((await call(key, { background: true })).json.error.code).toBe('spend_cap_exceeded');
+});
