@@ -1,0 +1,223 @@
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { JobWorker, workerDefaults } from './job-worker.ts';
+import { startJobWorker } from './start.ts';
+
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = await openJobsDatabase(testDatabase.url);
+});
+afterAll(async () => {
+  await database?.close();
+  await testDatabase?.drop();
+});
+beforeEach(() => database.pool.query('delete from jobs'));
+
+/** 10,000 in the long run (LONG=1). */
+const jobsQueued = process.env.LONG === '1' ? 10_000 : 1_000;
+
+const statuses = async (): Promise<Record<string, number>> => {
+  const { rows } = await database.pool.query('select status, count(*)::int as count from jobs group by status');
+  return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
+};
+const completed = async (): Promise<number> => (await statuses())[3] ?? 0;
+
+describe('two workers', () => {
+  test(`drain ${jobsQueued} jobs of 10 organizations fairly, each once`, { timeout: 60_000 }, async () => {
+    const tenants = Array.from({ length: 10 }, () => ({ tenantId: uuidv7(), userId: uuidv7() }));
+    // One organization after the other: in the order of submission the last would wait for all.
+    for (const tenant of tenants) await queueJobs(database, jobsQueued / 10, tenant);
+    const started: string[] = [];
+    const runs = new Map<string, number>();
+    const deps = workerDeps(database, async ({ jobId }) => {
+      runs.set(jobId, (runs.get(jobId) ?? 0) + 1);
+      started.push(jobId);
+      await new Promise((resolve) => setImmediate(resolve));
+    });
+    const options = { concurrency: 32, bounds: { perSubject: 1_000, perModel: 1_000 } };
+    const workers = [new JobWorker(deps, options), new JobWorker(deps, options)];
+    try {
+      await waitFor(async () => (await completed()) === jobsQueued, {
+        description: 'the end of all jobs',
+        timeoutMs: 50_000,
+        intervalMs: 20,
+      });
+    } finally {
+      await Promise.all(workers.map((worker) => worker.close(1_000)));
+    }
+    expect(runs.size).toBe(jobsQueued);
+    expect([...runs.values()].every((count) => count === 1)).toBe(true);
+
+    const { rows } = await database.pool.query<{ id: string; tenant_id: string }>('select id, tenant_id from jobs');
+    const tenantOf = new Map(rows.map((row) => [row.id, row.tenant_id]));
+    const counts = new Map(tenants.map(({ tenantId }) => [tenantId, 0]));
+    let apart = 0;
+    for (const id of started) {
+      const tenantId = tenantOf.get(id)!;
+      counts.set(tenantId, counts.get(tenantId)! + 1);
+      apart = Math.max(apart, Math.max(...counts.values()) - Math.min(...counts.values()));
+    }
+    // What two workers take at once is shared out evenly; within that the order is chance.
+    expect(apart).toBeLessThanOrEqual(10);
+  });
+
+  test('a newcomer does not wait for a long queue of somebody else', async () => {
+    const greedy = { tenantId: uuidv7(), userId: uuidv7() };
+    await queueJobs(database, 300, greedy);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    const order: string[] = [];
+    const deps = workerDeps(database, async ({ jobId }) => {
+      order.push(jobId);
+      if (order.length <= 4) await released;
+    });
+    const worker = new JobWorker(deps, { concurrency: 4, bounds: workerDefaults.bounds });
+    await waitFor(() => order.length === 4, { description: 'a worker that is full' });
+    const [mine] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    release();
+    await waitFor(() => order.includes(mine!), { description: 'the newcomer' });
+    expect(order.indexOf(mine!)).toBeLessThan(10);
+    await worker.close(5_000);
+  });
+
+  test('no caller and no model has more jobs running than its bound, and others go past them', async () => {
+    const running = new Map<string, number>();
+    const most = new Map<string, number>();
+    const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+    await queueJobs(database, 40, { ...tenant, model: 'slow' });
+    await queueJobs(database, 40, { tenantId: tenant.tenantId, userId: uuidv7(), model: 'quick' });
+    const { rows } = await database.pool.query('select id, subject_id, model from jobs');
+    const keysOf = new Map(rows.map(({ id, subject_id, model }) => [id, [subject_id, model]]));
+    const add = (jobId: string, change: number) => {
+      for (const key of keysOf.get(jobId)!) {
+        running.set(key, (running.get(key) ?? 0) + change);
+        most.set(key, Math.max(most.get(key) ?? 0, running.get(key)!));
+      }
+    };
+    const deps = workerDeps(database, async ({ jobId }) => {
+      add(jobId, 1);
+      await new Promise((resolve) => setTimeout(resolve, 2));
+      add(jobId, -1);
+    });
+    const options = { concurrency: 32, bounds: { perSubject: 5, perModel: 3 } };
+    const workers = [new JobWorker(deps, options), new JobWorker(deps, options)];
+    // A worker looks again each second at lanes that another has kept full.
+    const look = setInterval(() => {
+      for (const worker of workers) worker.wake();
+    }, 20);
+    await waitFor(async () => (await completed()) === 80, { description: 'the end of all jobs', timeoutMs: 10_000 });
+    clearInterval(look);
+    expect(most.get('slow')).toBe(3);
+    expect(most.get('quick')).toBe(3);
+    await Promise.all(workers.map((worker) => worker.close(1_000)));
+  });
+});
+
+describe('a worker that falls silent', () => {
+  test('has its jobs run by another once its leases have lapsed; what it still says of them counts for nothing', async () => {
+    await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    let aheadMs = 0;
+    const clock = { now: () => Date.now() + aheadMs, monotonic: systemClock.monotonic };
+    const eventIds: string[] = [];
+    const stuck = new JobWorker(
+      workerDeps(database, async ({ eventId }) => {
+        eventIds.push(eventId);
+        await released;
+      }),
+      workerDefaults,
+    );
+    await waitFor(() => stuck.running === 3 && eventIds.length === 3, { description: 'three running jobs' });
+    const again: string[] = [];
+    const other = new JobWorker(
+      workerDeps(database, ({ eventId }) => void again.push(eventId), clock),
+      workerDefaults,
+    );
+    other.reclaim();
+    await other.close(0);
+    expect(again).toEqual([]);
+
+    aheadMs = 31_000;
+    const third = new JobWorker(
+      workerDeps(database, ({ eventId }) => void again.push(eventId), clock),
+      workerDefaults,
+    );
+    third.reclaim();
+    await waitFor(async () => (await completed()) === 3, { description: 'the end of all jobs' });
+    // One event for both runs of a job: the second one is not charged again.
+    expect(again.toSorted()).toEqual(eventIds.toSorted());
+    release();
+    await stuck.close(1_000);
+    await third.close(1_000);
+    const { rows } = await database.pool.query('select attempts, fence::int as fence from jobs');
+    expect(rows).toEqual(rows.map(() => ({ attempts: 2, fence: 2 })));
+    const results = await database.pool.query('select 1 from job_bodies where kind = 2');
+    expect(results.rowCount).toBe(3);
+  });
+
+  test('leaves its jobs when it learns that they are not its own any more', async () => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    let isAborted = false;
+    const deps = workerDeps(database, async (_request, signal) => {
+      await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+      isAborted = true;
+      throw new Error('aborted');
+    });
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(async () => (await statuses())[2] === 1, { description: 'a running job' });
+    await database.pool.query('update jobs set fence = fence + 1');
+    await worker.keepLeases();
+    await waitFor(() => isAborted, { description: 'the abort of the call' });
+    await worker.close(1_000);
+    // Nothing was changed on behalf of the one who has it now.
+    expect(await statuses()).toEqual({ 2: 1 });
+  });
+
+  test('a job that ends six workers is ended itself', async () => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query('update jobs set attempts = 6');
+    const worker = new JobWorker(
+      workerDeps(database, () => {
+        throw new Error('it must not run');
+      }),
+      workerDefaults,
+    );
+    await waitFor(async () => (await statuses())[4] === 1, { description: 'the end of the job' });
+    await worker.close(1_000);
+  });
+});
+
+test('a worker that stops gives back what has not ended, and another goes on at once', async () => {
+  await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
+  const deps = workerDeps(database, async (_request, signal) => {
+    await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+    throw new Error('aborted');
+  });
+  const first = new JobWorker(deps, workerDefaults);
+  await waitFor(() => first.running === 2, { description: 'running jobs' });
+  await first.close(0);
+  expect(await statuses()).toEqual({ 1: 2 });
+  const second = new JobWorker(
+    workerDeps(database, () => {}),
+    workerDefaults,
+  );
+  await waitFor(async () => (await completed()) === 2, { description: 'the end of both' });
+  await second.close(1_000);
+  const { rows } = await database.pool.query('select attempts from jobs');
+  expect(rows).toEqual([{ attempts: 1 }, { attempts: 1 }]);
+});
+
+test('jobs are found without a notification, by the look once a second', async () => {
+  const deps = workerDeps(database, () => {});
+  const worker = await startJobWorker({ ...deps, connection: testDatabase.url, registry: new Registry() });
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job', timeoutMs: 3_000 });
+  await worker.close();
+});
