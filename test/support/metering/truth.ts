@@ -1,7 +1,10 @@
 import { createHash } from 'node:crypto';
 import { v7 } from 'uuid';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { MeteredEvent } from '../../../services/models/metering/metered-event.ts';
+
+// The enum itself would load the generated code of all messages into each process that is killed.
+const chatCompletions = 1 satisfies Operation;
 
 /** Recognisable ids of the organization, its users and their keys. */
 export const ids = (kind: number, number: number): string =>
@@ -23,7 +26,7 @@ export function truthOf(requestId: string): MeteredEvent {
     model: ['small-chat', 'large-chat', 'embedder'][bytes[4]! % 3]!,
     deploymentId: '',
     endpoint: ['/v1/chat/completions', '/v1/embeddings'][bytes[5]! % 2]!,
-    operation: Operation.CHAT_COMPLETIONS,
+    operation: chatCompletions,
     success: !failed,
     status: failed ? 502 : 200,
     errorCode: failed ? 'upstream_error' : '',

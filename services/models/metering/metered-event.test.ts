@@ -1,0 +1,56 @@
+import { create, isMessage, toJson } from '@bufbuild/protobuf';
+import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { expect, test } from 'vitest';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
+import { type MeteredEvent, meteredEventCodec, usageEvent } from './metered-event.ts';
+
+const id = uuidv7();
+const metered: MeteredEvent = {
+  id,
+  tenantId: uuidv7(),
+  userId: uuidv7(),
+  apiKeyId: uuidv7(),
+  sessionId: '',
+  model: 'small-chat',
+  deploymentId: uuidv7(),
+  endpoint: '/v1/chat/completions',
+  operation: Operation.CHAT_COMPLETIONS,
+  success: true,
+  status: 200,
+  errorCode: '',
+  inputTokens: 7,
+  cachedInputTokens: 3,
+  outputTokens: 5,
+  images: 1,
+  audioMs: 1_500,
+  characters: 9,
+  costNanoUsd: 9_007_199_254_740_993n,
+  priceVersionId: uuidv7(),
+  latencyMs: 12,
+  ttftMs: 0,
+  streamed: true,
+  requestId: 'req_1',
+  jobId: '',
+  leaseIds: [uuidv7()],
+};
+
+test('an event is a message like one that create makes, on any wire', () => {
+  const event = usageEvent(metered);
+  expect(isMessage(event, UsageEventSchema)).toBe(true);
+  expect(timestampMs(event.occurredAt!)).toBe(uuidv7Ms(id));
+  const { $typeName: _name, occurredAt, usage, ...fields } = event;
+  const made = create(UsageEventSchema, {
+    ...fields,
+    occurredAt: { seconds: occurredAt!.seconds, nanos: occurredAt!.nanos },
+    usage: { ...usage, $typeName: undefined },
+  } as never);
+  expect(event).toEqual(made);
+  expect(toJson(UsageEventSchema, event)).toEqual(toJson(UsageEventSchema, made));
+  expect(usageEvent({ ...metered, ttftMs: null }).ttftMs).toBeUndefined();
+});
+
+test('the journal gives back the event as it was, money to the last unit', () => {
+  expect(meteredEventCodec.decode(JSON.parse(meteredEventCodec.encode(metered)))).toEqual(metered);
+});
