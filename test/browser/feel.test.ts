@@ -6,7 +6,7 @@ import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { seriousFindings } from './support/axe.ts';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 const portalSources = fileURLToPath(new URL('../../edge/portal/src', import.meta.url));
@@ -100,5 +100,49 @@ test('a model’s snippets name it, the gateway and the chosen language, and can
   await block.getByRole('button', { name: 'Copy' }).click();
   await block.getByRole('button', { name: 'Copied' }).waitFor();
   expect(await page.evaluate('navigator.clipboard.readText()')).toContain('model="acme/ember-8b:fast"');
+  await close();
+});
+
+test('a retiring model says so, with its countdown, what comes next and its page', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, `/models/${encodeURIComponent('acme/ember-2')}`);
+  await page.getByText('Retiring · 24 days left').or(page.getByText('Retiring · 23 days left')).first().waitFor();
+  await page.getByText('This model is retiring.').waitFor();
+  const opened = page.context().waitForEvent('page');
+  await page.getByRole('link', { name: 'Retirement page' }).click();
+  const retirement = await opened;
+  await retirement.getByText('acme/ember-70b').first().waitFor();
+  await page.goto(`${portal.url}/models/${encodeURIComponent('acme/spark')}`);
+  await page.getByText('The provider stops; there is no equal.').first().waitFor();
+  expect(await page.getByText('days left').count()).toBe(0);
+  await close();
+});
+
+test('an empty page teaches what to do', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/keys');
+  await page.getByText('No keys yet').waitFor();
+  await page.getByRole('button', { name: 'Create your first key' }).waitFor();
+  await goWithin(page, '/jobs');
+  await page.getByText('No jobs yet').waitFor();
+  expect(await page.getByRole('region', { name: 'A background call' }).textContent()).toContain('"background":true');
+  await close();
+});
+
+test('tables and events leave as CSV, in which a name cannot become a formula', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, `/keys/${portal.world.keyId}`);
+  const csvOf = async (button: string) => {
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: button }).first().click();
+    return readFileSync(await (await download).path(), 'utf8');
+  };
+  const analytics = (await csvOf('CSV')).trim().split('\r\n');
+  expect(analytics[0]).toMatch(/^bucket_start,requests,/);
+  expect(analytics).toHaveLength(8);
+  await goWithin(page, '/usage?scope=tenant');
+  const events = await csvOf('Export');
+  expect(events).toMatch(/^id,occurred_at,/);
+  expect(events.split('\n').length).toBeGreaterThan(50);
   await close();
 });

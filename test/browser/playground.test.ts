@@ -71,7 +71,7 @@ test('a background job is followed to its result, and one that runs is cancelled
   await running.getByText('in progress').waitFor();
   await running.getByRole('button', { name: 'Cancel' }).click();
   await running.getByText('cancelled').waitFor();
-  await page.getByRole('row').filter({ hasText: 'test/broken' }).getByText('failed').waitFor();
+  await page.getByRole('row').filter({ hasText: 'acme/ember-70b' }).getByText('failed').waitFor();
   await page.getByLabel('Status', { exact: true }).selectOption('completed');
   await running.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: portal.world.jobId }).click();

@@ -176,7 +176,7 @@ export type Plan = {
   name: string;
   payg_enabled: boolean;
   rate_limits: RateLimitValues;
-  included: unknown;
+  included: { monthly_credit_usd: number; features: string[] };
 };
 export type Invoice = {
   id: string;

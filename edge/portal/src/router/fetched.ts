@@ -1,19 +1,19 @@
 const pauseMs = 1000;
 
 /**
- * Loads a file of the portal. While the gateway is out of reach it is asked for again, so that a page which was opened in an
- * outage comes when that is over; a file that is missing although the gateway answers belongs to an older portal.
+ * Loads a file of the portal. In an outage it waits until the gateway answers, and then loads the address anew: browsers remember
+ * that a file could not be fetched, and never ask for it again. A file that is missing although the gateway answers belongs to
+ * an older portal, and is an error.
  */
 export async function fetched<File>(load: () => Promise<File>): Promise<File> {
-  for (let reached = false; ; ) {
-    try {
-      return await load();
-    } catch (error) {
-      // The gateway may have come back between the two: one more try before giving up.
-      if (reached) throw error;
-      reached = await answers();
-      if (!reached) await new Promise((resolve) => setTimeout(resolve, pauseMs));
-    }
+  try {
+    return await load();
+  } catch (error) {
+    if (await answers()) throw error;
+    do await new Promise((resolve) => setTimeout(resolve, pauseMs));
+    while (!(await answers()));
+    window.location.reload();
+    return new Promise<File>(() => {});
   }
 }
 

@@ -61,15 +61,10 @@ export async function growCatalog(gateway: TestGateway, operator: string, tenant
     operations: ['images_generations'],
   });
   await sandbox('studio/paint', 'sandbox-image', { enabled: false });
-  const misbehaving = [
-    ['test/slow', 'Ember Slow', { latency_ms: 120_000 }],
-    ['test/broken', 'Ember Broken', { error_per_million: 1_000_000 }],
-  ] as const;
-  for (const [name, display_name, knobs] of misbehaving) {
-    await post('models', { name, display_name, owned_by: 'test', operations: ['chat_completions'] });
-    await sandbox(name, 'sandbox-chat', { sandbox: knobs });
-    await post('prices', { model: name, input_per_million_tokens_usd: 0.1, output_per_million_tokens_usd: 0.2 });
-  }
+  // Jobs of this one run until they are cancelled.
+  await post('models', { name: 'test/slow', owned_by: 'test', operations: ['chat_completions'] });
+  await sandbox('test/slow', 'sandbox-chat', { sandbox: { latency_ms: 120_000 } });
+  await post('prices', { model: 'test/slow', input_per_million_tokens_usd: 0.1, output_per_million_tokens_usd: 0.2 });
   await post('retirements', {
     model: 'acme/ember-2',
     sunset_at: new Date(Date.now() + 23.2 * dayMs).toISOString(),

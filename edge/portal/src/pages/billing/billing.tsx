@@ -154,6 +154,10 @@ function PlanCard() {
                 'Pay as you go',
                 data.payg_enabled ? 'Usage beyond credit is invoiced' : 'Off: calls stop when credit is used up',
               ],
+              ['Credit each month', formatUsd(data.included.monthly_credit_usd)],
+              ...(data.included.features.length === 0
+                ? []
+                : [['Included', data.included.features.join(', ')] as const]),
               ['Requests per minute', formatCount(data.rate_limits?.requests_per_minute ?? 0)],
               ['Tokens per minute', formatCount(data.rate_limits?.tokens_per_minute ?? 0)],
               ['At the same time', formatCount(data.rate_limits?.concurrent_requests ?? 0)],

@@ -27,7 +27,8 @@ export function Playground() {
       ? 'transcribe'
       : 'chat';
   const choices = all.filter((model) => fits(model, kind));
-  const chosen = choices.find((model) => model.id === wanted) ?? choices[0];
+  const sound = choices.find((model) => model.is_serviceable && model.deprecated_at === null);
+  const chosen = choices.find((model) => model.id === wanted) ?? sound ?? choices[0];
   return (
     <Page
       title="Playground"
