@@ -1,5 +1,7 @@
+import { RateLimitError } from 'openai';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let gateway: TestGateway;
 let session: string;
@@ -20,16 +22,80 @@ describe("a key's daily spend cap", () => {
 
   test('of zero blocks all spend, after one call of a client that retries, and says when it resets', async () => {
     const { key } = await gateway.createKey(session, { spend_cap_usd: 0 });
+    let calls = 0;
+    const counting: typeof fetch = (...call) => {
+      calls += 1;
+      return fetch(...call);
+    };
     const error = await gateway
-      .openai(key, { maxRetries: 3 })
+      .openai(key)
+      .withOptions({ maxRetries: 3, fetch: counting })
       .chat.completions.create(request)
       .then(
         () => null,
         (thrown) => thrown,
       );
+    expect(calls).toBe(1);
     expect(error).toMatchObject({ status: 429, code: 'spend_cap_exceeded', type: 'insufficient_quota' });
     expect(error.message).toMatch(/will reset at \d{4}-\d{2}-\d{2}T00:00:00/);
     expect(error.headers.get('x-should-retry')).toBe('false');
     expect(Number(error.headers.get('retry-after'))).toBeLessThanOrEqual(86_400);
   });
+});
+
+describe("a user's and an organization's limits", () => {
+  const limits: [name: string, code: string, set: () => Promise<unknown>, reset: () => Promise<unknown>][] = [
+    [
+      'personal daily limit of zero',
+      'cost_limit_exceeded',
+      () => gateway.call('PUT', '/api/v1/profile/cost-limit', session, { limit_usd: 0 }),
+      () => gateway.call('DELETE', '/api/v1/profile/cost-limit', session),
+    ],
+    [
+      'pay-as-you-go cap of zero',
+      'payg_cap_exceeded',
+      () => gateway.call('PUT', '/api/v1/billing/payg-spend-cap', session, { limit_usd: 0 }),
+      () => gateway.call('DELETE', '/api/v1/billing/payg-spend-cap', session),
+    ],
+    [
+      'plan without credit or pay-as-you-go',
+      'credit_balance_exhausted',
+      () => assignPlan('prepaid'),
+      () => assignPlan('developer'),
+    ],
+  ];
+  const assignPlan = async (plan: string) => {
+    const { id } = (await gateway.call('GET', '/api/v1/organization', session)).json;
+    return gateway.call('PATCH', `/api/v1/admin/organizations/${id}`, session, { plan });
+  };
+
+  test.each(limits)(
+    'a %s stops a client after one call, with its own code, until it is lifted',
+    async (_name, code, set, reset) => {
+      const { key, id } = await gateway.createKey(session);
+      const client = gateway.openai(key, { maxRetries: 3 });
+      await client.chat.completions.create(request);
+      await set();
+      // That there was no limit is believed for three seconds at most.
+      const error = await waitFor(
+        () =>
+          client.chat.completions.create(request).then(
+            () => null,
+            (thrown) => thrown,
+          ),
+        { description: `the refusal ${code}`, timeoutMs: 8_000, intervalMs: 100 },
+      );
+      expect(error).toBeInstanceOf(RateLimitError);
+      expect(error).toMatchObject({ status: 429, code, type: 'insufficient_quota' });
+      expect(error.message).toMatch(/will reset at \d{4}-\d{2}-\d{2}T00:00:00/);
+      expect(error.headers.get('x-should-retry')).toBe('false');
+      expect(Number(error.headers.get('retry-after'))).toBeGreaterThan(0);
+      await reset();
+      await waitFor(() => client.chat.completions.create(request), {
+        description: 'the limit to be gone',
+        timeoutMs: 8_000,
+      });
+      await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
+    },
+  );
 });
