@@ -1,4 +1,5 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { Access } from '../access.ts';
 import type { Principal } from '../principal.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
 import { bearerToken } from './bearer.ts';
@@ -12,7 +13,14 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     compiledAccess?: CompiledAccess;
   }
+  interface FastifyInstance {
+    /** Every route with what it declares: the access matrix of the API, as tests print it. */
+    declaredRoutes: readonly DeclaredRoute[];
+  }
 }
+
+/** A route of the router. */
+export type DeclaredRoute = { method: string; url: string; access: Access; schema: FastifySchema };
 
 /** Turns bearer tokens into principals. */
 export type Credentials = {
@@ -34,11 +42,16 @@ export type Credentials = {
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
   app.decorateRequest('principal', null);
+  const declaredRoutes: DeclaredRoute[] = [];
+  app.decorate('declaredRoutes', declaredRoutes);
 
   app.addHook('onRoute', (route) => {
     const access = route.config?.access;
     if (access === undefined) throw new Error(`route ${String(route.method)} ${route.url} declares no access`);
     route.config!.compiledAccess = compileAccess(access, route.config!);
+    for (const method of [route.method].flat()) {
+      declaredRoutes.push({ method, url: route.url, access, schema: route.schema ?? {} });
+    }
   });
 
   app.addHook('onRequest', (request, _reply, done) => {

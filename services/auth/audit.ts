@@ -7,6 +7,8 @@ import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain
 
 /** What Auth itself says about a change; the rest is the caller's. */
 export type Audited = {
+  /** Makes it one event however often it is recorded. */
+  id?: string;
   /** Whose chain it joins; null: the platform's own. */
   tenantId: string | null;
   type: string;
@@ -43,7 +45,7 @@ export function recordAudit(em: SqlEntityManager, clock: Clock, audited: Audited
   return appendToChains(em, [
     {
       tenantId: audited.tenantId ?? platformChain,
-      id: uuidv7(),
+      id: audited.id ?? uuidv7(),
       type: audited.type,
       occurredAtMs: clock.now(),
       actorType: actor.type,

@@ -215,6 +215,14 @@ describe('the list', () => {
     expect(await total(`search=${encodeURIComponent('%_'.repeat(100))}`)).toBe(0);
   });
 
+  test('says how many keys the user has and may have, whatever is shown of them', async () => {
+    const { json } = await get('/api/v1/api-keys?search=nothing-like-it');
+    expect(json.data).toEqual([]);
+    const { total } = (await get('/api/v1/api-keys')).json.pagination;
+    expect(json.quota.used).toBe(total);
+    expect(json.quota).toHaveProperty('limit');
+  });
+
   test.each(['page=0', 'page=-1', 'page=x', 'limit=101', 'limit=0', 'status=revoked', 'key_type=x'])(
     'refuses %s with 400 and the parameter',
     async (query) => {

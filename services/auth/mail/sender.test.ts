@@ -2,6 +2,7 @@ import type { AddressInfo } from 'node:net';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { SMTPServer } from 'smtp-server';
 import { expect, test } from 'vitest';
+import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
 import { anonymous, ownerEmail, service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
@@ -167,6 +168,15 @@ test('without a mail server mails stay, and operators carry them', async () => {
   const [kept] = await listed(fixture, 'password_reset');
   expect(kept).toMatchObject({ status: MailStatus.QUEUED, attempts: 0 });
   expect(kept!.mail!.text).toContain('https://gateway.example/reset-password?token=');
+  // The owner can tell that an operator could have used the link; once, however often the outbox is read.
+  await listed(fixture, 'password_reset');
+  const { events } = await fixture.auth.listAuditEvents({ type: 'mail_link_shown' }, ownerOf(fixture));
+  expect(events.map(({ record }) => record)).toMatchObject([
+    {
+      actor: { type: AuditActorType.OPERATOR, id: fixture.owner.userId },
+      target: { type: 'user', id: kept!.mail!.toUserId },
+    },
+  ]);
   const { rows } = await asTableOwner(fixture, `select encode(sealed_body, 'escape') as body from mails`);
   expect(rows[0].body).not.toContain('token=');
 });

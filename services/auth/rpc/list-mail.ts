@@ -1,20 +1,57 @@
+import { transaction } from '#shared/db/transaction.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { type Caller, callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { actorOf, recordAudit } from '../audit.ts';
 import type { MailRow } from '../db/mail.entity.ts';
 import { mailMessage } from '../db/mail.message.ts';
 import { pageOfMails } from '../db/mail.repository.ts';
 import { read } from '../db/read.ts';
+import { UserEntity } from '../db/user.entity.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
-type Deps = Pick<AuthDeps, 'database' | 'outbox'>;
+type Deps = Pick<AuthDeps, 'database' | 'outbox' | 'clock'>;
 
-/** The mail outbox. Which bodies an operator may see is the outbox's to say. */
+/**
+ * The mail outbox. Which bodies an operator may see is the outbox's to say; that a link was shown by which they could become
+ * somebody else stands in that person's organization's audit events.
+ */
 export const listMail =
-  ({ database, outbox }: Deps): AuthRpc<'listMail'> =>
+  (deps: Deps): AuthRpc<'listMail'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    const { database, outbox } = deps;
+    const caller = callerOf(context);
+    requireOperator(caller);
     const rows = pageRows(request.page);
     const [mails, total] = await read(database, (em) => pageOfMails(em, request, rows));
-    const shown = (mail: MailRow) => mailMessage(mail, outbox.shownToOperators(mail));
-    return { mails: mails.map(shown), page: pageInfo(rows, total) };
+    const shown = mails.map((mail) => ({ mail, body: outbox.shownToOperators(mail) }));
+    const openedLinks = shown.filter(({ mail, body }) => mail.secret && mail.toUserId != null && body !== null);
+    await recordOpened(
+      deps,
+      caller,
+      openedLinks.map(({ mail }) => mail),
+    );
+    return { mails: shown.map(({ mail, body }) => mailMessage(mail, body)), page: pageInfo(rows, total) };
   };
+
+/** Once for each mail, by its id. */
+async function recordOpened(
+  { database, clock }: Pick<Deps, 'database' | 'clock'>,
+  caller: Caller,
+  mails: readonly MailRow[],
+): Promise<void> {
+  if (mails.length === 0) return;
+  await transaction(database, async (em) => {
+    const users = await em.find(UserEntity, { id: { $in: mails.map(({ toUserId }) => toUserId!) } });
+    const tenantOf = new Map(users.map(({ id, tenantId }) => [id, tenantId]));
+    for (const { id, kind, toUserId } of mails) {
+      await recordAudit(em, clock, {
+        id,
+        tenantId: tenantOf.get(toUserId!) ?? null,
+        type: 'mail_link_shown',
+        actor: actorOf(caller, true),
+        target: { type: 'user', id: toUserId! },
+        after: { kind },
+      });
+    }
+  });
+}

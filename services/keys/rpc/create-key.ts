@@ -19,7 +19,7 @@ import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
 import { requireFutureExpiry } from '../domain/key-lifecycle.ts';
-import { keysPerUserDefault, requireQuota } from '../domain/key-quota.ts';
+import { effectiveQuota, requireQuota } from '../domain/key-quota.ts';
 import { chooseScopes, keyTypeName } from '../domain/key-scopes.ts';
 import { sessionCaller } from './caller.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
@@ -42,8 +42,7 @@ export const createKey =
         if (earlier !== null) return secretOfEarlierRequest(em, caller, earlier, peppers);
       }
       const draft = draftKey(request, owner.role, nowMs);
-      const quota = await findQuota(em, caller.tenantId);
-      requireQuota(await countKeys(em, caller), quota === undefined ? keysPerUserDefault : quota);
+      requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
 
       const pepper = peppers[0]!;
       const salt = randomBytes(32);

@@ -2,7 +2,7 @@ import { notFound } from '#shared/errors.ts';
 import { CallerKind, callerOf } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { keysPerUserDefault } from '../domain/key-quota.ts';
+import { effectiveQuota } from '../domain/key-quota.ts';
 import { quotaMessage } from './quota-message.ts';
 
 export const getKeyQuota =
@@ -12,6 +12,5 @@ export const getKeyQuota =
     const member = caller.kind === CallerKind.SESSION && (caller.operator || caller.tenantId === tenantId);
     if (!member) throw notFound('organization');
     const quota = await findQuota(database.em(), tenantId);
-    const effective = quota === undefined ? keysPerUserDefault : quota;
-    return { quota: quotaMessage(quota), effectiveKeysPerUser: effective ?? undefined };
+    return { quota: quotaMessage(quota), effectiveKeysPerUser: effectiveQuota(quota) ?? undefined };
   };

@@ -1,16 +1,29 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { listKeys as findKeys } from '../db/key.repository.ts';
+import { countKeys, listKeys as findKeys } from '../db/key.repository.ts';
+import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
+import { effectiveQuota } from '../domain/key-quota.ts';
 import { sessionCaller } from './caller.ts';
 import { keyMessage } from './key-message.ts';
 
 export const listKeys =
   ({ database, clock }: Pick<KeysDeps, 'database' | 'clock'>): KeysRpc<'listKeys'> =>
   async (request, context) => {
-    const { tenantId, userId } = sessionCaller(context);
+    const owner = sessionCaller(context);
+    const { tenantId, userId } = owner;
     const { keyType, status, search } = request;
     const page = pageRows(request.page);
     const nowMs = clock.now();
-    const [keys, total] = await findKeys(database.em(), { tenantId, userId, keyType, status, search }, page, nowMs);
-    return { keys: keys.map((key) => keyMessage(key, nowMs)), page: pageInfo(page, total) };
+    const [[keys, total], used, quota] = await Promise.all([
+      findKeys(database.em(), { tenantId, userId, keyType, status, search }, page, nowMs),
+      countKeys(database.em(), owner),
+      findQuota(database.em(), tenantId),
+    ]);
+    const keysMax = effectiveQuota(quota);
+    return {
+      keys: keys.map((key) => keyMessage(key, nowMs)),
+      page: pageInfo(page, total),
+      keysUsed: BigInt(used),
+      keysMax: keysMax === null ? undefined : BigInt(keysMax),
+    };
   };

@@ -48,6 +48,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
       return {
         data: answer.keys.map((key) => keyJson(key, budgets.get(key.id) ?? null)),
         pagination: paginationJson(answer.page),
+        quota: { used: Number(answer.keysUsed), limit: answer.keysMax === undefined ? null : Number(answer.keysMax) },
       };
     },
   );

@@ -1,0 +1,37 @@
+import { tmpdir } from 'node:os';
+import { Registry } from 'prom-client';
+import { systemClock } from '#shared/clock.ts';
+import type { DeclaredRoute } from '../../edge/guards/access.ts';
+import { createEdge, type EdgeDeps } from '../../edge/server.ts';
+import { silentLogger } from './keys.ts';
+
+/** Every route of the edge with what it declares, for tests that are generated from the router. The edge takes no request. */
+export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
+  const deps: Partial<EdgeDeps> = {
+    credentials: { authenticate: neverAsked, onEnded: neverAsked },
+    readiness: neverAsked,
+    registry: new Registry(),
+    clock: systemClock,
+    logger: silentLogger,
+    publicUrl: 'http://gateway.test',
+    serviceSecrets: ['a service secret for tests that is long enough'],
+    uploadsDir: tmpdir(),
+    trustedProxies: [],
+  };
+  const app = await createEdge({ ...clients, ...deps } as EdgeDeps);
+  try {
+    await app.ready();
+    return app.declaredRoutes.filter(({ method }) => method !== 'HEAD' && method !== 'OPTIONS');
+  } finally {
+    await app.close();
+  }
+}
+
+const neverAsked = (): never => {
+  throw new Error('this edge takes no request');
+};
+
+const client = new Proxy({}, { get: () => neverAsked });
+const clients = Object.fromEntries(
+  ['keys', 'auth', 'usage', 'billing', 'models', 'inference', 'jobs'].map((name) => [name, client]),
+);
