@@ -43,6 +43,23 @@ export type RunOutcome =
   /** It was cancelled, or another worker has it. */
   | { kind: 'left' };
 
+/** What is decided about a caller between the submission and the call. */
+const refusals: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.INVALID_API_KEY,
+  ErrorReason.EXPIRED_API_KEY,
+  ErrorReason.INVALID_TOKEN,
+  ErrorReason.TENANT_SUSPENDED,
+  ErrorReason.MISSING_SCOPE,
+  ErrorReason.SPEND_CAP_EXCEEDED,
+  ErrorReason.COST_LIMIT_EXCEEDED,
+  ErrorReason.PAYG_CAP_EXCEEDED,
+  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+]);
+
+const tooLate = () =>
+  gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
+const givenUp = () => gatewayError(ErrorReason.INTERNAL, 'The job was given up: its workers ended before it did.');
+
 /** How long a job waits for a part of the gateway that is out of reach, in milliseconds. */
 const outOfReachMs = 5_000;
 
@@ -56,15 +73,14 @@ export async function runJob(
   inputs: JobInputs,
   signal: AbortSignal,
 ): Promise<RunOutcome> {
+  const over = job.leftMs <= 0 ? tooLate() : job.attempts > attemptsMax ? givenUp() : null;
+  if (over !== null) {
+    await releaseHold(deps.billing, job.hold);
+    return failed(over);
+  }
   let hold = job.hold;
   let isInvoked = false;
   try {
-    if (job.leftMs <= 0) {
-      throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
-    }
-    if (job.attempts > attemptsMax) {
-      throw gatewayError(ErrorReason.INTERNAL, 'The job was given up: its workers ended before it did.');
-    }
     const caller = await inputs.caller;
     caller.requireScope(job.operation);
     hold = await heldRoom(deps.billing, job, caller);
@@ -129,7 +145,7 @@ async function invoke(
     }
   } catch (error) {
     if (!deadline.aborted || signal.aborted) throw error;
-    throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The job did not end within 24 hours of its submission.');
+    throw tooLate();
   }
   if (end?.success !== true) {
     throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed before its answer was complete.');
@@ -138,15 +154,14 @@ async function invoke(
   return { status: JobStatus.COMPLETED, contentType, body, usage: end.usage };
 }
 
-/** Nothing was called. What is out of reach will be back, and the job with it; all else is its end. */
+/** Nothing was called. Only what is decided about the caller ends the job; whatever else went wrong is no fault of it. */
 async function beforeCall(
   { billing }: RunJobDeps,
   job: TakenJob,
   error: GatewayError,
   hold: JobHold,
 ): Promise<RunOutcome> {
-  const isOutOfReach = error.reason === ErrorReason.OVERLOADED || error.reason === ErrorReason.DEADLINE_EXCEEDED;
-  if (isOutOfReach && job.leftMs > 0) return { kind: 'again', delayMs: outOfReachMs, hold, countsAsAttempt: false };
+  if (!refusals.has(error.reason)) return { kind: 'again', delayMs: outOfReachMs, hold, countsAsAttempt: false };
   await releaseHold(billing, hold);
   return failed(error);
 }
@@ -169,7 +184,7 @@ async function behindCall(
     return { kind: 'again', delayMs, hold: anew, countsAsAttempt: true };
   } catch (refusal) {
     // Billing away: the next attempt asks.
-    const isRefused = refusal instanceof GatewayError && refusal.reason !== ErrorReason.OVERLOADED;
+    const isRefused = refusal instanceof GatewayError && refusals.has(refusal.reason);
     return isRefused ? failed(refusal) : { kind: 'again', delayMs, hold, countsAsAttempt: true };
   }
 }

@@ -1,0 +1,167 @@
+/*
+ * Background jobs in figures: `node test/bench/jobs.ts [jobs]`, by default 3,000 to be drained. A gateway of its own on an embedded
+ * Postgres, whose sandbox answers; the client is this process, on the same machine. What is promised stands beside each figure.
+ */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
+import { Registry } from 'prom-client';
+import { Pool } from 'undici';
+import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import { createLogger } from '#shared/logger.ts';
+import { openJobsDatabase, workerDeps } from '../../services/jobs/fixtures/test-queue.ts';
+import { startJobWorker } from '../../services/jobs/workers/start.ts';
+import { startProcess } from '../support/processes.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const jobsToDrain = Number(process.argv[2] ?? 3_000);
+const submissionsPerSecond = 200;
+const submissionSeconds = 10;
+const idleStarts = 40;
+const idleSeconds = 15;
+/** The lock of those who take jobs (services/jobs/db/take-jobs.ts): whoever has it keeps the queue still. */
+const takersLock = '5918273645546372';
+
+const print = (line: string) => process.stdout.write(`${line}\n`);
+const quantile = (values: number[], share: number): number =>
+  values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
+const ms = (value: number) => `${value.toFixed(1)} ms`;
+
+const dataDir = mkdtempSync(join(tmpdir(), 'bench-jobs-'));
+const logger = createLogger({ level: 'error', name: 'bench' });
+const postgres = await startEmbeddedPostgres({ dataDir, logger });
+const database = new pg.Client(postgres.url);
+await database.connect();
+try {
+  await withGateway();
+  await idleWorker();
+} finally {
+  await database.end();
+  await postgres.stop();
+  rmSync(dataDir, { recursive: true, force: true });
+}
+
+async function withGateway(): Promise<void> {
+  const owner = { email: 'owner@example.com', password: 'Correct-horse-1' };
+  await using gateway = startProcess({
+    script: 'services/cmd/all.ts',
+    env: {
+      PORT: '0',
+      RPC_PORT: '0',
+      DATA_DIR: dataDir,
+      DATABASE_URL: postgres.url,
+      BOOTSTRAP_EMAIL: owner.email,
+      BOOTSTRAP_PASSWORD: owner.password,
+      LOG_LEVEL: 'error',
+    },
+  });
+  const port = await gateway.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/, 60_000);
+  const client = new Pool(`http://127.0.0.1:${port}`, { connections: 32 });
+  const call = async (method: string, path: string, token: string, body?: unknown) => {
+    const response = await client.request({
+      method: method as 'POST',
+      path,
+      headers: { 'content-type': 'application/json', ...(token !== '' && { authorization: `Bearer ${token}` }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await response.body.text();
+    if (response.statusCode >= 300) throw new Error(`${method} ${path} answered ${response.statusCode}: ${text}`);
+    // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+    return JSON.parse(text) as any;
+  };
+  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+  const { id: keyId, key } = await call('POST', '/api/v1/api-keys', session, { name: 'bench' });
+  const unlimited = { requests_per_minute: 1e9, tokens_per_minute: 1e9, concurrent_requests: 1e6 };
+  await call('PUT', `/api/v1/admin/keys/${keyId}/rate-limits`, session, unlimited);
+  const chat = {
+    model: 'sandbox-chat',
+    max_tokens: 8,
+    background: true,
+    messages: [{ role: 'user', content: 'Hello' }],
+  };
+  const submit = () => call('POST', '/v1/chat/completions', key, chat);
+  const drained = (timeoutMs: number) =>
+    waitFor(
+      async () => {
+        const { rows } = await database.query('select 1 from jobs.jobs where status in (1, 2) limit 1');
+        return rows.length === 0;
+      },
+      { description: 'the end of all jobs', timeoutMs, intervalMs: 50 },
+    );
+  for (let number = 0; number < 200; number += 1) await submit();
+  await drained(30_000);
+
+  await database.query('delete from jobs.jobs');
+  for (let number = 0; number < idleStarts; number += 1) {
+    await submit();
+    await drained(10_000);
+  }
+  const { rows: waits } = await database.query<{ ms: number }>(
+    'select extract(epoch from started_at - created_at)::float8 * 1000 as ms from jobs.jobs',
+  );
+  const startMs = waits.map((row) => row.ms);
+  print(
+    `start when idle        p50 ${ms(quantile(startMs, 0.5))}, p99 ${ms(quantile(startMs, 0.99))} (promised: 50 ms)`,
+  );
+
+  const latencies: number[] = [];
+  const pending: Promise<unknown>[] = [];
+  const beginMs = performance.now();
+  for (let number = 0; number < submissionsPerSecond * submissionSeconds; number += 1) {
+    const dueMs = beginMs + (number * 1000) / submissionsPerSecond;
+    if (dueMs > performance.now()) await delay(dueMs - performance.now());
+    const sentMs = performance.now();
+    pending.push(submit().then(() => latencies.push(performance.now() - sentMs)));
+  }
+  await Promise.all(pending);
+  const rate = Math.round(latencies.length / ((performance.now() - beginMs) / 1000));
+  print(
+    `submit at ${rate}/s        p50 ${ms(quantile(latencies, 0.5))}, p99 ${ms(quantile(latencies, 0.99))} (promised: p50 5 ms)`,
+  );
+  await drained(60_000);
+
+  await database.query('delete from jobs.jobs');
+  await database.query(`select pg_advisory_lock(${takersLock})`);
+  let submitted = 0;
+  await Promise.all(
+    Array.from({ length: 32 }, async () => {
+      while (submitted < jobsToDrain) {
+        submitted += 1;
+        await submit();
+      }
+    }),
+  );
+  await database.query(`select pg_advisory_unlock(${takersLock})`);
+  await drained(120_000);
+  const { rows } = await database.query<{ count: number; seconds: number }>(
+    `select count(*)::int as count, extract(epoch from max(ended_at) - min(started_at))::float8 as seconds
+      from jobs.jobs where status = 3`,
+  );
+  const { count, seconds } = rows[0]!;
+  print(`drain of ${count} jobs     ${Math.round(count / seconds)}/s (promised: 500/s)`);
+  await client.close();
+  gateway.signal('SIGTERM');
+  await gateway.exited(30_000);
+}
+
+/** Counts whatever a worker with nothing to do sends to Postgres. */
+async function idleWorker(): Promise<void> {
+  await database.query('delete from jobs.jobs');
+  const jobs = await openJobsDatabase(postgres.url);
+  const deps = workerDeps(jobs, () => {});
+  const worker = await startJobWorker({ ...deps, connection: postgres.url, registry: new Registry() });
+  await delay(2_000);
+  const send = pg.Client.prototype.query;
+  let asked = 0;
+  pg.Client.prototype.query = function counted(this: pg.Client, ...args: unknown[]) {
+    asked += 1;
+    return send.apply(this, args as never) as never;
+  } as never;
+  await delay(idleSeconds * 1000);
+  pg.Client.prototype.query = send;
+  print(`idle worker            ${(asked / idleSeconds).toFixed(2)} statements a second (promised: 1)`);
+  await worker.close();
+  await jobs.close();
+}

@@ -1,0 +1,166 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let database: TestDatabase;
+let simulator: UpstreamSimulator;
+let gateway: TestGateway;
+let dataDir: string;
+let session: string;
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  simulator = await startUpstreamSimulator();
+  gateway = await startTestGateway({
+    worker: false,
+    databaseUrl: database.url,
+    env: { UPSTREAM_BASE_URL: simulator.url },
+  });
+  session = await gateway.login();
+  await gateway.call('POST', '/api/v1/admin/prices', session, {
+    model: 'sim-chat',
+    input_per_million_tokens_usd: 100,
+    output_per_million_tokens_usd: 100,
+  });
+  dataDir = mkdtempSync(join(tmpdir(), 'worker-'));
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await simulator?.close();
+  await database?.drop();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+/** `npm run worker` beside the gateway, on the same data folder as its predecessor. */
+async function startWorker(): Promise<StartedProcess> {
+  const names = ['keys', 'auth', 'usage', 'billing', 'models'];
+  const worker = startProcess({
+    script: 'services/cmd/worker.ts',
+    env: {
+      DATABASE_URL: database.url,
+      DATA_DIR: dataDir,
+      RPC_URLS: names.map((name) => `${name}=${gateway.gateway.rpcUrl}`).join(','),
+      KEY_PEPPER: 'a pepper for tests that is long enough',
+      SERVICE_SECRET: 'a service secret for tests that is long enough',
+      LOG_LEVEL: 'error',
+    },
+  });
+  await worker.waitForLine(/takes jobs/, 30_000);
+  return worker;
+}
+
+test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', {
+  timeout: 90_000,
+}, async () => {
+  const key = await gateway.createKey(session, { spend_cap_usd: 50 });
+  const submit = async (what: string): Promise<string> => {
+    const body = { model: 'sim-chat', messages: [{ role: 'user', content: what }], max_tokens: 50, background: true };
+    const answer = await gateway.call('POST', '/v1/chat/completions', key.key, body);
+    expect(answer.status, answer.text).toBe(202);
+    return answer.json.id;
+  };
+  const job = async (id: string) => (await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).json;
+  const uuidOf = (id: string) => id.slice(4).replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-');
+  const callsOf = (what: string) => simulator.requests.filter(({ json }) => JSON.stringify(json).includes(what));
+  const events = async () =>
+    (await gateway.call('GET', `/api/v1/usage/history?api_key_id=${key.id}`, session)).json.data;
+  const owner = new pg.Client(database.url);
+  const other = new pg.Client(database.url);
+  await Promise.all([owner.connect(), other.connect()]);
+  const { promise: answered, resolve: answerNow } = Promise.withResolvers<void>();
+  const { promise: never, resolve: atLast } = Promise.withResolvers<void>();
+  try {
+    await using first = await startWorker();
+    // During the call: the upstream has it, and does not answer.
+    simulator.next({ hold: { until: never } });
+    const during = await submit('during the call');
+    await simulator.waitFor(({ operation }) => operation === 'chat');
+
+    // Between the answer and its commit: the row is locked, so that the worker has the answer and cannot say so.
+    simulator.next({ hold: { until: answered } });
+    const behind = await submit('behind the answer');
+    await waitFor(() => callsOf('behind the answer').length === 1, { description: 'the second call' });
+    await owner.query('begin');
+    await owner.query('select 1 from jobs.jobs where id = $1 for update', [uuidOf(behind)]);
+    answerNow();
+    const [metered] = await waitFor(
+      async () => {
+        const found = await events();
+        return found.length === 1 && found;
+      },
+      { description: 'the usage event of the answer that was not committed', timeoutMs: 10_000 },
+    );
+    expect(metered).toMatchObject({ success: true });
+
+    // Before the call: Keys does not say whether the caller may still make it.
+    await other.query('begin');
+    await other.query('lock table keys.digests in access exclusive mode');
+    const before = await submit('before the call');
+    await waitFor(
+      async () => {
+        const { rows } = await other.query('select status from jobs.jobs where id = $1', [uuidOf(before)]);
+        return rows[0].status === 2;
+      },
+      { description: 'the third job to be taken' },
+    );
+    await first.kill();
+    // What a killed client had asked for goes on in Postgres; here it dies with it.
+    await other.query(`select pg_terminate_backend(pid) from pg_stat_activity
+      where application_name = 'modelgateway-jobs' and wait_event_type = 'Lock' and datname = current_database()`);
+    await Promise.all([owner.query('rollback'), other.query('rollback')]);
+    expect(callsOf('before the call')).toHaveLength(0);
+    expect(await Promise.all([during, behind, before].map(async (id) => (await job(id)).status))).toEqual(
+      Array(3).fill('in_progress'),
+    );
+
+    // Its leases end half a minute behind its last word; here that time has passed.
+    const { rowCount } = await owner.query(
+      `update jobs.jobs set lease_expires_at = lease_expires_at - interval '30 seconds' where status = 2`,
+    );
+    expect(rowCount).toBe(3);
+    await using second = await startWorker();
+    const startedMs = performance.now();
+    for (const id of [during, behind, before]) {
+      const completed = await waitFor(
+        async () => {
+          const found = await job(id);
+          return found.status === 'completed' && found;
+        },
+        { description: `the end of ${id}`, timeoutMs: 20_000, intervalMs: 20 },
+      );
+      expect(completed.result.choices).toHaveLength(1);
+    }
+    expect(performance.now() - startedMs).toBeLessThan(29_000);
+    expect([callsOf('during'), callsOf('behind'), callsOf('before')].map(({ length }) => length)).toEqual([2, 2, 1]);
+
+    const charged = await waitFor(
+      async () => {
+        const { rows } = await owner.query(
+          `select usage_event_id from billing.transactions where usage_event_id in (
+            select id from usage.events where api_key_id = $1)`,
+          [key.id],
+        );
+        return rows.length >= 3 && rows;
+      },
+      { description: 'the charges', timeoutMs: 10_000 },
+    );
+    // Whatever is still on its way, such as what the killed worker left in its journal, has come when the second has ended.
+    second.signal('SIGTERM');
+    await second.exited();
+    const successful = (await events()).filter(({ success }: { success: boolean }) => success);
+    expect(successful).toHaveLength(3);
+    expect(charged).toHaveLength(3);
+    const failed = (await events()).filter(({ success }: { success: boolean }) => !success);
+    expect(failed.every(({ cost_usd: cost }: { cost_usd: number }) => cost === 0)).toBe(true);
+  } finally {
+    atLast();
+    await Promise.all([owner.end(), other.end()]);
+  }
+});
