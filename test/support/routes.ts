@@ -1,4 +1,6 @@
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Registry } from 'prom-client';
 import { systemClock } from '#shared/clock.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
@@ -7,6 +9,8 @@ import { silentLogger } from './keys.ts';
 
 /** Every route of the edge with what it declares, for tests that are generated from the router. The edge takes no request. */
 export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
+  // A folder of its own: the edge empties it of what earlier processes left.
+  const uploadsDir = mkdtempSync(join(tmpdir(), 'routes-'));
   const deps: Partial<EdgeDeps> = {
     credentials: { authenticate: neverAsked, onEnded: neverAsked },
     readiness: neverAsked,
@@ -15,7 +19,7 @@ export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
     logger: silentLogger,
     publicUrl: 'http://gateway.test',
     serviceSecrets: ['a service secret for tests that is long enough'],
-    uploadsDir: tmpdir(),
+    uploadsDir,
     trustedProxies: [],
   };
   const app = await createEdge({ ...clients, ...deps } as EdgeDeps);
@@ -24,6 +28,7 @@ export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
     return app.declaredRoutes.filter(({ method }) => method !== 'HEAD' && method !== 'OPTIONS');
   } finally {
     await app.close();
+    rmSync(uploadsDir, { recursive: true, force: true });
   }
 }
 
