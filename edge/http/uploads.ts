@@ -80,6 +80,8 @@ async function spool(body: Readable, contentType: string, path: string): Promise
 async function removeOrphans(uploadsDir: string): Promise<void> {
   const names = await readdir(uploadsDir).catch(() => []);
   for (const name of names) {
+    // What is not named as a process is none of ours, should the folder be shared by mistake.
+    if (!/^\d+$/.test(name)) continue;
     if (!isAlive(Number(name)) || name === String(process.pid)) {
       await rm(join(uploadsDir, name), { recursive: true, force: true });
     }
