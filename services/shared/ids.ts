@@ -1,3 +1,4 @@
+import { randomUUIDv7 } from 'node:crypto';
 import { v7 } from 'uuid';
 
 /**
@@ -5,6 +6,12 @@ import { v7 } from 'uuid';
  * the partition of an event can be read from its id.
  */
 export const uuidv7 = (): string => v7();
+
+/**
+ * The same without an order among those of one millisecond, at a tenth of the cost: for the ids that every request takes, of the
+ * request and its event, which nobody sorts finer.
+ */
+export const requestUuid = (): string => randomUUIDv7();
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
