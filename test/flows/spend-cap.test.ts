@@ -15,9 +15,26 @@ const request = { model: 'sandbox-chat', max_tokens: 100, messages: [{ role: 'us
 
 describe("a key's daily spend cap", () => {
   test('far away, it is not felt', async () => {
-    const { key } = await gateway.createKey(session, { spend_cap_usd: 100 });
+    const { id, key } = await gateway.createKey(session, { spend_cap_usd: 100 });
     const client = gateway.openai(key);
     for (let call = 0; call < 3; call++) await client.chat.completions.create(request);
+    // What was spent stands beside the cap, in the list and by itself.
+    const midnight = new Date();
+    midnight.setUTCHours(24, 0, 0, 0);
+    const item = await waitFor(
+      async () => {
+        const { data } = (await gateway.call('GET', '/api/v1/api-keys', session)).json;
+        const listed = data.find((one: { id: string }) => one.id === id);
+        return listed.budget.spent_today_usd > 0 && listed;
+      },
+      { description: 'the spend in the list of keys' },
+    );
+    expect(item.budget.resets_at).toBe(midnight.toISOString());
+    const path = `/api/v1/api-keys/${id}`;
+    expect((await gateway.call('GET', path, session)).json.budget.resets_at).toBe(midnight.toISOString());
+    const changed = await gateway.call('PATCH', path, session, { spend_cap_usd: 50 });
+    expect(changed.json.budget.spent_today_usd).toBeGreaterThanOrEqual(item.budget.spent_today_usd);
+    expect((await gateway.call('PATCH', path, session, { spend_cap_usd: null })).json.budget).toBeNull();
   });
 
   test('of zero blocks all spend, after one call of a client that retries, and says when it resets', async () => {

@@ -8,6 +8,31 @@ import { runCommand } from './run-command.ts';
 
 const operator: Caller = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
 
+test("an organization's rate limits are set, shown and taken back from a shell", async () => {
+  await using started = await startTestBilling();
+  const { tenantId } = person();
+  const limits = async (...argv: string[]) => {
+    const { exitCode, stdout, stderr } = await runCommand(
+      commands,
+      ['organizations', 'limits', tenantId, ...argv, '--json'],
+      {
+        auth: { adminGetOrganization: async () => ({}) },
+        billing: started.billing,
+        asOperator: { contextValues: callerContext(operator) },
+      } as never,
+    );
+    expect([exitCode, stderr]).toEqual([0, '']);
+    return JSON.parse(stdout);
+  };
+  const standard = { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 };
+  expect(await limits()).toEqual(standard);
+  expect(await limits('--requests', '50')).toEqual({ ...standard, requests_per_minute: 50 });
+  // What was set before stays.
+  expect(await limits('--tokens', '1000')).toEqual({ ...standard, requests_per_minute: 50, tokens_per_minute: 1_000 });
+  expect(await limits()).toEqual({ ...standard, requests_per_minute: 50, tokens_per_minute: 1_000 });
+  expect(await limits('--plan-limits')).toEqual(standard);
+});
+
 test('a sound ledger is said to be sound, and a wrong one fails the command with what is wrong', async () => {
   await using started = await startTestBilling();
   const verify = () =>

@@ -54,6 +54,21 @@ test('a key is found and revoked from a shell', async () => {
   expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
 });
 
+test("a key's rate limits are set from a shell, and what is not given is its organization's", async () => {
+  const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
+  const { key } = await keys.keys.createKey({ name: 'limited' }, as(owner));
+  expect(await json('keys', 'limits', key!.id, '--requests', '30', '--concurrent', '2')).toMatchObject({
+    requests_per_minute: 30,
+    tokens_per_minute: 0,
+    concurrent_requests: 2,
+  });
+  for (const wrong of ['0', '-1', '1.5', 'many', '99999999']) {
+    const { exitCode, stderr } = await admin('keys', 'limits', key!.id, `--requests=${wrong}`);
+    expect([exitCode, stderr.includes('--requests must be a whole number')], wrong).toEqual([2, true]);
+  }
+  expect(await json('keys', 'limits', key!.id)).toMatchObject({ requests_per_minute: 0, concurrent_requests: 0 });
+});
+
 test('a broken audit chain fails the command, a whole one does not', async () => {
   const { tenantId } = auth.owner;
   expect(await json('audit', 'verify', '--organization', tenantId)).toMatchObject({ chain: 'whole' });

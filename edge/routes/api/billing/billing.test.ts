@@ -314,7 +314,17 @@ test('operators put organizations on plans, agree commitments, adjust and refund
     amount_usd: 1.034569999,
   });
   expect((await call('POST', refund, 'operator', { description: 'more' })).status).toBe(409);
-  expect((await call('GET', `${organization()}/account`, 'operator')).json).toMatchObject({ receivable_usd: 0 });
+  // As the portal reads it.
+  expect((await call('GET', `${organization()}/account`, 'operator')).json).toMatchObject({
+    plan: { code: 'team', payg_enabled: false },
+    wallet: { currency: 'USD', lots: expect.arrayContaining([expect.objectContaining({ source: 'purchase' })]) },
+    commitment: { amount_usd: 100 },
+    payg: { limit_usd: null, period: 'month', remaining_usd: null },
+    receivable_usd: 0,
+    rate_limits: null,
+    effective_rate_limits: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 },
+  });
+  expect((await call('GET', `/admin/organizations/${uuidv7()}/account`, 'operator')).status).toBe(404);
   const { faults } = await edge.billing.billing.verifyLedger({}, service);
   expect(faults).toEqual([]);
 });
