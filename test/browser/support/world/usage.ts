@@ -63,6 +63,9 @@ function eventAt(
   });
 }
 
+/** As many events as Record takes at once. */
+const batchMax = 1_000;
+
 /** The ten latest calls of a key, newest first: successes, a named failure and one without a name. */
 const latestFailures: Readonly<Record<number, string>> = { 2: 'rate_limit_exceeded', 6: '' };
 
@@ -108,10 +111,15 @@ export async function recordUsage(
     const failure = latestFailures[call];
     events.push(eventAt(nowMs - 60_000 - call * 91_000, first, 'acme/ember-70b', priceIds, 0.2, failure));
   }
-  const { rejected } = await gateway.gateway.switchboard
-    .client('inference', UsageService)
-    .record({ events }, { contextValues: callerContext(serviceCaller('inference')) });
-  if (rejected.length > 0) throw new Error(`Usage refused ${rejected.length} events: ${rejected[0]!.reason}`);
+  const usage = gateway.gateway.switchboard.client('inference', UsageService);
+  for (let first = 0; first < events.length; first += batchMax) {
+    const batch = events.slice(first, first + batchMax);
+    const { rejected } = await usage.record(
+      { events: batch },
+      { contextValues: callerContext(serviceCaller('inference')) },
+    );
+    if (rejected.length > 0) throw new Error(`Usage refused ${rejected.length} events: ${rejected[0]!.reason}`);
+  }
   await gateway.gateway.switchboard.client('edge', KeysService).recordKeyUse(
     {
       batchId: uuidv7(),

@@ -35,7 +35,11 @@ type Line = NonNullable<Invoice['line_items']>[number];
 
 const columns: readonly Column<Line>[] = [
   { name: 'Description', cell: (line) => <span className="wrap-anywhere">{line.description}</span> },
-  { name: 'Quantity', end: true, cell: (line) => `${line.quantity.toLocaleString('en-US')} ${line.unit}` },
+  {
+    name: 'Quantity',
+    end: true,
+    cell: (line) => `${line.quantity.toLocaleString('en-US')} ${line.unit.replaceAll('_', ' ')}`,
+  },
   { name: 'Unit price', end: true, cell: (line) => formatUsdExact(line.unit_price_usd) },
   { name: 'Amount', end: true, cell: (line) => <Money usd={line.amount_usd} /> },
 ];

@@ -18,7 +18,11 @@ export function Mail() {
   const [status, setStatus] = useSearchParameter('status', '');
   const [open, setOpen] = useState<MailRow | null>(null);
   const columns: readonly Column<MailRow>[] = [
-    { name: 'To', sortBy: (mail) => mail.to, cell: (mail) => <span className="wrap-anywhere">{mail.to}</span> },
+    {
+      name: 'To',
+      sortBy: (mail) => mail.to,
+      cell: (mail) => <span className="inline-block min-w-44 wrap-anywhere">{mail.to}</span>,
+    },
     {
       name: 'Subject',
       cell: (mail) => (

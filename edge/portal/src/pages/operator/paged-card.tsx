@@ -38,11 +38,11 @@ export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty
   );
 }
 
-/** An id, short, whole on hover. */
+/** An id, short, whole on hover: its end, since its beginning is the time. */
 export function ShortId({ id }: { id: string }) {
   return (
     <code className="font-mono text-xs text-faint" title={id}>
-      {id.length > 13 ? `${id.slice(0, 8)}…` : id}
+      {id.length > 13 ? `…${id.slice(-8)}` : id}
     </code>
   );
 }

@@ -38,9 +38,9 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'By',
     cell: (event) => (
-      <span className="wrap-anywhere" title={event.actor.id ?? undefined}>
+      <span className="inline-block min-w-24" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        <span className="font-mono text-xs text-faint">{event.actor.id?.slice(0, 8)}</span>
+        {event.actor.id !== null && <span className="font-mono text-xs text-faint">…{event.actor.id.slice(-8)}</span>}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),
@@ -48,9 +48,13 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'On',
     cell: (event) => (
-      <span className="wrap-anywhere" title={event.target.id ?? undefined}>
+      <span className="inline-block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
         {event.target.type.replace('_', ' ')}{' '}
-        <span className="font-mono text-xs text-faint">{event.target.id?.slice(0, 24)}</span>
+        {event.target.id !== null && (
+          <span className="block font-mono text-xs text-faint">
+            {event.target.id.length > 24 ? `…${event.target.id.slice(-8)}` : event.target.id}
+          </span>
+        )}
       </span>
     ),
   },

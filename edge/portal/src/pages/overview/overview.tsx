@@ -139,9 +139,10 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
 }
 
 function QuickStart({ models, hasKey }: { models: readonly Model[]; hasKey: boolean }) {
-  const chat = models.find(
+  const serving = models.filter(
     (model) => model.is_serviceable && model.operations.some((one) => operationKey(one) === 'chat_completions'),
   );
+  const chat = serving.find((model) => model.deprecated_at === null) ?? serving[0];
   return (
     <Card
       title="Quick start"
