@@ -7,7 +7,7 @@ import { type Env, readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
-import { builtServices } from '../../services/cmd/services.ts';
+import { builtServices } from '../../services/cmd/service-names.ts';
 import { createTestDatabase } from './postgres.ts';
 
 /** The first owner and operator of every test gateway. */
@@ -42,6 +42,8 @@ export type TestGatewayOptions = {
   databaseUrl?: string;
   /** False: background jobs wait for a worker elsewhere. */
   worker?: boolean;
+  /** Takes every line of the log, down to traces. */
+  logLines?: string[];
   /** The folder of the built portal; absent: none is served. */
   portal?: Promise<string>;
 };
@@ -64,18 +66,23 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     ...options.env,
   };
   const env = { ...readEnv(source), ...(options.clock && { clock: options.clock }) };
-  const logger = createLogger({ level: env.logLevel, name: 'test' });
+  const { logLines } = options;
+  const logger =
+    logLines === undefined
+      ? createLogger({ level: env.logLevel, name: 'test' })
+      : createLogger({ level: 'trace', name: 'test', destination: { write: (line) => void logLines.push(line) } });
   const gateway = await startGateway(
     env,
     {
       services: builtServices,
       edge: true,
       worker: options.worker ?? true,
+      bootstrap: (switchboard) => bootstrap(env, switchboard, logger),
       ...(options.portal && { portal: options.portal }),
     },
     logger,
   );
-  await bootstrap(env, gateway.switchboard, logger);
+  await gateway.ready();
   const url = gateway.url!;
 
   async function call(method: string, path: string, token = '', body?: unknown): Promise<Answer> {

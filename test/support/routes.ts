@@ -25,7 +25,13 @@ export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
   const app = await createEdge({ ...clients, ...deps } as EdgeDeps);
   try {
     await app.ready();
-    return app.declaredRoutes.filter(({ method }) => method !== 'HEAD' && method !== 'OPTIONS');
+    const seen = new Set<string>();
+    return app.declaredRoutes.filter(({ method, url, access }) => {
+      // The other methods of a known path come last, and are answered by 405.
+      const isOtherMethod = access.surface === 'public' && seen.has(url);
+      seen.add(url);
+      return method !== 'HEAD' && method !== 'OPTIONS' && !isOtherMethod;
+    });
   } finally {
     await app.close();
     rmSync(uploadsDir, { recursive: true, force: true });
