@@ -1,11 +1,6 @@
 import type { OutgoingHttpHeaders } from 'node:http';
-import { create } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import {
-  type InvokeHead,
-  type InvokeRequest,
-  InvokeRequestSchema,
-} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
@@ -43,12 +38,18 @@ export async function answerInference(
   let inBackground = false;
   try {
     const parts = deps.inference.invoke(
-      create(InvokeRequestSchema, {
+      // Written out: `create` goes through the fields by reflection.
+      {
+        $typeName: 'modelgateway.models.v1.InvokeRequest',
         operation,
-        ...body,
+        body: body.body,
+        contentType: body.contentType,
+        bodyFile: body.bodyFile,
         constraints: request.principal!.constraints,
         endpoint: endpointOf(route),
-      }),
+        jobId: '',
+        eventId: '',
+      } satisfies InvokeRequest,
       { signal: gone.signal, contextValues: callerContext(callerOfRequest(request)) },
     );
     for await (const part of parts) {

@@ -1,5 +1,4 @@
-import { create, type MessageInitShape } from '@bufbuild/protobuf';
-import { type InvokeResponse, InvokeResponseSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import type { Measures } from '../domain/price.ts';
@@ -7,10 +6,12 @@ import { noMeasures } from '../domain/price.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import { type Answered, cancelled } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
+import { answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { exchangeError, upstreamFailed } from './upstream-errors.ts';
 
-type Head = NonNullable<MessageInitShape<typeof InvokeResponseSchema>['head']>;
+/** What is known of an answer's head before its upstream is asked. */
+type AdmittedHead = Pick<InvokeHead, 'model' | 'retirement' | 'rateLimit'>;
 
 /** A comment line keeps proxies from closing a silent stream; every client ignores it (openai-contract.md section 3). */
 const keepAlive = Buffer.from(': keep-alive\n\n');
@@ -39,8 +40,14 @@ export class Delivery {
   }
 
   /** The answer as messages: the head, the body, and an end behind a body that is whole. */
-  parts(head: Pick<Head, 'model' | 'retirement' | 'rateLimit'>): AsyncGenerator<InvokeResponse> {
-    const full: Head = { ...head, status: this.#status, contentType: this.#reader.contentType };
+  parts({ model, retirement, rateLimit }: AdmittedHead): AsyncGenerator<InvokeResponse> {
+    const full = answerHead({
+      model,
+      retirement,
+      rateLimit,
+      status: this.#status,
+      contentType: this.#reader.contentType,
+    });
     return this.#reader.passesOn ? this.#passedOn(full) : this.#whole(full);
   }
 
@@ -52,7 +59,7 @@ export class Delivery {
     await this.#metered.end({ success: false, status: 499, errorCode: code, used: await this.#measure(end) });
   }
 
-  async *#whole(head: Head): AsyncGenerator<InvokeResponse> {
+  async *#whole(head: InvokeHead): AsyncGenerator<InvokeResponse> {
     for (;;) {
       const event = this.#exchange.take();
       if (event === undefined) {
@@ -71,15 +78,12 @@ export class Delivery {
     if (end.failure !== null) throw upstreamFailed(end.failure.message);
     await this.#metered.end({ success: true, status: this.#status, errorCode: '', used: await this.#measure(end) });
     const body = oneBuffer(end.forward);
-    yield create(InvokeResponseSchema, {
-      head: { ...head, contentLength: BigInt(body.byteLength) },
-      body,
-      end: this.#endMessage(),
-    });
+    head.contentLength = BigInt(body.byteLength);
+    yield answerPart(body, { head, end: answerEnd(this.#metered.event) });
   }
 
-  async *#passedOn(head: Head): AsyncGenerator<InvokeResponse> {
-    yield create(InvokeResponseSchema, { head });
+  async *#passedOn(head: InvokeHead): AsyncGenerator<InvokeResponse> {
+    yield answerPart(undefined, { head });
     const isSse = head.contentType!.startsWith('text/event-stream');
     const failure = yield* this.#pieces(isSse);
     const end = this.#reader.end(failure !== null);
@@ -95,7 +99,7 @@ export class Delivery {
     // Bytes have no way to say that something failed: the connection must break, so that nobody takes them for whole.
     if (error !== null && !isSse) throw error;
     const forward = error === null ? end.forward : [...end.forward, errorFrame(error)];
-    yield create(InvokeResponseSchema, { body: oneBuffer(forward), end: this.#endMessage() });
+    yield answerPart(oneBuffer(forward), { end: answerEnd(this.#metered.event) });
   }
 
   /** The pieces in between; returns the failure that broke the stream off. */
@@ -110,7 +114,7 @@ export class Delivery {
           await this.#exchange.arrival();
           if (isSse && this.#clock.monotonic() - sentMs > keepAliveMs - keepAliveCheckMs) {
             sentMs = this.#clock.monotonic();
-            yield create(InvokeResponseSchema, { body: keepAlive });
+            yield answerPart(keepAlive);
           }
         } else if (event.kind === 'data') {
           this.#metered.firstByte();
@@ -119,7 +123,7 @@ export class Delivery {
           await this.#metered.progress(this.#reader.outputTokensSoFar);
           this.#delivered = true;
           sentMs = this.#clock.monotonic();
-          yield create(InvokeResponseSchema, { body: oneBuffer(pieces) });
+          yield answerPart(oneBuffer(pieces));
         } else if (event.kind === 'failed') {
           return exchangeError(event.failure);
         } else if (event.kind === 'end') {
@@ -135,24 +139,6 @@ export class Delivery {
   /** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
   async #measure(end: AnswerEnd): Promise<Measures> {
     return { ...noMeasures, ...(end.reported ?? (await end.counted())) };
-  }
-
-  #endMessage() {
-    const { event } = this.#metered;
-    return {
-      success: event.success,
-      errorCode: event.errorCode,
-      eventId: event.id,
-      usage: {
-        inputTokens: BigInt(event.inputTokens),
-        cachedInputTokens: BigInt(event.cachedInputTokens),
-        outputTokens: BigInt(event.outputTokens),
-        images: BigInt(event.images),
-        audioMs: BigInt(event.audioMs),
-        characters: BigInt(event.characters),
-        costNanoUsd: event.costNanoUsd,
-      },
-    };
   }
 }
 

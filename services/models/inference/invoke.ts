@@ -1,7 +1,5 @@
-import { create } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { InvokeResponseSchema, RateLimitStateSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
@@ -19,6 +17,7 @@ import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';
+import { inBackground, rateLimitState } from './messages.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
@@ -39,7 +38,7 @@ export const invoke = (deps: InvokeDeps) =>
     refuseForeignFile(request, context);
     const call = await prepareCall(request, deps.tools);
     if (call.background && request.jobId === '') {
-      yield create(InvokeResponseSchema, { background: true });
+      yield inBackground();
       return;
     }
     const nowMs = deps.clock.now();
@@ -94,7 +93,7 @@ export const invoke = (deps: InvokeDeps) =>
       yield* delivery.parts({
         model: model.name,
         retirement: model.publishedRetirement,
-        rateLimit: rate.reading === null ? undefined : create(RateLimitStateSchema, rate.reading),
+        rateLimit: rate.reading === null ? undefined : rateLimitState(rate.reading),
       });
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
