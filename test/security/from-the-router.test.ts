@@ -1,0 +1,236 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { keyTypeOfScope } from '#shared/scopes.ts';
+import type { DeclaredRoute } from '../../edge/guards/access.ts';
+import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { declaredRoutes } from '../support/routes.ts';
+
+/* Generated from the router, so that a route which is added later is tried as well. Two organizations: the operator's, and a stranger's. */
+
+let database: TestDatabase;
+let gateway: TestGateway;
+let routes: readonly DeclaredRoute[];
+/** The first owner, who is an operator too. */
+let session: string;
+/** The owner of another organization, who operates nothing. */
+let stranger: string;
+const strangerLogin = { email: 'stranger@example.com', password: 'Str4nger-password' };
+const keys = { inference: '', management: '' };
+/** What the first organization has, by the parameter that names it. */
+const foreign: Record<string, string> = {};
+const logLines: string[] = [];
+const issued = new Set<string>();
+
+beforeAll(async () => {
+  routes = await declaredRoutes();
+  database = await createTestDatabase();
+  gateway = await startTestGateway({ databaseUrl: database.url, logLines });
+  session = await gateway.login();
+  const call = (method: string, path: string, body?: unknown) => gateway.call(method, path, session, body);
+  const key = await gateway.createKey(session, { name: 'inference' });
+  keys.inference = key.key;
+  keys.management = (await gateway.createKey(session, { name: 'management', key_type: 'management' })).key;
+  const invited = await call('POST', '/api/v1/invitations', { email: 'colleague@example.com', role: 'member' });
+  const made = await call('POST', '/api/v1/admin/organizations', {
+    name: 'Strangers',
+    owner_email: strangerLogin.email,
+  });
+  expect([invited.status, made.status], invited.text + made.text).toEqual([201, 201]);
+  const { json: mails } = await call('GET', `/api/v1/admin/mail?search=${strangerLogin.email}`);
+  const token = /\?token=([\w-]+)/.exec(mails.data[0].text)![1]!;
+  const names = { first_name: 'Some', last_name: 'Stranger' };
+  const accepted = await gateway.call('POST', '/api/v1/auth/accept-invite', '', {
+    token,
+    password: strangerLogin.password,
+    ...names,
+  });
+  expect(accepted.status, accepted.text).toBe(201);
+  stranger = await gateway.login(strangerLogin);
+  const profile = (await call('GET', '/api/v1/profile')).json;
+  Object.assign(foreign, {
+    key_id: key.id,
+    user_id: profile.id,
+    invitation_id: invited.json.id,
+    tenant_id: profile.organization.id,
+    organization_id: profile.organization.id,
+  });
+  for (const secret of [session, stranger, token, owner.password, strangerLogin.password, ...Object.values(keys)]) {
+    issued.add(secret);
+  }
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await database?.drop();
+});
+
+/** A path with its parameters filled in. */
+const addressOf = ({ url }: DeclaredRoute, ids: Readonly<Record<string, string>> = {}): string =>
+  url.replace(/:(\w+)/g, (_match, name) => ids[name] ?? randomUUID()).replace('*', 'no/such');
+
+/** How many rows stand in what people can change. */
+async function rowCounts(): Promise<object> {
+  const tables = ['keys.keys', 'keys.digests', 'keys.quotas', 'auth.users', 'auth.organizations', 'auth.invitations'];
+  const all = [...tables, 'auth.password_resets', 'auth.mails'];
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    const { rows } = await client.query(
+      `select ${all.map((table) => `(select count(*)::int from ${table}) as "${table}"`).join(', ')}`,
+    );
+    return rows[0];
+  } finally {
+    await client.end();
+  }
+}
+
+type Fields = Record<string, { type?: string }>;
+
+/** Routes of management that take a JSON object, with its fields; on inference unknown fields pass (decisions.md, Common). */
+const bodies = () =>
+  routes.flatMap((route) => {
+    const { access } = route;
+    const { properties } = (route.schema.body ?? {}) as { properties?: Fields };
+    const isInference = access.surface === 'api' && keyTypeOfScope(access.scope) === 'inference';
+    return properties === undefined || isInference ? [] : [{ route, properties }];
+  });
+
+/** Sends a body to a route as whoever may call it. */
+const send = (route: DeclaredRoute, body: unknown) =>
+  gateway.call(route.method, addressOf(route), route.access.surface === 'public' ? '' : session, body);
+
+describe('bodies', () => {
+  test('with an unknown field are refused, and the field is named', async () => {
+    const before = await rowCounts();
+    expect(bodies().length).toBeGreaterThan(20);
+    for (const { route, properties } of bodies()) {
+      for (const name of ['role', 'tenant_id', 'user_id', 'usage_count', 'is_active', 'surprise']) {
+        if (name in properties) continue;
+        const answer = await send(route, { [name]: 'owner' });
+        const what = `${route.method} ${route.url} ${name}: ${answer.text}`;
+        expect(answer.status, what).toBe(400);
+        expect(answer.json.error.param, what).not.toBeNull();
+      }
+    }
+    expect(await rowCounts()).toEqual(before);
+  });
+
+  test('with __proto__, of the wrong type, or with an object for a scalar are refused', async () => {
+    const before = await rowCounts();
+    for (const { route, properties } of bodies()) {
+      const wrong: unknown[] = [
+        '[]',
+        '"text"',
+        '17',
+        '{"__proto__":{"isAdmin":true}}',
+        '{"constructor":{"prototype":{}}}',
+      ];
+      for (const name of Object.keys(properties)) wrong.push({ [name]: { $ne: null } }, { [name]: [[]] });
+      for (const body of wrong) {
+        // A field of any type takes these.
+        const [name] = typeof body === 'object' ? Object.keys(body as object) : [];
+        if (name !== undefined && ['body', 'features', 'rate_limits'].includes(name)) continue;
+        const answer = await send(route, body);
+        expect(answer.status, `${route.method} ${route.url} ${JSON.stringify(body)}: ${answer.text}`).toBe(400);
+      }
+    }
+    expect(({} as Record<string, unknown>).isAdmin).toBeUndefined();
+    expect(await rowCounts()).toEqual(before);
+  });
+
+  test('of a megabyte of text are refused', async () => {
+    const before = await rowCounts();
+    for (const { route, properties } of bodies()) {
+      const name = Object.keys(properties)[0]!;
+      const answer = await send(route, { [name]: 'x'.repeat(1_000_000) });
+      expect([400, 413], `${route.method} ${route.url}: ${answer.text.slice(0, 200)}`).toContain(answer.status);
+    }
+    expect(await rowCounts()).toEqual(before);
+  });
+});
+
+describe('surfaces', () => {
+  test('no key reaches what is for sessions, for operators, or for keys of the other type', async () => {
+    for (const route of routes) {
+      const { access } = route;
+      if (access.surface === 'public') continue;
+      for (const type of ['inference', 'management'] as const) {
+        if (access.surface === 'api' && keyTypeOfScope(access.scope) === type) continue;
+        // Routes of inference answer behind their bodies; every-route.test.ts sends them right ones.
+        if (access.surface === 'api' && route.method === 'POST') continue;
+        const answer = await gateway.call(route.method, addressOf(route), keys[type]);
+        expect(
+          [answer.status, answer.json?.error.type, answer.json?.error.code],
+          `${type} key: ${route.method} ${route.url}`,
+        ).toEqual([403, 'authentication_error', 'endpoint_not_allowed']);
+      }
+    }
+  });
+
+  test('nothing but what is public is answered without a credential', async () => {
+    for (const route of routes) {
+      if (route.access.surface === 'public') continue;
+      const answer = await gateway.call(route.method, addressOf(route));
+      expect([answer.status, answer.json?.error.code], `${route.method} ${route.url}`).toEqual([
+        401,
+        'missing_api_key',
+      ]);
+    }
+  });
+
+  test('operators’ routes refuse an owner who operates nothing', async () => {
+    for (const route of routes) {
+      if (route.access.surface !== 'operator') continue;
+      const answer = await gateway.call(route.method, addressOf(route, foreign), stranger);
+      expect([answer.status, answer.json.error.code], `${route.method} ${route.url}`).toEqual([
+        403,
+        'insufficient_role',
+      ]);
+    }
+  });
+});
+
+test('whoever knows an id of another organization gets 404 or zeros, and changes nothing', async () => {
+  const rightBodies: Readonly<Record<string, unknown>> = {
+    'PATCH /api/v1/api-keys/:key_id': { name: 'stolen' },
+    'POST /api/v1/api-keys/:key_id/rotate': { grace_period_seconds: 0 },
+    'PATCH /api/v1/members/:user_id': { is_active: false },
+  };
+  const seen = async () =>
+    Promise.all(
+      ['/api/v1/api-keys', '/api/v1/members', '/api/v1/invitations'].map(async (path) => {
+        const { data } = (await gateway.call('GET', path, session)).json;
+        return JSON.stringify(data.map(({ last_used_at, usage_count, last_login_at, ...rest }: never) => rest));
+      }),
+    );
+  const before = await seen();
+  const tried: string[] = [];
+  for (const route of routes) {
+    if (!/:\w*id\b/.test(route.url) || route.access.surface === 'operator' || route.access.surface === 'public')
+      continue;
+    const name = `${route.method} ${route.url}`;
+    const answer = await gateway.call(route.method, addressOf(route, foreign), stranger, rightBodies[name]);
+    tried.push(name);
+    if (route.url.endsWith('/analytics')) {
+      expect([answer.status, answer.json.totals.requests], name).toEqual([200, 0]);
+    } else {
+      expect(answer.status, `${name}: ${answer.text}`).toBe(404);
+    }
+  }
+  expect(tried.length).toBeGreaterThan(8);
+  expect(await seen()).toEqual(before);
+});
+
+test('of all that was issued, nothing stands in the log', async () => {
+  const refreshed = (await gateway.call('POST', '/api/v1/auth/login', '', strangerLogin)).json;
+  issued.add(refreshed.refresh_token);
+  await gateway.call('POST', '/api/v1/auth/refresh', '', { refresh_token: refreshed.refresh_token });
+  await gateway.call('GET', `/v1/models?api_key=${keys.inference}`, keys.inference);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  expect((await gateway.call('POST', '/v1/chat/completions', keys.inference, chat)).status).toBe(200);
+  const log = logLines.join('');
+  expect(log.length).toBeGreaterThan(1_000);
+  expect(issued.size).toBeGreaterThan(7);
+  for (const secret of issued) expect(log.includes(secret), `${secret.slice(0, 12)}…`).toBe(false);
+});
