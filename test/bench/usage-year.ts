@@ -41,8 +41,8 @@ export async function loadYear(
   );
   const rollUp = (unitMs: number, target: string, source: string) => owner.query(rollUpText(unitMs, target, source));
   await rollUp(900_000, 'rollups', 'events');
-  await restore();
   await rollUp(86_400_000, 'daily_rollups', 'rollups');
+  await restore();
   await owner.query('vacuum analyze');
   await owner.query('checkpoint');
 }
@@ -67,13 +67,13 @@ function rollUpText(unitMs: number, target: string, source: string): string {
     from (select *, ${bucket} as bucket from ${source}) as source group by ${key} order by bucket`;
 }
 
-/** Drops what slows the load of events and roll-ups down; answers how to make it again. */
+/** Drops what slows the load down; answers how to make it again. */
 async function withoutIndexes(owner: pg.Client): Promise<() => Promise<void>> {
   const { rows } = await owner.query<{ table: string; index: string; name: string | null; text: string; made: string }>(
     `select indrelid::regclass::text as table, indexrelid::regclass::text as index, conname as name,
         pg_get_constraintdef(pg_constraint.oid) as text, pg_get_indexdef(indexrelid) as made
       from pg_index left join pg_constraint on conindid = indexrelid and contype = 'p'
-      where indrelid in ('events'::regclass, 'rollups'::regclass)`,
+      where indrelid in ('events'::regclass, 'rollups'::regclass, 'daily_rollups'::regclass)`,
   );
   for (const { table, index, name } of rows) {
     await owner.query(name === null ? `drop index ${index}` : `alter table ${table} drop constraint ${name}`);

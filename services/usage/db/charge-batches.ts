@@ -8,23 +8,31 @@ export type ChargeBatch = { id: string; events: readonly UsageEvent[] };
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/** The oldest batch which has stood in the outbox for a while; null when there is none. */
-export async function leftBehind(database: Database, olderThanMs: number): Promise<ChargeBatch | null> {
-  const { rows } = await database.query<{ id: string }>({
-    name: 'charge-batch-left',
-    text: `select id from charge_batches where stored_at <= now() - $1 * interval '1 millisecond' order by id limit 1`,
-    values: [olderThanMs],
+/** The oldest batches which have stood in the outbox for a while, together at most `eventsMax` events unless the first has more. */
+export async function leftBehind(
+  database: Database,
+  { olderThanMs, eventsMax }: { olderThanMs: number; eventsMax: number },
+): Promise<ChargeBatch[]> {
+  const { rows } = await database.query<EventRow & { batch_id: string }>({
+    name: 'charge-batches-left',
+    text: `with oldest as (
+        select * from charge_batches where stored_at <= now() - $1 * interval '1 millisecond' order by id limit 100
+      ),
+      counted as (
+        select *, sum(cardinality(event_ids)) over (order by id) as events_so_far, row_number() over (order by id) as place
+        from oldest
+      )
+      select counted.id as batch_id, events.* from counted
+        cross join lateral unnest(tenant_ids, event_ids) as due (tenant_id, event_id)
+        join events on events.tenant_id = due.tenant_id and events.id = due.event_id
+      where events_so_far <= $2 or place = 1`,
+    values: [olderThanMs, eventsMax],
   });
-  if (rows.length === 0) return null;
-  const { id } = rows[0]!;
-  const events = await database.query<EventRow>({
-    text: `select events.* from charge_batches
-      cross join lateral unnest(tenant_ids, event_ids) as due (tenant_id, event_id)
-      join events on events.tenant_id = due.tenant_id and events.id = due.event_id
-      where charge_batches.id = $1`,
-    values: [id],
-  });
-  return { id, events: events.rows.map((row) => create(UsageEventSchema, eventMessage(row))) };
+  const batches = Map.groupBy(rows, ({ batch_id }) => batch_id);
+  return [...batches].map(([id, events]) => ({
+    id,
+    events: events.map((row) => create(UsageEventSchema, eventMessage(row))),
+  }));
 }
 
 /** Takes batches out of the outbox, once Billing has answered for them. */

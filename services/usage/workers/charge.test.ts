@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { storeEvents } from '../db/store-events.ts';
 import { testEvent, testId } from '../fixtures/test-events.ts';
 import { asService, startTestUsage, type TestUsage, testNowMs } from '../fixtures/test-usage.ts';
 import { startChargeWorker } from './charge.ts';
@@ -52,4 +56,38 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
   const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
   expect(rows[0]?.left).toBe(0n);
   expect(lines.filter(({ msg }) => msg === 'billing refused an event for good')).not.toHaveLength(0);
+});
+
+test('many small batches which an outage left behind are handed on together', async () => {
+  for (let batch = 0; batch < 30; batch += 1) {
+    const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(300 + batch) }));
+    await usage.client.record({ events }, asService());
+  }
+  const billing = forgetfulBilling(0);
+  const worker = startChargeWorker({ database, billing, logger });
+  await worker.drain();
+  await worker.close();
+  expect(billing.charged.size).toBe(90);
+  expect(billing.calls()).toBe(1);
+});
+
+test('a batch that was just stored reaches Billing from memory, in order, and again after Billing failed', async () => {
+  const billing = forgetfulBilling(1);
+  const worker = startChargeWorker({ database, billing, logger });
+  const batches = [1, 2, 3].map((number) => ({
+    id: uuidv7(),
+    events: Array.from({ length: 600 }, () => testEvent(testNowMs, { tenantId: testId(200 + number) })),
+  }));
+  for (const batch of batches) {
+    await sqlTransaction(database, (client) => storeEvents(client, batch.events, batch));
+    worker.add(batch);
+  }
+  const left = async () =>
+    Number(
+      (await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' })).rows[0]!.left,
+    );
+  await waitFor(async () => (await left()) === 0, { timeoutMs: 10_000, description: 'an empty outbox' });
+  await worker.close();
+  const sent = batches.flatMap(({ events }) => events.map(({ id }) => id));
+  expect([...billing.charged.keys()]).toEqual(sent);
 });

@@ -102,9 +102,9 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
   async function drainAll(olderThanMs: number): Promise<void> {
     while (waiting.length > 0) await chargeNext();
     for (;;) {
-      const batch = await leftBehind(database, olderThanMs);
-      if (batch === null) return;
-      await charge([batch]);
+      const batches = await leftBehind(database, { olderThanMs, eventsMax });
+      if (batches.length === 0) return;
+      await charge(batches);
     }
   }
 
