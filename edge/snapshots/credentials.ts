@@ -11,7 +11,11 @@ import type { SessionPrincipal } from '../principal.ts';
 import { createKeyCredentials } from './keys.ts';
 import { createSessionCredentials, type Ended } from './sessions.ts';
 
-export type OpenCredentials = Credentials & { close(): Promise<void> };
+export type OpenCredentials = Credentials & {
+  /** Whether both feeds are, so that requests are decided without asking. */
+  readonly isLive: boolean;
+  close(): Promise<void>;
+};
 
 /** What this edge knows of API keys and sessions, kept current by the feeds of Keys and Auth. */
 export function openCredentials(deps: {
@@ -34,6 +38,9 @@ export function openCredentials(deps: {
       return sessions.onEnded((ended) => {
         if (concerns(ended, principal)) listener();
       });
+    },
+    get isLive() {
+      return apiKeys.isLive && sessions.isLive;
     },
     async close() {
       await Promise.all([apiKeys.close(), sessions.close()]);

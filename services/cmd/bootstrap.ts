@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
+import type { Client } from '@connectrpc/connect';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import {
   DeploymentSettingsSchema,
@@ -20,7 +21,13 @@ import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/ind
 import type { Switchboard } from './switchboard.ts';
 
 /** What the first start made; `password` is set only when it was made up just now. */
-export type Bootstrapped = { created: boolean; email: string; password: string | undefined };
+export type Bootstrapped = {
+  created: boolean;
+  email: string;
+  password: string | undefined;
+  /** A catalog of this version has the models. */
+  catalogVersion: bigint;
+};
 
 /** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
 export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
@@ -47,7 +54,24 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
       logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed');
     }
   }
-  return { created: first.created, email: first.email, password: first.created ? password : undefined };
+  return {
+    created: first.created,
+    email: first.email,
+    password: first.created ? password : undefined,
+    catalogVersion: await currentVersion(models),
+  };
+}
+
+/** The feed's first message has the version. */
+async function currentVersion(models: Client<typeof ModelsService>): Promise<bigint> {
+  const enough = new AbortController();
+  const options = { contextValues: callerContext(serviceCaller('bootstrap')), signal: enough.signal };
+  try {
+    for await (const { version } of models.watchCatalog({}, options)) return version;
+    throw new Error('the catalog feed ended before its first message');
+  } finally {
+    enough.abort();
+  }
 }
 
 /** A password that meets the rule of service.md (Invitation flow). */

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
-import { serviceNames } from './services.ts';
+import { serviceNames } from './service-names.ts';
 
 export type EdgeWorkers = {
   /** Where all of them listen. */
@@ -42,7 +42,10 @@ export async function startEdgeWorkers(options: {
     const ended = once(worker, 'exit').then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
+    // The one message of edge.ts: that it should get traffic.
+    const ready = once(worker, 'message');
     const [address] = await Promise.race([once(worker, 'listening'), ended]);
+    await Promise.race([ready, ended]);
     return address as { address: string; port: number };
   });
   const [address] = await Promise.all(listening);

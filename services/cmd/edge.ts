@@ -1,10 +1,13 @@
-import { startGateway } from './gateway.ts';
-import { builtPortal } from './portal.ts';
 import { run } from './run.ts';
 
 // `npm run edge`: the public face alone, with its inference part; RPC_URLS says where the services are.
 await run('edge', async (env, logger) => {
-  const gateway = await startGateway(env, { services: [], edge: true, worker: false, portal: builtPortal() }, logger);
+  const { builtPortal } = await import('./portal.ts');
+  const portal = builtPortal();
+  const { startGateway } = await import('./gateway.ts');
+  const gateway = await startGateway(env, { services: [], edge: true, worker: false, portal }, logger);
   process.stdout.write(`The edge listens on ${gateway.url}\n`);
+  // One of WORKERS tells the process that started it (edge-workers.ts).
+  void gateway.ready().then(() => process.send?.('ready'));
   return gateway;
 });

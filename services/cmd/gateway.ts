@@ -1,4 +1,5 @@
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -7,7 +8,7 @@ import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -18,13 +19,16 @@ import { createRpcServer, type RpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { createMessageValidation } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
+import type { Readiness } from '../../edge/http/health.ts';
 import { createEdge } from '../../edge/server.ts';
 import { openCredentials } from '../../edge/snapshots/credentials.ts';
 import { startJobWorker } from '../jobs/workers/start.ts';
 import { startInference } from '../models/start-inference.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import { type OpenDatabase, openDatabase } from './database.ts';
 import { serviceMigrations } from './migrations.ts';
-import { bodyReadMaxBytes, type ServiceName, startService } from './services.ts';
+import type { ServiceName } from './service-names.ts';
+import { bodyReadMaxBytes, startService } from './services.ts';
 import { Switchboard } from './switchboard.ts';
 
 /** Which parts of the gateway a process carries. */
@@ -33,6 +37,10 @@ export type GatewayParts = {
   edge: boolean;
   /** Whether it runs background jobs; when absent: if it carries both an edge and Jobs. */
   worker?: boolean;
+  /** Makes what a new gateway needs, once the services run; the edge is not ready before, nor with an older catalog than it answers. */
+  bootstrap?: (switchboard: Switchboard) => Promise<{ catalogVersion: bigint }>;
+  /** The database, when it was started already; the gateway closes it. */
+  database?: Promise<OpenDatabase>;
   /** The folder of the built portal, once it is built; undefined: the edge serves none. */
   portal?: Promise<string>;
 };
@@ -43,6 +51,8 @@ export type Gateway = {
   /** Where other processes connect; undefined without services. */
   rpcUrl: string | undefined;
   switchboard: Switchboard;
+  /** Waits until `/readyz` says yes; at once without an edge. */
+  ready(): Promise<void>;
   /** Refuses new work, lets what runs end, ships the last usage events and closes. */
   close(): Promise<void>;
 };
@@ -50,12 +60,16 @@ export type Gateway = {
 /** How long requests may go on once the process was told to stop, in milliseconds. */
 const drainMs = 20_000;
 
+const readyPollMs = 5;
+
 /** Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. */
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
   const { clock } = env;
   const hasWorker = parts.worker ?? (parts.edge && parts.services.includes('jobs'));
   const closers: (() => Promise<void> | void)[] = [];
+  let closed = false;
   const closeAll = async (): Promise<void> => {
+    closed = true;
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
@@ -68,8 +82,13 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
 
     let rpcServer: RpcServer | undefined;
     let rpcUrl: string | undefined;
-    let connection: string | undefined;
-    if (parts.services.length > 0 || hasWorker) connection = await openDatabase(env, logger, closers);
+    let connection: DatabaseUrl | undefined;
+    if (parts.services.length > 0 || hasWorker) {
+      const database = await (parts.database ?? openDatabase(env, logger));
+      closers.push(database.close);
+      connection = database.connection;
+      await migrateAll(connection, serviceMigrations, logger);
+    }
     if (parts.services.length > 0) {
       const started = [];
       for (const name of parts.services) {
@@ -92,7 +111,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     }
 
     let url: string | undefined;
-    let isInferenceReady = () => false;
+    /** The oldest catalog to serve by; undefined before everything is set up. */
+    let catalogVersionMin: bigint | undefined = parts.bootstrap === undefined ? 0n : undefined;
+    let readiness: Readiness | undefined;
+    let catalogVersion = (): bigint => -1n;
     if (parts.edge || hasWorker) {
       const inference = await startInference({
         models: switchboard.client('inference', ModelsService),
@@ -113,7 +135,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         },
       });
       closers.push(inference.close);
-      isInferenceReady = inference.ready;
+      catalogVersion = inference.catalogVersion;
       switchboard.add(
         rpcService(InferenceService, inference.implementation, {
           callers: [],
@@ -150,6 +172,17 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       });
       closers.push(credentials.close);
       let draining = false;
+      // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
+      let wasReady = false;
+      readiness = () => {
+        if (draining) return { ready: false, reason: 'draining' };
+        if (wasReady) return { ready: true };
+        if (catalogVersionMin === undefined) return { ready: false, reason: 'not set up yet' };
+        if (catalogVersion() < catalogVersionMin) return { ready: false, reason: 'no catalog yet' };
+        if (!credentials.isLive) return { ready: false, reason: 'no keys or sessions yet' };
+        wasReady = true;
+        return { ready: true };
+      };
       const edge = await createEdge({
         keys,
         auth,
@@ -159,10 +192,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         inference: switchboard.client('edge', InferenceService),
         jobs: switchboard.client('edge', JobsService),
         credentials,
-        readiness: () => {
-          if (draining) return { ready: false, reason: 'draining' };
-          return isInferenceReady() ? { ready: true } : { ready: false, reason: 'no catalog yet' };
-        },
+        readiness,
         registry,
         clock,
         logger,
@@ -180,23 +210,15 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         clearTimeout(cut);
       });
     }
-    return { url, rpcUrl, switchboard, close: closeAll };
+    if (parts.bootstrap !== undefined) catalogVersionMin = (await parts.bootstrap(switchboard)).catalogVersion;
+    const ready = async (): Promise<void> => {
+      while (!closed && readiness?.().ready === false) await delay(readyPollMs);
+    };
+    return { url, rpcUrl, switchboard, ready, close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;
   }
-}
-
-/** The database of the environment, or the embedded one, with every schema up to date. */
-async function openDatabase(env: Env, logger: Logger, closers: (() => Promise<void> | void)[]): Promise<string> {
-  let embedded: EmbeddedPostgres | undefined;
-  if (env.databaseUrl === undefined) {
-    embedded = await startEmbeddedPostgres({ dataDir: env.dataDir, logger });
-    closers.push(() => embedded!.stop());
-  }
-  const connection = env.databaseUrl ?? embedded!.url;
-  await migrateAll(connection, serviceMigrations, logger);
-  return connection;
 }
 
 /** Waits for a listener; a port that cannot be had is told by the variable that chooses it. */

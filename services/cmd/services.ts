@@ -17,13 +17,10 @@ import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import { startUsage } from '../usage/start.ts';
+import type { ServiceName } from './service-names.ts';
 import type { Switchboard } from './switchboard.ts';
 
-/** The services which own data, each with a Postgres schema of its own. */
-export const serviceNames = ['keys', 'auth', 'usage', 'billing', 'models', 'jobs'] as const;
-/** All of them, in the order in which they start. */
-export const builtServices = ['keys', 'models', 'billing', 'usage', 'auth', 'jobs'] as const;
-export type ServiceName = (typeof serviceNames)[number];
+export { builtServices, type ServiceName, serviceNames } from './service-names.ts';
 
 export type ServiceContext = {
   env: Env;

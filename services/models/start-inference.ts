@@ -28,8 +28,8 @@ import { createShipper } from './metering/shipper.ts';
 
 export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
-  /** Whether a catalog is there to decide by. */
-  ready(): boolean;
+  /** The version of the catalog that it decides by; -1 before the first. */
+  catalogVersion(): bigint;
   close(): Promise<void>;
 };
 
@@ -113,7 +113,7 @@ export async function startInference(options: {
       clock,
       tools: createCallTools(clock),
     }),
-    ready: () => catalog.version >= 0n,
+    catalogVersion: () => catalog.version,
     async close() {
       clearInterval(adoption);
       await health.close();

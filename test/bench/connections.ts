@@ -10,7 +10,7 @@ import { readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
-import { builtServices } from '../../services/cmd/services.ts';
+import { builtServices } from '../../services/cmd/service-names.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { Command, Report } from './connections-peer.ts';
 

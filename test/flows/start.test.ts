@@ -42,7 +42,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(lines[0]).toMatch(line);
   });
 
-  test('a taken port', async () => {
+  test('a taken port', { timeout: 60_000 }, async () => {
     await using database = await disposable(createTestDatabase());
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));

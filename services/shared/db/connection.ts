@@ -24,6 +24,9 @@ export const databaseOf = (url: DatabaseUrl): string =>
 /** How long a new connection may take, in milliseconds. With server-watch.ts it keeps a refusal within 1 s. */
 export const connectTimeoutMs = 700;
 
+/** A start is in no such hurry, and may find the machine busy with other starts. */
+export const startConnectTimeoutMs = 5_000;
+
 export type SessionOptions = {
   /** Shown in pg_stat_activity. */
   applicationName: string;
@@ -51,9 +54,12 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
   };
 }
 
-/** @throws StartError when no connection can be made within `connectTimeoutMs`. */
+/** @throws StartError when no connection can be made within `startConnectTimeoutMs`. */
 export async function checkReachable(url: DatabaseUrl): Promise<void> {
-  const client = new pg.Client(clientConfig(url, { applicationName: 'check' }));
+  const client = new pg.Client({
+    ...clientConfig(url, { applicationName: 'check' }),
+    connectionTimeoutMillis: startConnectTimeoutMs,
+  });
   client.on('error', () => {});
   try {
     await client.connect();

@@ -3,7 +3,14 @@ import { type Constructor, MikroORM } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
-import { appRole, checkReachable, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
+import {
+  appRole,
+  checkReachable,
+  clientConfig,
+  type DatabaseUrl,
+  databaseOf,
+  startConnectTimeoutMs,
+} from './connection.ts';
 import { errorCode } from './errors.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
@@ -29,7 +36,10 @@ export async function migrateAll(
   logger: Logger,
 ): Promise<void> {
   await checkReachable(connection);
-  const client = new pg.Client(clientConfig(connection, { applicationName: 'migrate' }));
+  const client = new pg.Client({
+    ...clientConfig(connection, { applicationName: 'migrate' }),
+    connectionTimeoutMillis: startConnectTimeoutMs,
+  });
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
   await client.connect();
   try {

@@ -1,0 +1,17 @@
+import { checkReachable, type DatabaseUrl } from '#shared/db/connection.ts';
+import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+
+/** Where the schemas are. */
+export type OpenDatabase = { connection: DatabaseUrl; close(): Promise<void> };
+
+/** The database of the environment, or the embedded one. Imports little, so that it can start beside the import of all else. */
+export async function openDatabase(env: Env, logger: Logger): Promise<OpenDatabase> {
+  if (env.databaseUrl !== undefined) {
+    await checkReachable(env.databaseUrl);
+    return { connection: env.databaseUrl, close: async () => {} };
+  }
+  const embedded = await startEmbeddedPostgres({ dataDir: env.dataDir, logger });
+  return { connection: embedded.url, close: () => embedded.stop() };
+}

@@ -1,0 +1,49 @@
+import cluster from 'node:cluster';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { type Bootstrapped, bootstrap } from './bootstrap.ts';
+import { startEdgeWorkers } from './edge-workers.ts';
+import { type GatewayParts, startGateway } from './gateway.ts';
+import { builtServices } from './service-names.ts';
+import { startSummary } from './start-summary.ts';
+
+/** Starts all parts, with the edges in this process or in WORKERS of their own, and tells how to use them once they are ready. */
+export async function startWhole(
+  env: Env,
+  begun: Pick<GatewayParts, 'database' | 'portal'>,
+  logger: Logger,
+): Promise<{ close(): Promise<void> }> {
+  const single = env.workers === 1;
+  let first: Bootstrapped;
+  const gateway = await startGateway(
+    env,
+    {
+      ...begun,
+      services: builtServices,
+      edge: single,
+      worker: true,
+      bootstrap: async (switchboard) => {
+        first = await bootstrap(env, switchboard, logger);
+        return first;
+      },
+    },
+    logger,
+  );
+  const workers = single ? undefined : await startEdgeWorkers({ cluster, env, rpcUrl: gateway.rpcUrl!, logger });
+  await gateway.ready();
+  process.stdout.write(
+    startSummary({
+      url: gateway.url ?? workers!.url,
+      rpcUrl: gateway.rpcUrl!,
+      first: first!,
+      dataDir: env.dataDir,
+      embedded: env.databaseUrl === undefined,
+    }),
+  );
+  return {
+    close: async () => {
+      await workers?.close();
+      await gateway.close();
+    },
+  };
+}
