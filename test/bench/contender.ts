@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
-import { pin } from './machine.ts';
+import { pin, prioritize } from './machine.ts';
 import type { BenchRequest } from './workloads.ts';
 
 /** What a contender finds when it is prepared. */
@@ -19,6 +19,8 @@ export type Surroundings = {
   databaseUrl(name: string): Promise<string>;
   /** How many keys the workload `keys` uses. */
   keyCount: number;
+  /** Priority of what is started. */
+  nice: number;
 };
 
 /** How a contender is started, any number of times. */
@@ -54,9 +56,9 @@ export type Running = { pid: number; startMs: number; stop(): Promise<void>; log
 /** Starts a contender on its core and waits until it is up. */
 export async function start(
   prepared: Prepared,
-  options: { logFile: string; isUp: () => Promise<boolean>; timeoutMs?: number },
+  options: { logFile: string; isUp: () => Promise<boolean>; nice?: number; timeoutMs?: number },
 ): Promise<Running> {
-  const { logFile, isUp, timeoutMs = 120_000 } = options;
+  const { logFile, isUp, nice = 0, timeoutMs = 120_000 } = options;
   const log = openSync(logFile, 'a');
   const [command, ...args] = prepared.command;
   const startedMs = performance.now();
@@ -70,6 +72,7 @@ export async function start(
   process.once('exit', killAtEnd);
   await once(child, 'spawn');
   pin(child.pid!, 'contender');
+  if (nice !== 0) prioritize(child.pid!, nice);
   const running = {
     pid: child.pid!,
     startMs: 0,

@@ -62,7 +62,14 @@ function run(load: Load): Promise<LoadResult> {
   let pacer: Worker | undefined;
   let over = false;
 
-  type Connection = { socket: Socket; reader: MessageReader; expected: Expected; dueMs: number; sawBody: boolean };
+  type Connection = {
+    socket: Socket;
+    reader: MessageReader;
+    expected: Expected;
+    dueMs: number;
+    sawBody: boolean;
+    busy: boolean;
+  };
 
   const mayTake = (): boolean => {
     if (over || load.rate !== undefined) return false;
@@ -73,6 +80,7 @@ function run(load: Load): Promise<LoadResult> {
     connection.expected = expected;
     connection.dueMs = dueMs;
     connection.sawBody = false;
+    connection.busy = true;
     connection.socket.write(bytesFor(load.tokens[taken % load.tokens.length]!));
     taken += 1;
   };
@@ -89,6 +97,7 @@ function run(load: Load): Promise<LoadResult> {
   };
   const answered = (connection: Connection): void => {
     result.requests += 1;
+    connection.busy = false;
     const waitingSinceMs = due.shift();
     if (waitingSinceMs !== undefined || mayTake()) {
       send(connection, waitingSinceMs ?? 0);
@@ -107,13 +116,14 @@ function run(load: Load): Promise<LoadResult> {
       expected: prepared[0]!.expected,
       dueMs: 0,
       sawBody: false,
+      busy: false,
     };
     socket.on('connect', () => {
       open += 1;
       if (load.rate !== undefined) idle.push(connection);
       else if (mayTake()) send(connection, 0);
       else answered(connection);
-      if (open === load.connections && load.rate !== undefined) pacer = startPacer(load.rate, load.seconds, arrive);
+      if (open === load.connections && load.rate !== undefined) pacer ??= startPacer(load.rate, load.seconds, arrive);
     });
     socket.on('data', (data: Buffer) => {
       const message = connection.reader.push(data);
@@ -129,7 +139,14 @@ function run(load: Load): Promise<LoadResult> {
     });
     socket.on('error', reject);
     socket.on('close', () => {
-      if (!over || idle.length < open) reject(new Error('a connection was closed that should have been kept alive'));
+      if (connection.busy) return reject(new Error('a connection was closed before its request was answered'));
+      // A server may close what was idle for some seconds.
+      const at = idle.indexOf(connection);
+      if (at < 0 || result.elapsedMs > 0) return;
+      idle.splice(at, 1);
+      open -= 1;
+      if (over) finishWhenIdle();
+      else drive();
     });
   };
 

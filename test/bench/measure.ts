@@ -1,4 +1,4 @@
-import type { LoadResult } from './generator.ts';
+import type { Load, LoadResult } from './generator.ts';
 import { cores, cpuMsOfTree, memoryMiBOfTree, runnableMs, runnableMsOfThreads } from './machine.ts';
 import type { Entrant, Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
@@ -27,8 +27,33 @@ const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
   connections: workload.connections,
 });
 
-export function requireRight(title: string, { wrong, requests, wrongAnswer }: LoadResult): void {
-  if (wrong > 0) throw new Error(`${title} answered ${wrong} of ${requests} requests wrongly, one so:\n${wrongAnswer}`);
+/** A wrong answer, or none at all: nothing that was measured with it may be printed. */
+class WrongAnswer extends Error {}
+
+/** Runs a load, of which every answer must be right. */
+async function runLoad(stage: Stage, load: Load): Promise<LoadResult> {
+  let result: LoadResult;
+  try {
+    result = await stage.generator.run(load);
+  } catch (error) {
+    throw new WrongAnswer((error as Error).message, { cause: error });
+  }
+  const { wrong, requests, wrongAnswer } = result;
+  if (wrong > 0) {
+    const statusLine = wrongAnswer.split('\r\n', 1)[0];
+    throw new WrongAnswer(`${wrong} of ${requests} answers were wrong (${statusLine})`, { cause: wrongAnswer });
+  }
+  return result;
+}
+
+/** Refuses all figures of what throws a WrongAnswer. */
+async function unlessWrong<Result>(work: () => Promise<Result>): Promise<Result | { refused: string }> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof WrongAnswer) return { refused: error.message };
+    throw error;
+  }
 }
 
 /** Closed loop for a while: what the work costs when there is always more of it. */
@@ -41,10 +66,9 @@ export async function runRound(
   const pid = entrant.running!.pid;
   const before = { cpu: cpuMsOfTree(pid), postgres: cpuMsOfTree(stage.postgresPid), threads: runnableMsOfThreads(pid) };
   const busy = watchSurroundings(stage);
-  const result = await stage.generator.run({ ...loadOf(entrant, workload), ...extent });
+  const result = await runLoad(stage, { ...loadOf(entrant, workload), ...extent });
   const units = result.requests * workload.unitsPerRequest;
   const after = runnableMsOfThreads(pid);
-  requireRight(`${entrant.contender.title}, ${workload.title},`, result);
 
   const grown = [...after].map(([thread, ms]) => ms - (before.threads.get(thread) ?? ms));
   const share = Math.max(...grown) / result.elapsedMs;
@@ -90,8 +114,7 @@ export async function runOpenRound(
       : loadOf(entrant, workload);
   const cpuBefore = entrant === undefined ? 0 : cpuMsOfTree(entrant.running!.pid);
   const busy = watchSurroundings(stage);
-  const result = await stage.generator.run({ ...target, ...extent });
-  requireRight(`${entrant?.contender.title ?? 'The upstream'} at ${extent.rate} a second`, result);
+  const result = await runLoad(stage, { ...target, ...extent });
   const cpuMs = entrant === undefined ? 0 : cpuMsOfTree(entrant.running!.pid) - cpuBefore;
   return { ...result, cpuUs: (cpuMs * 1_000) / result.requests, refused: busy(result.elapsedMs) };
 }
@@ -134,13 +157,16 @@ export async function measureCosts(
   const runs = [];
   for (const entrant of entrants) {
     if (workload.manyKeys) await touchEveryKey(stage, entrant, workload);
-    runs.push({ entrant, ...(await findCrowd(stage, entrant, workload, extent.seconds)), rounds: [] as Round[] });
+    const found = await unlessWrong(() => findCrowd(stage, entrant, workload, extent.seconds));
+    runs.push({ entrant, crowd: 0, ...found, rounds: [] as Round[] });
   }
   for (let round = 0; round < extent.rounds; round += 1) {
     for (const run of runs) {
       if (run.refused !== undefined) continue;
       await using _crowd = stage.crowd(run.crowd);
-      run.rounds.push(await runRound(stage, run.entrant, workload, extent));
+      const done = await unlessWrong(() => runRound(stage, run.entrant, workload, extent));
+      if ('cpuUs' in done) run.rounds.push(done);
+      else run.refused = done.refused;
     }
   }
   const first = runs[0]?.rounds ?? [];
@@ -212,18 +238,20 @@ export async function measureLatencies(
   extent: { rounds: number; seconds: number; rate: number },
   of: 'latenciesMs' | 'firstBytesMs',
 ): Promise<Map<string, Latency>> {
-  const runs = [undefined, ...entrants].map((entrant) => ({ entrant, rounds: [] as OpenRound[] }));
+  const runs = [undefined, ...entrants].map((entrant) => ({ entrant, rounds: [] as OpenRound[], refused: '' }));
   for (let round = 0; round < extent.rounds; round += 1) {
-    for (const { entrant, rounds } of runs) {
-      if (rounds.some(({ overloaded }) => overloaded)) continue;
-      rounds.push(await runOpenRound(stage, entrant, workload, extent));
+    for (const run of runs) {
+      if (run.refused !== '') continue;
+      const done = await unlessWrong(() => runOpenRound(stage, run.entrant, workload, extent));
+      if ('latenciesMs' in done) run.rounds.push(done);
+      run.refused = 'overloaded' in done && done.overloaded ? 'overloaded' : 'latenciesMs' in done ? '' : done.refused;
     }
   }
   const direct = runs[0]!.rounds;
   return new Map(
-    runs.map(({ entrant, rounds }): [string, Latency] => {
+    runs.map(({ entrant, rounds, refused: broken }): [string, Latency] => {
       const name = entrant?.contender.name ?? 'direct';
-      if (rounds.some(({ overloaded }) => overloaded)) return [name, { refused: 'overloaded' }];
+      if (broken !== '') return [name, { refused: broken }];
       const late = mostly(
         rounds.map(({ refused, latenessMs }) =>
           percentile(latenessMs, 0.99) > latenessMsMax ? 'the generator was late' : refused,

@@ -38,8 +38,8 @@ export function markdown(results: Results, pathOfResults: string): string {
   const parts = [
     `\`${results.command}\`, ${results.at.slice(0, 10)}, commit ${results.commit}, ${machine.cpu}, ${machine.cores} cores, Linux ${machine.kernel}, Node ${machine.node}. ${place(results)}`,
     [
-      ...contenders.map(({ title, duties }) => `- **${title}**: ${duties}.`),
-      ...missing.map(({ title, reason }) => `- **${title}** is not in the tables: ${reason}.`),
+      ...contenders.map(({ title, duties }) => `- **${title}**: ${duties === 'none' ? 'no duties' : duties}.`),
+      ...missing.map(({ title, reason }) => `- **${title}** is not in the tables: ${reason.replace(/\.$/, '')}.`),
     ].join('\n'),
     `CPU time of all processes of a contender, µs per request or chunk: median (range) of the rounds, and as a multiple of ${titles[0]} in the same round.`,
     table(

@@ -49,7 +49,10 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
   });
   const logger = createLogger({ level: 'error', name: 'bench' });
   const postgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), logger });
-  for (const pid of treeOf(postgres.pid())) pin(pid, 'rest');
+  for (const pid of treeOf(postgres.pid())) {
+    pin(pid, 'rest');
+    if (nice !== 0) prioritize(pid, nice);
+  }
 
   const upstream = spawn(process.execPath, [scriptPath('upstream.ts')], { stdio: ['ignore', 'pipe', 'inherit'] });
   settle(upstream);
@@ -95,6 +98,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
         downloads: join(tmpdir(), 'gateway-bench-downloads'),
         databaseUrl,
         keyCount,
+        nice,
       });
       const entrant = { contender, prepared, port, running: undefined };
       entrants.push(entrant);
@@ -107,10 +111,10 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
         { ...prepared, command: [program!, ...args, ...rest] },
         {
           logFile: join(folder, `${contender.name}.log`),
+          nice,
           isUp: () => answers(port, prepared, workloads[0]!.requests[0]!),
         },
       );
-      if (nice !== 0) for (const pid of treeOf(running.pid)) prioritize(pid, nice);
       entrant.running = running;
       return running;
     },
@@ -120,7 +124,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
         pin(idler.pid!, 'contender');
         children.push(idler);
         try {
-          prioritize(idler.pid!, nice - 5);
+          prioritize(idler.pid!, Math.max(-20, nice - 5));
         } catch {
           // Without root they run as equals, which may leave the contender too quick, and its figure refused.
         }

@@ -18,7 +18,7 @@ export const gateway: Contender = {
   title: 'Model Gateway',
   duties:
     'key with scopes, model and IP allowlists and a spend cap; prices, budgets, rate limits; metering and charging to Postgres; metrics scraped each second',
-  async prepare({ upstreamUrl, port, folder, databaseUrl, keyCount }) {
+  async prepare({ upstreamUrl, port, folder, databaseUrl, keyCount, nice }) {
     const database = await databaseUrl('gateway');
     const dataDir = join(folder, 'data');
     mkdirSync(dataDir);
@@ -41,7 +41,7 @@ export const gateway: Contender = {
     const logFile = join(folder, 'first-start.log');
     // Printed when the upstream's models are in the catalog.
     const isUp = async () => readFileSync(logFile, 'utf8').includes('API and portal');
-    const running = await start(prepared, { logFile, isUp });
+    const running = await start(prepared, { logFile, isUp, nice });
     try {
       const { id, key } = await makeKey(`http://127.0.0.1:${port}`);
       const tokens = await cloneKey(database, id, keyCount);
