@@ -3,6 +3,7 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
 import { entities } from './db/entities.ts';
 import type { KeysClient } from './deps.ts';
@@ -43,8 +44,9 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, publicUrl, serviceSecrets } = options;
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
   const secretBox = createSecretBox(serviceSecrets);
-  const signingKeys = await openSigningKeys({ database, clock, secretBox, jwtPrivateKey: options.jwtPrivateKey });
-  const feed = await openFeed({ database, connection, clock, logger });
+  const { jwtPrivateKey } = options;
+  const signingKeys = await patiently(() => openSigningKeys({ database, clock, secretBox, jwtPrivateKey }));
+  const feed = await patiently(() => openFeed({ database, connection, clock, logger }));
   // Another replica may have rotated the keys.
   feed.subscribe(({ event }) => {
     if (event.case !== 'signingKeysChanged') return;

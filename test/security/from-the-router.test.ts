@@ -201,7 +201,9 @@ test('whoever knows an id of another organization gets 404 or zeros, and changes
     Promise.all(
       ['/api/v1/api-keys', '/api/v1/members', '/api/v1/invitations'].map(async (path) => {
         const { data } = (await gateway.call('GET', path, session)).json;
-        return JSON.stringify(data.map(({ last_used_at, usage_count, last_login_at, ...rest }: never) => rest));
+        return JSON.stringify(
+          data.map(({ last_used_at, usage_count, last_login_at, ...rest }: Record<string, unknown>) => rest),
+        );
       }),
     );
   const before = await seen();

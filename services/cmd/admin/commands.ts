@@ -2,6 +2,7 @@ import { auditCommands } from './audit.ts';
 import type { AdminCommand } from './command.ts';
 import { keyCommands } from './keys.ts';
 import { ledgerCommands } from './ledger.ts';
+import { mailCommands } from './mail.ts';
 import { modelCommands } from './models.ts';
 import { organizationCommands } from './organizations.ts';
 import { retirementCommands } from './retirements.ts';
@@ -16,6 +17,7 @@ export const commands: readonly AdminCommand[] = [
   ...modelCommands,
   ...retirementCommands,
   ...auditCommands,
+  ...mailCommands,
   ...signingKeyCommands,
   ...ledgerCommands,
 ];

@@ -1,4 +1,6 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
 import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
@@ -42,6 +44,33 @@ export const organizationCommands: readonly AdminCommand[] = [
     },
   },
   {
+    name: 'organizations rename',
+    usage: '<id> <name>',
+    summary: 'Gives an organization another name.',
+    async run({ auth, asOperator }, args) {
+      const tenantId = argument(args, 0, "the organization's id");
+      const { organization } = await auth.adminUpdateOrganization(
+        { tenantId, name: argument(args, 1, 'the name') },
+        asOperator,
+      );
+      return { output: shown(organization!) };
+    },
+  },
+  {
+    name: 'organizations key-quota',
+    usage: '<id> [number|unlimited|default]',
+    summary: 'Sets how many API keys each user of an organization may have; without a number, shows it.',
+    async run({ auth, keys, asOperator }, args) {
+      const tenantId = argument(args, 0, "the organization's id");
+      // A wrong id must not leave a quota behind.
+      await auth.adminGetOrganization({ tenantId }, asOperator);
+      const [, asked] = args.positionals;
+      if (asked !== undefined) await keys.setKeyQuota({ tenantId, quota: quotaOf(asked) }, asOperator);
+      const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, asOperator);
+      return { output: { organization: tenantId, keys_per_user: effectiveKeysPerUser ?? 'unlimited' } };
+    },
+  },
+  {
     name: 'organizations suspend',
     usage: '<id> [--reason text]',
     summary: 'Has inference, jobs and realtime of an organization refused.',
@@ -80,6 +109,13 @@ export const organizationCommands: readonly AdminCommand[] = [
     },
   },
 ];
+
+function quotaOf(text: string): MessageInitShape<typeof KeyQuotaSchema> {
+  if (text === 'default') return { quota: { case: 'platformDefault', value: true } };
+  if (text === 'unlimited') return { quota: { case: 'unlimited', value: true } };
+  if (!/^\d{1,7}$/.test(text)) throw new UsageError('the quota must be a whole number, unlimited or default');
+  return { quota: { case: 'keysPerUser', value: Number(text) } };
+}
 
 const ownLimits = (limits: RateLimits | undefined) => ({
   requestsPerMinute: limits?.requestsPerMinute,

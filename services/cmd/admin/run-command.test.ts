@@ -46,6 +46,20 @@ test('an organization is made, suspended and restored from a shell', async () =>
   expect(await json('organizations', 'restore', made.organization)).toMatchObject({ status: 'active' });
 });
 
+test('an organization is renamed, its quota set, and its invitation carried from a shell', async () => {
+  const made = await json('organizations', 'create', 'carried@example.com', '--name', 'To be renamed');
+  const id = made.organization;
+  expect(await json('organizations', 'rename', id, 'Renamed')).toMatchObject({ id, name: 'Renamed' });
+  expect(await json('organizations', 'key-quota', id)).toMatchObject({ keys_per_user: 10 });
+  expect(await json('organizations', 'key-quota', id, '3')).toMatchObject({ keys_per_user: 3 });
+  expect(await json('organizations', 'key-quota', id, 'unlimited')).toMatchObject({ keys_per_user: 'unlimited' });
+  expect(await json('organizations', 'key-quota', id, 'default')).toMatchObject({ keys_per_user: 10 });
+  expect((await admin('organizations', 'key-quota', id, 'many')).exitCode).toBe(2);
+  const [mail] = await json('mail', 'list', '--search', 'carried@example.com');
+  expect(mail).toMatchObject({ kind: 'invitation', status: 'queued' });
+  expect(mail.text).toContain('?token=');
+});
+
 test('a key is found and revoked from a shell', async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'leaked' }, as(owner));

@@ -3,6 +3,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type Listener, listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
 import { changedChannel } from '../db/changes.ts';
 import { type LeaseKeeper, openLeaseKeeper } from './lease-keeper.ts';
@@ -35,16 +36,18 @@ export async function openKeyFeed(options: {
   const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
   const changed = new Signal();
   const acknowledged = new Signal();
-  const listener: Listener = await listen({
-    connection,
-    channels: { [changedChannel]: () => changed.raise(), [acknowledgedChannel]: () => acknowledged.raise() },
-    // Notifications were lost meanwhile: everybody reads again.
-    onGap: () => {
-      changed.raise();
-      acknowledged.raise();
-    },
-    logger,
-  });
+  const listener: Listener = await patiently(() =>
+    listen({
+      connection,
+      channels: { [changedChannel]: () => changed.raise(), [acknowledgedChannel]: () => acknowledged.raise() },
+      // Notifications were lost meanwhile: everybody reads again.
+      onGap: () => {
+        changed.raise();
+        acknowledged.raise();
+      },
+      logger,
+    }),
+  );
   return {
     leases,
     heartbeatMs,

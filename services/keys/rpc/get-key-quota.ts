@@ -9,8 +9,8 @@ export const getKeyQuota =
   ({ database }: Pick<KeysDeps, 'database'>): KeysRpc<'getKeyQuota'> =>
   async ({ tenantId }, context) => {
     const caller = callerOf(context);
-    const member = caller.kind === CallerKind.SESSION && (caller.operator || caller.tenantId === tenantId);
-    if (!member) throw notFound('organization');
+    const isMember = caller.kind === CallerKind.SESSION && caller.tenantId === tenantId;
+    if (!caller.operator && !isMember) throw notFound('organization');
     const quota = await findQuota(database.em(), tenantId);
     return { quota: quotaMessage(quota), effectiveKeysPerUser: effectiveQuota(quota) ?? undefined };
   };
