@@ -46,6 +46,17 @@ const someone = (): Caller => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId:
 const isRefusal = (error: unknown, reason: ErrorReason): boolean =>
   error instanceof GatewayError && error.reason === reason;
 
+/** Does what clients and shippers do when Billing has too many at once on its hands: tries again. */
+async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
+  for (;;) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (!isRefusal(error, ErrorReason.OVERLOADED)) throw error;
+    }
+  }
+}
+
 /** A call from admission to its charge; null when it was refused. Its charge goes on by itself. */
 async function runCall(
   edge: Budgets,
@@ -54,7 +65,7 @@ async function runCall(
 ): Promise<bigint | null> {
   let hold: Hold;
   try {
-    hold = await edge.hold(caller, { spendCapNanoUsd: options.capNanoUsd }, costMax);
+    hold = await untilServed(() => edge.hold(caller, { spendCapNanoUsd: options.capNanoUsd }, costMax));
   } catch (error) {
     if (isRefusal(error, options.reason)) return null;
     throw error;
@@ -62,7 +73,7 @@ async function runCall(
   await new Promise((resolve) => setImmediate(resolve));
   await hold.settle(options.costNanoUsd);
   const event = usageEvent({ ...caller, costNanoUsd: options.costNanoUsd, leaseIds: [...hold.leaseIds] });
-  options.charges.push(started.billing.charge({ events: [event] }, service));
+  options.charges.push(untilServed(() => started.billing.charge({ events: [event] }, service)));
   return options.costNanoUsd;
 }
 

@@ -107,6 +107,7 @@ export class RateLimitShares {
       { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs },
     );
     this.#replicas = answer.replicas;
+    this.#limiter.replicas = answer.replicas;
     this.#limiter.unreportedShare = answer.unreportedFraction;
     for (const { subject, fraction } of answer.shares) this.#limiter.setShare(subject!.id, fraction);
   }

@@ -112,6 +112,27 @@ test('a share asks for more when the whole limit has room, and what was taken be
   expect(tryAdmit(limiter, 0, { requestsPerMinute: 1 })).toBe(ErrorReason.RATE_LIMITED);
 });
 
+test('what was let through under a large share still counts when the share shrinks and grows again', () => {
+  const { time, limiter } = limiterAt();
+  limiter.replicas = 2;
+  limiter.unreportedShare = 0.05;
+  (tryAdmit(limiter) as RateAdmission).release(0);
+  limiter.setShare('key', 1);
+  for (let count = 0; count < 59; count++) (tryAdmit(limiter) as RateAdmission).release(0);
+  for (let swing = 0; swing < 10; swing++) {
+    limiter.setShare('key', 0.05);
+    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+    limiter.setShare('key', 1);
+    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+  }
+  // Quiet for a minute, half of it has leaked out: an even part of two.
+  limiter.takeDemands(true);
+  limiter.takeDemands(true);
+  time.ms += 60_000;
+  limiter.setShare('key', 1);
+  expect(limiter.read(key, limits).remainingRequests).toBe(30);
+});
+
 test('demand is told since the last report; who has gone quiet loses the share at the report in turn', () => {
   const { limiter } = limiterAt();
   (tryAdmit(limiter, 500) as RateAdmission).release(200);

@@ -34,14 +34,14 @@ type Subject = {
   readonly id: string;
   readonly isKey: boolean;
   limits: RateLimits;
-  /** The theoretical arrival times of GCRA, in monotonic milliseconds: how far each bucket is filled into the future. */
-  requestsTat: number;
-  tokensTat: number;
+  /** How full the buckets are: the milliseconds in which the whole limit would let that much through. */
+  requestsLevel: number;
+  tokensLevel: number;
+  /** Up to when they have leaked, in monotonic milliseconds. */
+  leakedMs: number;
   inFlight: number;
   /** This process's part of the limits, from 0 to 1; below 0: it was not given one by name. */
   share: number;
-  /** The part in whose terms the fill of the buckets stands. */
-  fillShare: number;
   /** Since the last report. */
   requestsAsked: number;
   tokensTaken: number;
@@ -56,9 +56,10 @@ const noShare = -1;
 const subjectsBeforeSweep = 10_000;
 
 /**
- * The rate limits of one process, in memory, by the generic cell rate algorithm. A bucket holds one minute's worth, so a
- * subject never gets more than its limit plus that burst. Nothing is refused for a request that the bucket could hold.
- * Where several replicas share the limits, each has its part of rate and bucket, so that the parts are together the whole.
+ * The rate limits of one process, in memory, by leaky buckets. A bucket holds one minute's worth, so a subject never gets more
+ * than its limit plus that burst. Nothing is refused for a request that the bucket could hold. Where several replicas share the
+ * limits, each has its part of rate and bucket, so that the parts are together the whole; what was let through under a larger part
+ * still counts under a smaller one.
  */
 export class RateLimiter {
   readonly #monotonic: () => number;
@@ -66,6 +67,8 @@ export class RateLimiter {
   #sweepAt = subjectsBeforeSweep;
   /** This process's part of the limits of a subject that it has not reported. */
   unreportedShare = 1;
+  /** Those who share the limits, this process included. */
+  replicas = 1;
   /** Set where there are replicas to share with. */
   askForShares: AskForShares | null = null;
 
@@ -81,26 +84,28 @@ export class RateLimiter {
     const now = this.#monotonic();
     const subject = this.#subject(caller, limits, now);
     subject.requestsAsked += 1;
-    const share = this.#shareOf(subject, now);
-    const refusal = refusalAt(subject, limits, tokens, share, now);
-    if (refusal === null) return this.#enter(subject, limits, tokens, share, now);
-    if (share === 1 || refusalAt(inTermsOfAll(subject, now), limits, tokens, 1, now) !== null) throw refusal;
+    this.#leak(subject, now);
+    const share = this.#shareOf(subject);
+    const refusal = refusalAt(subject, limits, tokens, share);
+    if (refusal === null) return this.#enter(subject, limits, tokens, share);
+    if (share === 1 || refusalAt(subject, limits, tokens, 1) !== null) throw refusal;
     const asking = this.askForShares?.(subject.id);
     if (asking === undefined) throw refusal;
     return asking.then(() => {
-      const nowMs = this.#monotonic();
-      const newShare = this.#shareOf(subject, nowMs);
-      const still = refusalAt(subject, limits, tokens, newShare, nowMs);
+      this.#leak(subject, this.#monotonic());
+      const newShare = this.#shareOf(subject);
+      const still = refusalAt(subject, limits, tokens, newShare);
       if (still !== null) throw still;
-      return this.#enter(subject, limits, tokens, newShare, nowMs);
+      return this.#enter(subject, limits, tokens, newShare);
     });
   }
 
   /** Where a subject stands, without a request. */
   read(caller: RateLimitedCaller, limits: RateLimits): RateLimitReading {
-    const now = this.#monotonic();
     const subject = this.#subjects.get(caller.apiKeyId || caller.userId);
-    return reading(limits, (subject?.requestsTat ?? now) - now, (subject?.tokensTat ?? now) - now);
+    if (subject === undefined) return reading(limits, 0, 0, 1);
+    this.#leak(subject, this.#monotonic());
+    return reading(limits, subject.requestsLevel, subject.tokensLevel, this.#shareOf(subject));
   }
 
   /** The requests of a subject that run now. */
@@ -113,11 +118,15 @@ export class RateLimiter {
    * that run nothing, lose their shares.
    */
   takeDemands(inTurn: boolean): SubjectDemand[] {
+    const now = this.#monotonic();
     const demands: SubjectDemand[] = [];
     for (const subject of this.#subjects.values()) {
       const { id, isKey, inFlight, requestsAsked, tokensTaken, limits } = subject;
       const isBusy = requestsAsked > 0 || inFlight > 0;
-      if (inTurn && !isBusy && !subject.wasAskedOutOfTurn) subject.share = noShare;
+      if (inTurn && !isBusy && !subject.wasAskedOutOfTurn) {
+        this.#leak(subject, now);
+        subject.share = noShare;
+      }
       subject.wasAskedOutOfTurn = !inTurn && (isBusy || subject.wasAskedOutOfTurn);
       if (!isBusy && subject.share === noShare) continue;
       // Corrections may exceed what was taken meanwhile; the rest counts against the next report.
@@ -132,26 +141,38 @@ export class RateLimiter {
   /** Sets this process's part of a subject's limits, from 0 to 1. */
   setShare(subjectId: string, share: number): void {
     const subject = this.#subjects.get(subjectId);
-    if (subject !== undefined) subject.share = share;
+    if (subject === undefined) return;
+    this.#leak(subject, this.#monotonic());
+    subject.share = share;
   }
 
-  #shareOf(subject: Subject, now: number): number {
-    const share = subject.share === noShare ? this.unreportedShare : subject.share;
-    if (share !== subject.fillShare) rescale(subject, share, now);
-    return share;
+  #shareOf({ share }: Subject): number {
+    return share === noShare ? this.unreportedShare : share;
   }
 
-  #enter(subject: Subject, limits: RateLimits, tokens: number, share: number, now: number): RateAdmission {
-    const { tokensPerMinute } = limits;
-    subject.requestsTat = Math.max(subject.requestsTat, now) + minuteMs / partOf(limits.requestsPerMinute, share);
-    subject.tokensTat = Math.max(subject.tokensTat, now) + (tokens * minuteMs) / partOf(tokensPerMinute, share);
+  /**
+   * A bucket leaks at this process's part of the rate. One that has gone quiet leaks at an even part, although others may have been
+   * given all: a subject that has moved to another replica must find room when it comes back.
+   */
+  #leak(subject: Subject, now: number): void {
+    const rate = subject.share === noShare ? 1 / this.replicas : subject.share;
+    const leaked = (now - subject.leakedMs) * rate;
+    subject.leakedMs = now;
+    subject.requestsLevel = Math.max(0, subject.requestsLevel - leaked);
+    subject.tokensLevel = Math.max(0, subject.tokensLevel - leaked);
+  }
+
+  #enter(subject: Subject, limits: RateLimits, tokens: number, share: number): RateAdmission {
+    const tokenMs = minuteMs / limits.tokensPerMinute;
+    subject.requestsLevel += minuteMs / limits.requestsPerMinute;
+    subject.tokensLevel += tokens * tokenMs;
     subject.inFlight += 1;
     subject.tokensTaken += tokens;
     return {
-      reading: reading(limits, subject.requestsTat - now, subject.tokensTat - now),
+      reading: reading(limits, subject.requestsLevel, subject.tokensLevel, share),
       release(tokensUsed) {
         subject.inFlight -= 1;
-        subject.tokensTat += ((tokensUsed - tokens) * minuteMs) / partOf(tokensPerMinute, subject.fillShare);
+        subject.tokensLevel = Math.max(0, subject.tokensLevel + (tokensUsed - tokens) * tokenMs);
         subject.tokensTaken += tokensUsed - tokens;
       },
     };
@@ -166,11 +187,11 @@ export class RateLimiter {
         id,
         isKey: apiKeyId !== '',
         limits,
-        requestsTat: now,
-        tokensTat: now,
+        requestsLevel: 0,
+        tokensLevel: 0,
+        leakedMs: now,
         inFlight: 0,
         share: noShare,
-        fillShare: this.unreportedShare,
         requestsAsked: 0,
         tokensTaken: 0,
         wasAskedOutOfTurn: false,
@@ -184,69 +205,52 @@ export class RateLimiter {
   /** Forgets subjects whose buckets are whole again; forgetting them changes nothing. */
   #sweep(now: number): void {
     for (const [id, subject] of this.#subjects) {
-      if (subject.inFlight === 0 && subject.requestsTat <= now && subject.tokensTat <= now) this.#subjects.delete(id);
+      this.#leak(subject, now);
+      if (subject.inFlight === 0 && subject.requestsLevel === 0 && subject.tokensLevel === 0) this.#subjects.delete(id);
     }
     this.#sweepAt = Math.max(subjectsBeforeSweep, this.#subjects.size * 2);
   }
 }
 
-type Fill = Pick<Subject, 'inFlight' | 'requestsTat' | 'tokensTat'>;
-
-/** What is in the buckets, in terms of the whole limits. */
-const inTermsOfAll = ({ inFlight, requestsTat, tokensTat, fillShare }: Subject, now: number): Fill => ({
-  inFlight,
-  requestsTat: now + Math.max(0, requestsTat - now) * fillShare,
-  tokensTat: now + Math.max(0, tokensTat - now) * fillShare,
-});
-
-/** Puts what is in the buckets in terms of another share: in a larger part the same requests take less of a minute. */
-function rescale(subject: Subject, share: number, now: number): void {
-  const factor = subject.fillShare / share;
-  const scaled = (tat: number): number => (tat <= now ? tat : now + Math.min(minuteMs, (tat - now) * factor));
-  subject.requestsTat = scaled(subject.requestsTat);
-  subject.tokensTat = scaled(subject.tokensTat);
-  subject.fillShare = share;
-}
-
 /** A part of a limit; never less than one, so that every replica can serve everybody. */
 const partOf = (limit: number, share: number): number => Math.max(1, limit * share);
 
-/** Why a request is not admitted now under a share of the limits; null when it is. */
+/** Why a request is not admitted under a share of the limits; null when it is. The buckets have leaked. */
 function refusalAt(
-  { inFlight, requestsTat, tokensTat }: Fill,
+  { inFlight, requestsLevel, tokensLevel }: Subject,
   { requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits,
   tokens: number,
   share: number,
-  now: number,
 ): Error | null {
   if (inFlight >= partOf(concurrentRequests, share))
     return limited(ErrorReason.RATE_LIMITED, 'concurrent requests', concurrentRequests, 1000);
-  const requestsOver = Math.max(requestsTat, now) + minuteMs / partOf(requestsPerMinute, share) - now - minuteMs;
+  const requestMs = minuteMs / requestsPerMinute;
+  const requestsOver = requestsLevel + requestMs - Math.max(requestMs, minuteMs * share);
   // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
   if (requestsOver > 1e-6)
-    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver);
+    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver / share);
   // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
-  if (tokensTat <= now) return null;
-  const tokensOver = tokensTat + (tokens * minuteMs) / partOf(tokensPerMinute, share) - now - minuteMs;
+  if (tokensLevel === 0) return null;
+  const tokensOver = tokensLevel + (tokens * minuteMs) / tokensPerMinute - minuteMs * share;
   if (tokensOver <= 1e-6) return null;
-  const waitMs = Math.min(tokensOver, tokensTat - now);
+  const waitMs = Math.min(tokensOver, tokensLevel) / share;
   return limited(ErrorReason.TOKEN_RATE_LIMITED, 'tokens per minute', tokensPerMinute, waitMs);
 }
 
-/** How much of the buckets is left, told of the whole limits: shares follow demand, so that the other replicas' parts are about as full. */
-function reading(limits: RateLimits, requestsFillMs: number, tokensFillMs: number): RateLimitReading {
+/** What is left of the buckets, told of the whole limits: shares follow demand, so that the other replicas' parts are about as full. */
+function reading(limits: RateLimits, requestsLevel: number, tokensLevel: number, share: number): RateLimitReading {
   return {
     limitRequests: limits.requestsPerMinute,
-    remainingRequests: remaining(limits.requestsPerMinute, requestsFillMs),
-    resetRequestsMs: Math.max(0, Math.ceil(requestsFillMs)),
+    remainingRequests: remaining(limits.requestsPerMinute, requestsLevel / share),
+    resetRequestsMs: Math.ceil(requestsLevel / share),
     limitTokens: limits.tokensPerMinute,
-    remainingTokens: remaining(limits.tokensPerMinute, tokensFillMs),
-    resetTokensMs: Math.max(0, Math.ceil(tokensFillMs)),
+    remainingTokens: remaining(limits.tokensPerMinute, tokensLevel / share),
+    resetTokensMs: Math.ceil(tokensLevel / share),
   };
 }
 
 const remaining = (limit: number, fillMs: number): number =>
-  Math.max(0, Math.floor(((minuteMs - Math.max(0, fillMs)) / minuteMs) * limit + 1e-6));
+  Math.max(0, Math.floor(((minuteMs - fillMs) / minuteMs) * limit + 1e-6));
 
 const limited = (reason: ErrorReason, what: string, limit: number, retryAfterMs: number): Error =>
   gatewayError(
