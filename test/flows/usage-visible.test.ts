@@ -64,3 +64,19 @@ test('a call under /api/v1 is metered like one under /v1', async () => {
     { timeoutMs: 2_000, description: 'the event in the history' },
   );
 });
+
+test('the metrics show the lag to the stored row, the journal and refused batches', async () => {
+  const text = await waitFor(
+    async () => {
+      const { text } = await gateway.call('GET', '/metrics');
+      return /^gateway_journal_pending_events 0$/m.test(text) && text;
+    },
+    { timeoutMs: 2_000, description: 'a journal whose events are all stored' },
+  );
+  const value = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
+  expect(value('modelgateway_usage_lag_seconds_count')).toBeGreaterThan(0);
+  expect(value('modelgateway_usage_lag_seconds_sum') / value('modelgateway_usage_lag_seconds_count')).toBeLessThan(2);
+  expect(value('modelgateway_usage_refused_batches_total')).toBe(0);
+  expect(value('gateway_journal_bytes')).toBeGreaterThan(0);
+  expect(value('gateway_journal_healthy')).toBe(1);
+});

@@ -61,7 +61,10 @@ test('sums and series come from the roll-ups by an index, and never from events'
     ),
   ];
   for (const plan of plans) {
-    expect(plan).toMatch(/Index .*rollups/);
+    // Each range of time is looked up by itself, in both tiers.
+    expect(plan).toMatch(/Index .* daily_rollups/);
+    expect(plan).toMatch(/Index .* rollups/);
+    expect(plan.match(/Index Cond: .*bucket_start >= range\w*\.from_time/g)).toHaveLength(2);
     expect(plan).not.toMatch(/Seq Scan|events/);
   }
 });
