@@ -21,12 +21,12 @@ test('an operator makes an organization, its credit, limits and a coupon, and se
   await page.getByRole('button', { name: 'Create organization' }).click();
   await dialog(page).getByLabel('Name').fill('Fabrikam');
   await dialog(page).getByLabel("Owner's email").fill('nobody');
-  await dialog(page).getByRole('button', { name: 'Create organization' }).click();
+  await dialog(page).getByRole('button', { name: 'Create and invite' }).click();
   await dialog(page)
     .getByText(/valid email address/)
     .waitFor();
   await dialog(page).getByLabel("Owner's email").fill('first@fabrikam.example');
-  await dialog(page).getByRole('button', { name: 'Create organization' }).click();
+  await dialog(page).getByRole('button', { name: 'Create and invite' }).click();
   await page.getByRole('link', { name: 'Fabrikam' }).click();
 
   await page.getByLabel('Requests / min').fill('many');
@@ -67,7 +67,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await dialog(page).getByLabel('Name', { exact: true }).fill('acme/nova');
   await dialog(page).getByLabel('Display name').fill('Nova');
   await dialog(page).getByRole('button', { name: 'Add model' }).click();
-  await page.getByRole('link', { name: 'Nova' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Nova' }).waitFor();
   await page.getByRole('button', { name: 'Add deployment' }).click();
   await dialog(page).getByLabel('Server').selectOption('sandbox');
   await dialog(page).getByLabel("The upstream's name of the model").fill('sandbox-chat');

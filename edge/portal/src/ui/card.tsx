@@ -40,7 +40,7 @@ export function Tile({ label, value, detail, title }: TileProps) {
   return (
     <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5" title={title}>
       <dt className="truncate text-sm text-faint">{label}</dt>
-      <dd className="mt-1 truncate text-xl font-semibold tabular tracking-tight">{value}</dd>
+      <dd className="mt-1 text-xl font-semibold wrap-anywhere tabular tracking-tight">{value}</dd>
       {detail !== undefined && <dd className="mt-0.5 truncate text-xs text-soft">{detail}</dd>}
     </div>
   );
