@@ -1,6 +1,6 @@
 /*
- * What signing in and invented keys cost everybody else: `node test/bench/identity.ts [seconds] [keys]`, by default 8 seconds a round and
- * 1,000,000 keys. A gateway in a process of its own, its Postgres beside it.
+ * What signing in and invented keys cost everybody else: `node test/bench/identity.ts [seconds] [keys] [people]`, by default 8 seconds a
+ * round, 1,000,000 keys, and one person signing in after the other. A gateway in a process of its own, its Postgres beside it.
  * - p99 of chat completions without and with people signing in (argon2id), in rounds that take turns.
  * - Memory of the gateway's process and transactions of its database while keys with a right checksum come that nobody has.
  */
@@ -21,7 +21,7 @@ const roundMs = Number(process.argv[2] ?? 8) * 1_000;
 const keyCount = Number(process.argv[3] ?? 1_000_000);
 const rounds = 3;
 const connections = 8;
-const signingInAtOnce = 4;
+const signingInAtOnce = Number(process.argv[4] ?? 1);
 const credentials = { email: 'owner@example.com', password: 'Correct-horse-1' };
 const print = (line: string) => process.stdout.write(`${line}\n`);
 
