@@ -74,18 +74,12 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
   await page.getByRole('table', { name: 'Deployments' }).getByText('Running').waitFor();
   await page.getByRole('button', { name: 'Set price' }).click();
-  await dialog(page)
-    .getByLabel(/^Input/)
-    .first()
-    .fill('-1');
+  await dialog(page).getByLabel('Million input tokens').first().fill('-1');
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
   await dialog(page)
     .getByText(/input_per_million_tokens_usd/)
     .waitFor();
-  await dialog(page)
-    .getByLabel(/^Input/)
-    .first()
-    .fill('0.5');
+  await dialog(page).getByLabel('Million input tokens').first().fill('0.5');
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
   await page
     .getByRole('table', { name: 'Prices' })
