@@ -1,0 +1,125 @@
+import { readFileSync } from 'node:fs';
+import { create, type DescMethod, type DescService } from '@bufbuild/protobuf';
+import { type CallOptions, type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { validRequest } from '../support/valid-request.ts';
+
+const services: readonly DescService[] = [
+  KeysService,
+  AuthService,
+  UsageService,
+  BillingService,
+  ModelsService,
+  JobsService,
+];
+
+/** Answers that would mean that the RPC was not reached, or that it failed. */
+const notAnswers = [status.INTERNAL, status.UNKNOWN, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED];
+
+let gateway: TestGateway;
+let client: Client;
+let simulator: UpstreamSimulator;
+let owner: Caller;
+beforeAll(async () => {
+  simulator = await startUpstreamSimulator();
+  gateway = await startTestGateway();
+  client = grpcClient(gateway.gateway.rpcUrl!);
+  const session = await gateway.login();
+  const claims = JSON.parse(Buffer.from(session.split('.')[1]!, 'base64url').toString()) as Record<string, string>;
+  owner = create(CallerSchema, {
+    kind: CallerKind.SESSION,
+    userId: claims.sub!,
+    sessionId: claims.sid!,
+    tenantId: claims.tenant_id!,
+    role: Role.OWNER,
+    operator: true,
+  });
+});
+afterAll(async () => {
+  client?.close();
+  await gateway?.[Symbol.asyncDispose]();
+  await simulator?.close();
+});
+
+type Answer = { code: number; details: string };
+
+/** What an RPC answers a client that shares no code with ours; of a stream, its first message will do. */
+async function call(method: DescMethod, issuer: string, caller: Caller): Promise<Answer> {
+  const definition = grpcServiceDefinition(method.parent)[method.localName]!;
+  const { path, requestSerialize, responseDeserialize } = definition;
+  const { clock, serviceSecrets } = gateway.env;
+  const tokens = createServiceTokens({ issuer, secrets: serviceSecrets, clock });
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${await tokens.mint(method.parent.typeName, caller)}`);
+  const options: CallOptions = { deadline: Date.now() + 15_000 };
+  const request = validRequest(method.input, requestOf(method));
+  return new Promise((resolve) => {
+    if (!definition.responseStream) {
+      const done = (error: ServiceError | null) =>
+        resolve({ code: error?.code ?? status.OK, details: error?.details ?? '' });
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, options, done);
+      return;
+    }
+    const stream = client.makeServerStreamRequest(
+      path,
+      requestSerialize,
+      responseDeserialize,
+      request,
+      metadata,
+      options,
+    );
+    stream.on('error', () => {});
+    stream.on('data', () => {
+      resolve({ code: status.OK, details: '' });
+      stream.cancel();
+    });
+    stream.on('status', ({ code, details }) => resolve({ code, details }));
+  });
+}
+
+/** What the rules of the proto cannot say of a request. */
+const requestOf = (method: DescMethod): object =>
+  method === ModelsService.method.registerUpstream ? { baseUrl: simulator.url } : {};
+
+/** The owner is an operator too; what neither may call is for services, some of it for one alone. */
+async function answerOf(method: DescMethod): Promise<Answer> {
+  let answer = await call(method, 'edge', owner);
+  for (const issuer of ['edge', 'auth', 'models', 'inference', 'jobs', 'usage', 'billing', 'keys']) {
+    if (answer.code !== status.PERMISSION_DENIED) break;
+    answer = await call(method, issuer, serviceCaller(issuer));
+  }
+  return answer;
+}
+
+test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {
+  const unimplemented: string[] = [];
+  const failed: string[] = [];
+  for (const method of services.flatMap(({ methods }) => methods)) {
+    const name = `${method.parent.name}.${method.name}`;
+    const { code, details } = await answerOf(method).catch((error: Error) => ({ code: -1, details: error.message }));
+    if (code === status.UNIMPLEMENTED) unimplemented.push(name);
+    else if (code === -1 || notAnswers.includes(code) || code === status.PERMISSION_DENIED) {
+      failed.push(`${name}: ${status[code]} ${details}`);
+    }
+  }
+  expect(failed).toEqual([]);
+  expect(unimplemented.toSorted()).toEqual(namedInReadme().toSorted());
+}, 120_000);
+
+/** `SomeService.SomeRpc` in the section "Not built yet". */
+function namedInReadme(): string[] {
+  const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
+  const section = /^## Not built yet\n([\s\S]*?)(?=^## |(?![\s\S]))/m.exec(readme)?.[1] ?? '';
+  return [...section.matchAll(/`(\w+Service\.\w+)`/g)].map(([, name]) => name!);
+}
