@@ -52,7 +52,8 @@ async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise
     try {
       return await ask();
     } catch (error) {
-      if (!isRefusal(error, ErrorReason.OVERLOADED)) throw error;
+      const isBusy = isRefusal(error, ErrorReason.OVERLOADED) || isRefusal(error, ErrorReason.DEADLINE_EXCEEDED);
+      if (!isBusy) throw error;
     }
   }
 }

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { databaseError } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
@@ -25,25 +26,34 @@ export const lease =
   async (request, context) => {
     requireService(callerOf(context));
     requireWellFormed(request);
-    const { database, databaseNow, recalls } = deps;
-    const terms = await readTerms(database.pool, request.tenantId, request.userId);
-    const nowMs = await databaseNow(database.pool);
-    if (limitedDemands(request, terms, nowMs).length === 0) return answer(request, [], nowMs);
-
-    const first = await attempt(deps, request, terms);
-    if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
-    const { refused, recallable } = first.taken;
-    if (recallable) {
-      await recalls.wait(refused, first.nowMs, async () => {
-        const { settledAtMs } = await recallableRoom(database.pool, refused, first.nowMs);
-        return settledAtMs;
-      });
-      const second = await attempt(deps, request, terms);
-      if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
-      throw budgetRefusal(second.taken.refused.kind, terms, second.nowMs);
+    try {
+      return await leaseFor(deps, request);
+    } catch (error) {
+      // No connection in time is the database's trouble, not the code's: callers are told to try again.
+      throw databaseError(error);
     }
-    throw budgetRefusal(refused.kind, terms, first.nowMs);
   };
+
+async function leaseFor(deps: Deps, request: LeaseRequest): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
+  const { database, databaseNow, recalls } = deps;
+  const terms = await readTerms(database.pool, request.tenantId, request.userId);
+  const nowMs = await databaseNow(database.pool);
+  if (limitedDemands(request, terms, nowMs).length === 0) return answer(request, [], nowMs);
+
+  const first = await attempt(deps, request, terms);
+  if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
+  const { refused, recallable } = first.taken;
+  if (recallable) {
+    await recalls.wait(refused, first.nowMs, async () => {
+      const { settledAtMs } = await recallableRoom(database.pool, refused, first.nowMs);
+      return settledAtMs;
+    });
+    const second = await attempt(deps, request, terms);
+    if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
+    throw budgetRefusal(second.taken.refused.kind, terms, second.nowMs);
+  }
+  throw budgetRefusal(refused.kind, terms, first.nowMs);
+}
 
 /** One try to take room, in a transaction of its own. */
 function attempt(
