@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
 
 export default defineConfig({
@@ -5,6 +6,8 @@ export default defineConfig({
     include: ['services/**/*.test.ts', 'edge/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
     pool: 'forks',
+    // Most tests wait for a process, a database or a browser, so that one more than there are cores keeps them busy.
+    maxWorkers: availableParallelism() + 1,
     // Long enough for a machine that is busy with other things; tests wait for conditions, not for time.
     testTimeout: 20_000,
     hookTimeout: 60_000,
