@@ -10,7 +10,7 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { requestUuid } from '#shared/ids.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
 import { answerUnparsable, installErrors, sendError, toGatewayError } from './http/errors.ts';
@@ -65,7 +65,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const app: FastifyInstance = fastify({
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => `req_${requestUuid().replaceAll('-', '')}`,
+    genReqId: () => `req_${uuidv7().replaceAll('-', '')}`,
     requestIdHeader: false,
     trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
     bodyLimit: 1024 * 1024,

@@ -1,17 +1,34 @@
-import { randomUUIDv7 } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 
-/**
- * A new UUIDv7 (RFC 9562 section 5.7). Ids of rows and events are v7, so that indexes grow at their end and
- * the partition of an event can be read from its id.
- */
-export const uuidv7 = (): string => v7();
+/** Random bytes of 256 ids: drawing them one id at a time costs more than the rest of it. */
+let random = randomBytes(0);
+let randomUsed = 0;
+let lastMs = 0;
+let sequence = 0;
 
 /**
- * The same without an order among those of one millisecond, at a tenth of the cost: for the ids that every request takes, of the
- * request and its event, which nobody sorts finer.
+ * A new UUIDv7 (RFC 9562 section 5.7), later in order than any before it in this process. Ids of rows and events are v7, so that
+ * indexes grow at their end and the partition of an event can be read from its id.
  */
-export const requestUuid = (): string => randomUUIDv7();
+export function uuidv7(): string {
+  if (randomUsed === random.length) {
+    random = randomBytes(256 * 16);
+    randomUsed = 0;
+  }
+  const bytes = random.subarray(randomUsed, randomUsed + 16);
+  randomUsed += 16;
+  const nowMs = Date.now();
+  if (nowMs > lastMs) {
+    lastMs = nowMs;
+    // The upper half of the range is room to count up in.
+    sequence = bytes.readUInt32BE(0) >>> 1;
+  } else if (++sequence > 0xffff_ffff) {
+    lastMs += 1;
+    sequence = 0;
+  }
+  return v7({ random: bytes, msecs: lastMs, seq: sequence });
+}
 
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 

@@ -1,5 +1,5 @@
 import type { Clock } from '#shared/clock.ts';
-import { requestUuid } from '#shared/ids.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
 import type { Hold } from '../limits/budgets.ts';
 import type { Journal } from './journal.ts';
@@ -35,7 +35,7 @@ export class MeteredCall {
   readonly #event: MeteredEvent;
   readonly #hold: Pick<Hold, 'settle'> | null;
   /** As the journal knows the call. */
-  readonly #id = requestUuid();
+  readonly #id = uuidv7();
   readonly #successId: string;
   #progressTokens = 0;
   #ended = false;
