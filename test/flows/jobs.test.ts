@@ -244,6 +244,11 @@ describe('what changes between submission and run', () => {
       sunset_at: sunset,
       replacement_model_name: 'sandbox-chat',
     });
+    // The edge hears of it within a second.
+    await waitFor(async () => (await call('POST', '/v1/chat/completions', bench.session, chat)).headers.has('sunset'), {
+      description: 'the announcement',
+      intervalMs: 10,
+    });
     // Announced on the submission itself, like on every answer.
     const announced = await submit();
     expect(announced.status).toBe(202);
