@@ -1,7 +1,7 @@
 import type { KeyDigest } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { livePrincipals, type PrincipalRow, principalColumns } from '../db/principals.ts';
+import { livePrincipalsOfDigests, type PrincipalRow, principalColumns } from '../db/principals.ts';
 
 /** Whose secret has one of the digests, and the version at which that was read; null when nobody's. */
 export type LookedUp = { row: PrincipalRow | null; version: bigint };
@@ -92,7 +92,7 @@ async function queryPrincipals(
   const { rows } = await database.query<PrincipalRow | { version: bigint; digest: null }>({
     name: 'keys-authenticate',
     text: `select feed.version, found.* from feed
-      left join (select ${principalColumns} from ${livePrincipals} where digests.digest = any($1)) as found on true`,
+      left join (select ${principalColumns} from ${livePrincipalsOfDigests}) as found on true`,
     values: [digests.map(({ digest }) => Buffer.from(digest))],
   });
   return {
