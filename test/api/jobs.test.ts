@@ -50,9 +50,11 @@ const ended = (id: string): Promise<Job> =>
   waitFor(
     async () => {
       const job = await client.get<Job>(`/jobs/${id}`);
+      // On a machine that is too busy for a first attempt, the next one is due at a moment that the standing clock must be brought to.
+      if (job.status === 'queued' && job.started_at !== null) clock.advance(5_000);
       return ['completed', 'failed', 'cancelled'].includes(job.status) && job;
     },
-    { description: `the end of ${id}`, timeoutMs: 10_000, intervalMs: 10 },
+    { description: `the end of ${id}`, timeoutMs: 15_000, intervalMs: 10 },
   );
 
 const rawJob = async (id: string): Promise<string> => (await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).text;
@@ -72,12 +74,12 @@ describe('each operation in the background', () => {
     ['/images/generations', { model: 'sandbox-image', prompt: 'a square', size: '256x256' }],
   ];
   test.each(json)('%s ends with the bytes of the synchronous answer', async (path, body) => {
-    const synchronous = await post(`/v1${path}`, body);
-    expect(synchronous.status, synchronous.text).toBe(200);
     const submitted = await client.post<Job>(path, { body: { ...body, background: true } });
     expect(submitted).toMatchObject({ object: 'job', endpoint: `/v1${path}`, status: 'queued', result: null });
     const job = await ended(submitted.id);
     expect(job).toMatchObject({ status: 'completed', error: null, usage: { cost_usd: expect.any(Number) } });
+    const synchronous = await post(`/v1${path}`, body);
+    expect(synchronous.status, synchronous.text).toBe(200);
     expect(await rawJob(job.id)).toContain(`"result":${synchronous.text},"usage":`);
   });
 

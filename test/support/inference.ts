@@ -31,16 +31,16 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
     client: gateway.openai('none yet'),
     async renew() {
       // The owner's quota is ten keys.
-      if (bench.key.id !== '') await gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, session);
+      if (bench.key.id !== '') await gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
       simulator.reset();
-      bench.key = await gateway.createKey(session);
+      bench.key = await gateway.createKey(bench.session);
       bench.client = gateway.openai(bench.key.key);
     },
     event: (fields = {}) =>
       waitFor(
         async () => {
           const path = `/api/v1/usage/history?limit=1&api_key_id=${bench.key.id}`;
-          const event = (await gateway.call('GET', path, session)).json?.data?.[0];
+          const event = (await gateway.call('GET', path, bench.session)).json?.data?.[0];
           const matches = Object.entries(fields).every(([name, value]) => event?.[name] === value);
           if (!matches) throw new Error(`the last event is ${JSON.stringify(event)}`);
           return event;
