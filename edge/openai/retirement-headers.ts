@@ -1,4 +1,4 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
 
 /**
@@ -10,11 +10,27 @@ export function retirementHeaders(
   model: string,
   retirement: Retirement | undefined,
   publicUrl: string,
+): Readonly<Record<string, string>> {
+  if (retirement?.deprecatedAt === undefined) return none;
+  const known = made.get(retirement);
+  if (known !== undefined && known.model === model && known.publicUrl === publicUrl) return known.headers;
+  const headers = makeHeaders(model, retirement, retirement.deprecatedAt, publicUrl);
+  made.set(retirement, { model, publicUrl, headers });
+  return headers;
+}
+
+const none: Readonly<Record<string, string>> = {};
+
+/** Within a process the message is the catalog's own, so that its headers are made once for each announcement and not for each answer. */
+const made = new WeakMap<Retirement, { model: string; publicUrl: string; headers: Record<string, string> }>();
+
+function makeHeaders(
+  model: string,
+  retirement: Retirement,
+  deprecatedAt: Timestamp,
+  publicUrl: string,
 ): Record<string, string> {
-  if (retirement?.deprecatedAt === undefined) return {};
-  const headers: Record<string, string> = {
-    deprecation: `@${Math.floor(timestampMs(retirement.deprecatedAt) / 1000)}`,
-  };
+  const headers: Record<string, string> = { deprecation: `@${Math.floor(timestampMs(deprecatedAt) / 1000)}` };
   if (retirement.sunsetAt !== undefined) headers.sunset = new Date(timestampMs(retirement.sunsetAt)).toUTCString();
   const links = [`<${publicUrl}/retirements/${modelPath(model)}>; rel="deprecation"; type="text/html"`];
   if (retirement.replacementModelName !== '') {

@@ -129,7 +129,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
 
   return {
     authenticate(token) {
-      const tokenHash = hash('sha256', token, 'base64');
+      const tokenHash = hash('sha256', token, 'latin1');
       const live = feed.isLive;
       if (live) {
         const entry = state.find(tokenHash);

@@ -1,4 +1,3 @@
-import PDFDocument from 'pdfkit';
 import { usdText } from '#shared/money.ts';
 import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
 import { invoiceNumber } from '../db/messages.ts';
@@ -12,6 +11,8 @@ const bottomY = 770;
 
 /** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
 export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
+  // Large, and seldom needed.
+  const { default: PDFDocument } = await import('pdfkit');
   const number = invoiceNumber(invoice.number);
   const issuedAt = invoice.issuedAt ?? new Date(`${invoice.month}T00:00:00Z`);
   const document = new PDFDocument({

@@ -23,7 +23,7 @@ export const gateway: Contender = {
     const dataDir = join(folder, 'data');
     mkdirSync(dataDir);
     const prepared: Prepared = {
-      command: [process.execPath, 'services/cmd/all.ts'],
+      command: [process.execPath, '--max-semi-space-size=16', 'services/cmd/all.ts'],
       cwd: root,
       env: {
         PORT: String(port),
