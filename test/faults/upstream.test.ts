@@ -65,11 +65,10 @@ describe('an upstream that fails before its first byte', () => {
   ] as const)(
     '%s is answered with %i %s, streamed or not, and metered as a failure without cost',
     async (sim, status, code) => {
-      for (const attempt of [chat(sim), stream(sim)]) {
-        const error = (await attempt.then(
-          () => null,
-          (thrown) => thrown,
-        )) as InstanceType<typeof OpenAI.APIError>;
+      // Both at once, and each with somebody to hear its failure from the beginning.
+      const failures = [chat(sim), stream(sim)].map((attempt) => attempt.catch((thrown: unknown) => thrown));
+      for (const failure of await Promise.all<unknown>(failures)) {
+        const error = failure as InstanceType<typeof OpenAI.APIError>;
         expect(error).toBeInstanceOf(OpenAI.APIError);
         expect(error.status).toBe(status);
         expect(error.code).toBe(code);

@@ -1,3 +1,4 @@
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -169,8 +170,30 @@ describe('a key that is over its limits', () => {
   });
 });
 
+/** Until all replicas have reported once more, and heard how many they are. */
+async function untilReported(replicas: number): Promise<void> {
+  const client = new pg.Client({ connectionString: gateway.env.databaseUrl! });
+  await client.connect();
+  try {
+    // The second report of each shows that the answer to its first has arrived.
+    for (let report = 0; report < 2; report++) {
+      const { rows } = await client.query<{ at: string }>('select now()::text as at');
+      await waitFor(
+        async () => {
+          const seen = await client.query('select 1 from usage.rate_limit_replicas where seen_at > $1', [rows[0]!.at]);
+          return seen.rowCount! >= replicas;
+        },
+        { description: `a report of ${replicas} replicas`, timeoutMs: 10_000 },
+      );
+    }
+  } finally {
+    await client.end();
+  }
+}
+
 test('two edges together let through what one would, and share it by demand', async () => {
   await using second = await startTestGateway({ databaseUrl: gateway.env.databaseUrl! });
+  await untilReported(2);
   const { id, key } = await gateway.createKey(session);
   const limit = 60;
   await gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, { requests_per_minute: limit });
