@@ -2,8 +2,8 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Subject } from '../domain/subject.ts';
 import { type Dimension, nameIn } from './grouped-sums.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
-import { isoTimes, rolledUp } from './rolled-up.ts';
-import { type Sums, sumsSql } from './sums.ts';
+import { inBuckets, rolledUp } from './rolled-up.ts';
+import { addSums, noSums, type Sums, sumsSql } from './sums.ts';
 
 /** The sums of one group in one bucket, which is counted from 0. */
 export type BucketSums = Sums & { bucket: number; name: string };
@@ -23,14 +23,19 @@ export async function bucketedSums(
   const { subject, filter, dimension, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const source = rolledUp(parameters, where, [...startsMs, endMs]);
-  const starts = parameters.add(isoTimes(startsMs), 'timestamptz[]');
-  // A binary search over the boundaries, which were cut once, instead of a time zone's arithmetic for each row.
-  const { rows } = await database.query<BucketSums>({
-    text: `select width_bucket(bucket_start, ${starts}) - 1 as bucket, ${dimension ?? `''`}::text as name, ${sumsSql}
-      from ${source} group by 1, 2`,
+  const { source, parts } = rolledUp(parameters, where, [...startsMs, endMs]);
+  const { rows } = await database.query<Sums & { part: number; name: string }>({
+    text: `select part, ${dimension ?? `''`}::text as name, ${sumsSql} from ${source} group by 1, 2`,
     values: parameters.values,
   });
-  for (const row of rows) row.name = nameIn(row.name);
-  return rows;
+
+  const groups = new Map<string, BucketSums>();
+  for (const { row, bucket, sign } of inBuckets(rows, parts)) {
+    const key = `${bucket} ${row.name}`;
+    const group = groups.get(key) ?? { bucket, name: nameIn(row.name), ...noSums() };
+    groups.set(key, group);
+    addSums(group, row, sign);
+  }
+  // All that a day holds of a group may have been taken from it.
+  return [...groups.values()].filter(({ requests }) => requests > 0n);
 }

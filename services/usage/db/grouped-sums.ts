@@ -3,8 +3,8 @@ import { noKeyId } from '../domain/roll-up.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
-import { rolledUp } from './rolled-up.ts';
-import { noSums, type Sums, sumsSql } from './sums.ts';
+import { inBuckets, rolledUp } from './rolled-up.ts';
+import { addSums, noSums, type Sums, sumsSql } from './sums.ts';
 
 /** What sums can be split by. */
 export type Dimension = 'model' | 'endpoint' | 'api_key_id' | 'user_id';
@@ -19,22 +19,30 @@ export async function groupedSums<D extends Dimension>(
   const { subject, range, filter, dimensions } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const source = rolledUp(parameters, where, [range.startMs, range.endMs]);
-  const sets = ['()', ...dimensions.map((dimension) => `(${dimension})`)].join(', ');
+  const { source, parts } = rolledUp(parameters, where, [range.startMs, range.endMs]);
+  const sets = ['(part)', ...dimensions.map((dimension) => `(part, ${dimension})`)].join(', ');
   const names = dimensions.map((dimension) => `${dimension}::text as ${dimension}`).join(', ');
-  const { rows } = await database.query<Sums & Record<D, string | null>>({
-    text: `select ${names}, ${sumsSql} from ${source} group by grouping sets (${sets})`,
+  const { rows } = await database.query<Sums & { part: number } & Record<D, string | null>>({
+    text: `select part, ${names}, ${sumsSql} from ${source} group by grouping sets (${sets})`,
     values: parameters.values,
   });
 
-  const result = { totals: noSums() } as { totals: Sums } & Record<Dimension, NamedSums[]>;
-  for (const dimension of dimensions) result[dimension] = [];
-  for (const row of rows) {
+  const totals = noSums();
+  const groups = new Map(dimensions.map((dimension) => [dimension, new Map<string, NamedSums>()]));
+  for (const { row, sign } of inBuckets(rows, parts)) {
     const dimension = dimensions.find((candidate) => row[candidate] !== null);
-    if (dimension === undefined) result.totals = row;
-    else result[dimension].push(Object.assign(row, { name: nameIn(row[dimension]!) }));
+    addSums(dimension === undefined ? totals : groupOf(groups.get(dimension)!, nameIn(row[dimension]!)), row, sign);
   }
-  return result;
+  // All that a day holds of a group may have been taken from it.
+  const withTraffic = (group: Map<string, NamedSums>) => [...group.values()].filter(({ requests }) => requests > 0n);
+  const split = Object.fromEntries([...groups].map(([dimension, group]) => [dimension, withTraffic(group)]));
+  return { totals, ...(split as Record<D, NamedSums[]>) };
+}
+
+function groupOf(groups: Map<string, NamedSums>, name: string): NamedSums {
+  const group = groups.get(name) ?? { name, ...noSums() };
+  groups.set(name, group);
+  return group;
 }
 
 /** Sessions have no key: their group's name is empty. */

@@ -3,7 +3,7 @@ import { firstIdAt, lastId } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
-import { rolledUp } from './rolled-up.ts';
+import { inBuckets, rolledUp } from './rolled-up.ts';
 
 export type EventQuery = {
   subject: Subject;
@@ -40,12 +40,14 @@ export async function countEvents(database: Pick<ServiceDatabase, 'query'>, quer
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
   const kept = `${where} and bucket_start >= (select kept_from::timestamp at time zone 'UTC' from events_retention)`;
-  const source = rolledUp(parameters, kept, [query.startMs ?? 0, query.endMs ?? farFutureMs]);
-  const { rows } = await database.query<{ total: bigint }>({
-    text: `select coalesce(sum(requests), 0)::bigint as total from ${source}`,
+  const { source, parts } = rolledUp(parameters, kept, [query.startMs ?? 0, query.endMs ?? farFutureMs]);
+  const { rows } = await database.query<{ part: number; requests: bigint }>({
+    text: `select part, sum(requests)::bigint as requests from ${source} group by part`,
     values: parameters.values,
   });
-  return Number(rows[0]!.total);
+  let total = 0n;
+  for (const { row, sign } of inBuckets(rows, parts)) total += sign * row.requests;
+  return Number(total);
 }
 
 /** The next events of a range after `afterId`, oldest first: a page of an export, which holds no transaction open. */

@@ -5,10 +5,10 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
-import type { Volume } from '../domain/volume.ts';
+import { addVolume, noVolume, type Volume } from '../domain/volume.ts';
 import type { EventRow } from './event-rows.ts';
 import { narrowing, Parameters } from './narrowing.ts';
-import { isoTimes, rolledUp } from './rolled-up.ts';
+import { inBuckets, rolledUp } from './rolled-up.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
 
@@ -47,11 +47,10 @@ export async function volumesOfKey(
   const { subject, fromMs, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId });
-  const source = rolledUp(parameters, where, [fromMs, ...startsMs, endMs]);
-  const starts = parameters.add(isoTimes(startsMs), 'timestamptz[]');
-  const { rows } = await client.query<VolumeRow>({
+  const { source, parts } = rolledUp(parameters, where, [fromMs, ...startsMs, endMs]);
+  const { rows } = await client.query<Volume & { part: number; model: string }>({
     name: `key-volumes${variant(subject)}`,
-    text: `select width_bucket(bucket_start, ${starts}) - 1 as bucket, model,
+    text: `select part, model,
         sum(requests)::bigint as requests, sum(successful_requests)::bigint as "successfulRequests",
         sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
         sum(cached_input_tokens)::bigint as "cachedInputTokens", sum(cache_hits)::bigint as "cacheHits",
@@ -59,7 +58,16 @@ export async function volumesOfKey(
       from ${source} group by 1, 2`,
     values: parameters.values,
   });
-  return rows;
+
+  const volumes = new Map<string, VolumeRow>();
+  for (const { row, bucket, sign } of inBuckets(rows, parts)) {
+    const key = `${bucket} ${row.model}`;
+    const volume = volumes.get(key) ?? { bucket: bucket - 1, model: row.model, ...noVolume() };
+    volumes.set(key, volume);
+    addVolume(volume, row, sign);
+  }
+  // All that a day holds of a model may have been taken from it.
+  return [...volumes.values()].filter(({ requests }) => requests > 0n);
 }
 
 /** Percentiles of the latency of a key's successful calls in some slices of time, each a latency that occurred; null without any. */

@@ -23,9 +23,9 @@ export const sumsSql = sumColumns.map((name) => `coalesce(sum(${name}), 0)::bigi
 
 export const noSums = (): Sums => Object.fromEntries(sumColumns.map((name) => [name, 0n])) as Sums;
 
-/** Adds to `total` in place. */
-export function addSums(total: Sums, sums: Sums): void {
-  for (const name of sumColumns) total[name] += sums[name];
+/** Adds to `total` in place, or with -1 takes from it. */
+export function addSums(total: Sums, sums: Sums, sign: 1n | -1n = 1n): void {
+  for (const name of sumColumns) total[name] += sign * sums[name];
 }
 
 export const measuresMessage = (sums: Sums): MessageInitShape<typeof MeasuresSchema> => ({

@@ -24,14 +24,14 @@ export const noVolume = (): Volume => ({
   generatingMs: 0n,
 });
 
-/** Adds to `total` in place. */
-export function addVolume(total: Volume, volume: Volume): void {
-  total.requests += volume.requests;
-  total.successfulRequests += volume.successfulRequests;
-  total.inputTokens += volume.inputTokens;
-  total.outputTokens += volume.outputTokens;
-  total.cachedInputTokens += volume.cachedInputTokens;
-  total.cacheHits += volume.cacheHits;
-  total.cacheMisses += volume.cacheMisses;
-  total.generatingMs += volume.generatingMs;
+/** Adds to `total` in place, or with -1 takes from it. */
+export function addVolume(total: Volume, volume: Volume, sign: 1n | -1n = 1n): void {
+  total.requests += sign * volume.requests;
+  total.successfulRequests += sign * volume.successfulRequests;
+  total.inputTokens += sign * volume.inputTokens;
+  total.outputTokens += sign * volume.outputTokens;
+  total.cachedInputTokens += sign * volume.cachedInputTokens;
+  total.cacheHits += sign * volume.cacheHits;
+  total.cacheMisses += sign * volume.cacheMisses;
+  total.generatingMs += sign * volume.generatingMs;
 }
