@@ -1,6 +1,7 @@
 import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { anonymous, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asTableOwner, join, strongPassword } from '../../../test/support/people.ts';
@@ -39,7 +40,8 @@ test('the immediate predecessor gets the very same pair for ten seconds', async 
 
 test('fifty who spend one token at once all get the same pair', async () => {
   const first = await login();
-  const pairs = await Promise.all(Array.from({ length: 50 }, () => refresh(first.refreshToken)));
+  // On a busy machine the last of them is told to come again.
+  const pairs = await Promise.all(Array.from({ length: 50 }, () => patiently(() => refresh(first.refreshToken))));
   expect(new Set(pairs.map((pair) => pair.refreshToken)).size).toBe(1);
 });
 
