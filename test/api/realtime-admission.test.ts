@@ -18,6 +18,7 @@ import {
   tone,
   UpgradeRefused,
 } from '../support/realtime-client.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -265,10 +266,10 @@ describe('a session that is under way', () => {
   test('is closed within two seconds of the revocation of its key', async () => {
     const session = await talk();
     await session.event('session.created');
-    const before = performance.now();
+    using watch = startStopwatch();
     await bench.gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
     expect((await session.close()).code).toBe(1008);
-    expect(performance.now() - before).toBeLessThan(2_000);
+    expect(watch.ms).toBeLessThan(2_000);
     expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
   });
 
@@ -276,12 +277,12 @@ describe('a session that is under way', () => {
     const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
     for (const session of sessions) await session.event('session.created');
     const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
-    const before = performance.now();
+    using watch = startStopwatch();
     await admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });
     try {
       for (const session of sessions) {
         expect((await session.close()).code).toBe(1008);
-        expect(performance.now() - before).toBeLessThan(2_000);
+        expect(watch.ms).toBeLessThan(2_000);
       }
       expect((await refusal({ key: bench.key.key })).body.error.code).toBe('tenant_suspended');
     } finally {

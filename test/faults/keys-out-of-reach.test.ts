@@ -8,6 +8,7 @@ import { type FaultProxy, startFaultProxy } from '../support/fault-proxy.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { serveRpc, testTokens } from '../support/rpc-carriers.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** An edge that reaches Keys over the network, through a proxy that can misbehave. */
@@ -42,12 +43,12 @@ describe('while Keys is out of reach', () => {
     expect(await edge.decide(secret)).toBe('accepted');
 
     await proxy.set({ kind: 'blackhole' });
-    const cutMs = performance.now();
+    using sinceCut = startStopwatch();
     let lastAcceptedMs = 0;
     const seen = new Set<string>();
     await waitFor(
       async () => {
-        const askedMs = performance.now();
+        const askedMs = sinceCut.ms;
         // An answer that waits for Keys is not an acceptance.
         const decision = edge.isLive ? await edge.decide(secret) : 'lapsed';
         seen.add(decision);
@@ -56,7 +57,7 @@ describe('while Keys is out of reach', () => {
       },
       { description: 'the lease to lapse' },
     );
-    expect(lastAcceptedMs - cutMs).toBeLessThan(2_000);
+    expect(lastAcceptedMs).toBeLessThan(2_000);
     expect([...seen]).toEqual(['accepted', 'lapsed']);
     expect(await edge.decide(secret)).toBe('OVERLOADED');
     expect(await edge.decide('sk-proj-mistyped')).toBe('INVALID_API_KEY');
@@ -73,7 +74,7 @@ describe('while Keys is out of reach', () => {
     expect(await edge.decide(secret)).toBe('accepted');
 
     await proxy.set({ kind: 'blackhole' });
-    const cutMs = performance.now();
+    using sinceCut = startStopwatch();
     let answered = false;
     let acceptedAfter = 0;
     let lastAcceptedMs = 0;
@@ -82,9 +83,9 @@ describe('while Keys is out of reach', () => {
     });
     while (!answered || edge.isLive) {
       const wasAnswered = answered;
-      const askedMs = performance.now();
+      const askedMs = sinceCut.ms;
       if (edge.isLive && (await edge.decide(secret)) === 'accepted') {
-        lastAcceptedMs = askedMs - cutMs;
+        lastAcceptedMs = askedMs;
         if (wasAnswered) acceptedAfter += 1;
       }
       await new Promise(setImmediate);
@@ -101,10 +102,10 @@ describe('while Keys is out of reach', () => {
     const { key, secret } = await keysProcess.keys.createKey({ name: 'one way' }, user);
     expect(await edge.decide(secret)).toBe('accepted');
     await proxy.set({ kind: 'blackhole', direction: 'to-client' });
-    const cutMs = performance.now();
+    using sinceCut = startStopwatch();
     await keysProcess.keys.deleteKey({ keyId: key!.id }, user);
     expect(edge.isLive).toBe(false);
     // One lease of two seconds, renewed at most by what was under way when the feed fell silent, and a machine's other work.
-    expect(performance.now() - cutMs).toBeLessThan(4_000);
+    expect(sinceCut.ms).toBeLessThan(4_000);
   });
 });

@@ -36,20 +36,20 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     ['a data folder that is a file', { DATA_DIR: '/etc/hostname' }, /DATA_DIR/],
   ])('%s', async (_what, env, line) => {
     await using child = startProcess({ script, env: { ...base(), ...env } });
-    expect(await child.exited(30_000)).toMatchObject({ code: 1 });
+    expect(await child.exited()).toMatchObject({ code: 1 });
     const lines = child.output.trim().split('\n');
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(line);
   });
 
-  test('a taken port', { timeout: 60_000 }, async () => {
+  test('a taken port', async () => {
     await using database = await disposable(createTestDatabase());
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
     try {
       await using child = startProcess({ script, env: { ...base(), DATABASE_URL: database.url, PORT: String(port) } });
-      expect(await child.exited(60_000)).toMatchObject({ code: 1 });
+      expect(await child.exited()).toMatchObject({ code: 1 });
       expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: .* PORT `));
     } finally {
       taken.close();
@@ -57,14 +57,14 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 });
 
-test('SIGTERM lets a running stream end, and the process exits with 0', { timeout: 120_000 }, async () => {
+test('SIGTERM lets a running stream end, and the process exits with 0', async () => {
   await using database = await disposable(createTestDatabase());
   await using simulator = await startUpstreamSimulator();
   await using child = startProcess({
     script,
     env: { ...base(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
   });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/, 60_000);
+  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
   const url = `http://127.0.0.1:${port}`;
   const json = { 'content-type': 'application/json' };
   const login = await fetch(`${url}/api/v1/auth/login`, { method: 'POST', headers: json, body: JSON.stringify(owner) });
@@ -78,7 +78,7 @@ test('SIGTERM lets a running stream end, and the process exits with 0', { timeou
   const text = response.text();
   child.signal('SIGTERM');
   expect(await text).toMatch(/data: \[DONE\]\n\n$/);
-  expect(await child.exited(30_000)).toMatchObject({ code: 0 });
+  expect(await child.exited()).toMatchObject({ code: 0 });
 });
 
 async function disposable<T extends { drop(): Promise<void> }>(opening: Promise<T>): Promise<T & AsyncDisposable> {

@@ -61,7 +61,7 @@ export function startProcess({ script, args = [], env = {} }: ProcessOptions): S
 
   const failed = (what: string) => new Error(`${script} (pid ${child.pid}) ${what}. Its output:\n${output}`);
 
-  async function waitForLine(pattern: RegExp, timeoutMs = 15_000): Promise<RegExpMatchArray> {
+  async function waitForLine(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpMatchArray> {
     const search = () => {
       for (const line of output.split('\n')) {
         const match = line.match(pattern);
@@ -76,7 +76,7 @@ export function startProcess({ script, args = [], env = {} }: ProcessOptions): S
     return found;
   }
 
-  async function exited(timeoutMs = 15_000): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
+  async function exited(timeoutMs = 60_000): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     let timer: NodeJS.Timeout | undefined;
     const tooLate = new Promise<never>((_resolve, reject) => {
       timer = setTimeout(() => reject(failed(`still runs after ${timeoutMs} ms`)), timeoutMs);

@@ -19,7 +19,7 @@ import type { JournalFiles } from './segment-log.ts';
 
 /** Long enough for a busy machine; what is waited for takes milliseconds. */
 const until = <Value>(condition: () => Value | Promise<Value>) =>
-  vi.waitFor(condition, { timeout: 10_000, interval: 5 });
+  vi.waitFor(condition, { timeout: 30_000, interval: 5 });
 
 const event = (number: number) => ({ id: `event-${number}`, tokens: number });
 const ids = (events: { id: string }[]) => events.map(({ id }) => id);

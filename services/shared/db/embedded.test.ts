@@ -13,7 +13,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 
 const logger = createLogger({ level: 'silent', name: 'test' });
 const program = join(import.meta.dirname, '../../../test/support/embedded-gateway.ts');
-const patience = { timeout: 15_000, interval: 20 };
+const patience = { timeout: 60_000, interval: 20 };
 
 let folder: string;
 let dataDir: string;

@@ -37,7 +37,7 @@ afterAll(async () => {
 test('a notification is delivered when its transaction commits, from plain SQL and from the ORM', async () => {
   await sqlTransaction(database, (client) => notify(client, 'news', 'plain'));
   await transaction(database, (em) => notify(em, 'news', 'orm'));
-  await vi.waitFor(() => expect(heard).toEqual(['plain', 'orm']), 5_000);
+  await vi.waitFor(() => expect(heard).toEqual(['plain', 'orm']), 30_000);
 });
 
 test('a notification of a transaction that is rolled back is never delivered', async () => {
@@ -49,7 +49,7 @@ test('a notification of a transaction that is rolled back is never delivered', a
   await expect(rolledBack).rejects.toThrow('changed my mind');
   // Notifications keep their order: once the later one is here, the earlier one cannot come any more.
   await sqlTransaction(database, (client) => notify(client, 'news', 'after'));
-  await vi.waitFor(() => expect(heard).toEqual(['after']), 5_000);
+  await vi.waitFor(() => expect(heard).toEqual(['after']), 30_000);
 });
 
 test('a listener whose connection is cut listens again and says that it missed something', async () => {
@@ -62,7 +62,7 @@ test('a listener whose connection is cut listens again and says that it missed s
      where application_name = 'modelgateway-listen' and datname = current_database()`,
   );
   await admin.end();
-  await vi.waitFor(() => expect(gaps).toBe(1), 5_000);
+  await vi.waitFor(() => expect(gaps).toBe(1), 30_000);
   await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
-  await vi.waitFor(() => expect(heard).toEqual(['still here']), 5_000);
+  await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
+import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 import { migrateAll } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
@@ -59,14 +60,14 @@ test.runIf(process.platform === 'linux')(
     await Promise.all([database.query({ text: 'select 1' }), database.em().execute('select 1')]);
     signalServer('SIGSTOP');
     try {
-      const startedMs = performance.now();
+      using watch = startStopwatch();
       const refused = await Promise.allSettled([
         database.query({ text: 'select 1' }),
         sqlTransaction(database, (client) => client.query('select 1')),
         transaction(database, (em) => em.execute('select 1')),
         ...Array.from({ length: 20 }, () => sqlTransaction(database, (client) => client.query('select 1'))),
       ]);
-      const tookMs = performance.now() - startedMs;
+      const tookMs = watch.ms;
       for (const outcome of refused) expect(outcome).toMatchObject({ status: 'rejected', reason: overloaded });
       // The promise is 1 s; the rest is for a busy machine.
       expect(tookMs).toBeLessThan(2_500);
@@ -74,7 +75,7 @@ test.runIf(process.platform === 'linux')(
       signalServer('SIGCONT');
     }
     const answer = (): Promise<unknown> => transaction(database, (em) => em.execute('select 1 as one'));
-    await vi.waitFor(async () => expect(await answer()).toEqual([{ one: 1 }]), { timeout: 10_000, interval: 50 });
+    await vi.waitFor(async () => expect(await answer()).toEqual([{ one: 1 }]), { timeout: 30_000, interval: 50 });
   },
 );
 
@@ -82,10 +83,10 @@ test('a server that was killed serves again within seconds of its return', async
   await database.query({ text: 'select 1' });
   const killed = server.pid();
   process.kill(killed, 'SIGKILL');
-  await vi.waitFor(() => expect(server.pid()).not.toBe(killed), { timeout: 10_000, interval: 20 });
+  await vi.waitFor(() => expect(server.pid()).not.toBe(killed), { timeout: 30_000, interval: 20 });
   const answer = (): Promise<unknown> => database.query({ text: 'select 1 as one' });
   await vi.waitFor(async () => expect(await answer()).toMatchObject({ rows: [{ one: 1 }] }), {
-    timeout: 10_000,
+    timeout: 30_000,
     interval: 20,
   });
 });

@@ -41,6 +41,9 @@ function transportTo(url: string, options: { ca?: string; interceptors?: Interce
   return Object.assign(transport, { [Symbol.dispose]: () => transport.close() });
 }
 
+/** For what comes to pass in its own time on a busy machine. */
+const patience = { timeout: 30_000 };
+
 const aborted = (signal: AbortSignal) =>
   new Promise<void>((resolve) => {
     if (signal.aborted) resolve();
@@ -51,7 +54,10 @@ let consoleError: MockInstance;
 beforeEach(() => {
   consoleError = vi.spyOn(console, 'error');
 });
-afterEach(() => expect(consoleError).not.toHaveBeenCalled());
+afterEach(() => {
+  expect(consoleError).not.toHaveBeenCalled();
+  consoleError.mockRestore();
+});
 
 describe('an open port', () => {
   const audience = KeysService.typeName;
@@ -353,7 +359,7 @@ describe('a closing server', () => {
     const subscription = keys.watchKeys({ edgeId: keyId }, asCaller())[Symbol.asyncIterator]();
     await subscription.next();
     const call = keys.getKey({ keyId }, { ...asCaller(), timeoutMs: 60_000 });
-    await vi.waitFor(() => expect(started).toBe(true));
+    await vi.waitFor(() => expect(started).toBe(true), patience);
     const subscriptionEnd = subscription.next().then(
       () => undefined,
       (error: unknown) => error,
@@ -408,7 +414,7 @@ describe('a closing server', () => {
     using transport = transportTo(port.url);
     const call = createRpcClient(KeysService, transport).getKey({ keyId }, asCaller());
     const end = call.catch((error: unknown) => error);
-    await vi.waitFor(() => expect(getKey).toHaveBeenCalled());
+    await vi.waitFor(() => expect(getKey).toHaveBeenCalled(), patience);
     await port.server.close();
     expect(await end).toMatchObject({ reason: ErrorReason.OVERLOADED });
   });
@@ -596,7 +602,7 @@ describe('an independent gRPC client', () => {
 
     context = undefined;
     const cancelled = invoke({});
-    await vi.waitFor(() => expect(context).toBeDefined());
+    await vi.waitFor(() => expect(context).toBeDefined(), patience);
     cancelled.cancel();
     expect((await cancelled.end)?.code).toBe(status.CANCELLED);
     await aborted(context!.signal);

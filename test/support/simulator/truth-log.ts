@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { startStopwatch } from '../stopwatch.ts';
 import type { Behaviour } from './behaviour.ts';
 import type { FormPart, SimulatedOperation } from './request.ts';
 
@@ -47,7 +48,7 @@ export type TruthLog = {
   add(entry: TruthEntry): void;
   /** Looks again at what is waited for; call it after each change of an entry. */
   changed(): void;
-  /** The first entry that satisfies `predicate`, as soon as there is one. */
+  /** The first entry that satisfies `predicate`, as soon as there is one; `timeoutMs` (15 s) on a stopwatch. */
   waitFor(
     predicate: (entry: TruthEntry) => boolean,
     options?: { timeoutMs?: number; description?: string },
@@ -70,12 +71,14 @@ export function createTruthLog(): TruthLog {
     changed() {
       for (const look of waiting) look();
     },
-    waitFor(predicate, { timeoutMs = 5000, description = 'a request that satisfies the predicate' } = {}) {
+    waitFor(predicate, { timeoutMs = 15_000, description = 'a request that satisfies the predicate' } = {}) {
       const found = entries.find(predicate);
       if (found !== undefined) return Promise.resolve(found);
       return new Promise((resolve, reject) => {
+        const watch = startStopwatch();
         const finish = () => {
-          clearTimeout(timer);
+          watch[Symbol.dispose]();
+          clearInterval(timer);
           waiting.delete(look);
         };
         const look = () => {
@@ -84,7 +87,8 @@ export function createTruthLog(): TruthLog {
           finish();
           resolve(entry);
         };
-        const timer = setTimeout(() => {
+        const timer = setInterval(() => {
+          if (watch.ms < timeoutMs) return;
           finish();
           const seen = entries.map(
             (one) => `${one.number} ${one.operation} ${one.outcome} ${one.generatedTokens} tokens`,
@@ -92,7 +96,7 @@ export function createTruthLog(): TruthLog {
           reject(
             new Error(`waited ${timeoutMs} ms for ${description}; the simulator saw: ${seen.join('; ') || 'nothing'}`),
           );
-        }, timeoutMs);
+        }, 10);
         waiting.add(look);
       });
     },

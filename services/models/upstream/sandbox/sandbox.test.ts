@@ -85,7 +85,7 @@ describe('control', () => {
   });
 
   test('abort before the head stops everything', async () => {
-    const upstream = await warm({ models: { 'sandbox-chat': { latencyMs: 5 } } });
+    const upstream = await warm({ models: { 'sandbox-chat': { latencyMs: 300 } } });
     const first = start(upstream, chat, request());
     first.exchange.abort();
     const second = start(upstream, chat, request());

@@ -1,0 +1,28 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { startStopwatch } from './stopwatch.ts';
+
+test('counts what this process does in full', () => {
+  using watch = startStopwatch();
+  const { user } = process.cpuUsage();
+  while (process.cpuUsage().user - user < 100_000);
+  expect(watch.ms).toBeGreaterThanOrEqual(100);
+});
+
+test('counts waiting, but for what the machine kept from this process', async () => {
+  const startedMs = performance.now();
+  using watch = startStopwatch();
+  for (let times = 0; times < 20; times++) await delay(5);
+  expect(watch.ms).toBeGreaterThan(50);
+  expect(watch.ms).toBeLessThanOrEqual(performance.now() - startedMs);
+});
+
+test.runIf(process.platform !== 'win32')('stands while the process does', async () => {
+  // Stopped by a signal, as by a machine with other work.
+  using watch = startStopwatch();
+  const waker = spawn('/bin/sh', ['-c', `kill -STOP ${process.pid}; sleep 1; kill -CONT ${process.pid}`]);
+  await once(waker, 'close');
+  expect(watch.ms).toBeLessThan(900);
+});
