@@ -13,6 +13,7 @@ import {
   ImportedModelSchema,
   ModelsService,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
@@ -33,12 +34,11 @@ export type Bootstrapped = {
 export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
   const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
   const password = env.bootstrapPassword ?? makePassword();
-  const first = await switchboard
-    .client('bootstrap', AuthService)
-    .bootstrap({ email: env.bootstrapEmail, password, organizationName: 'My organization' }, self);
+  const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
+  const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self));
 
   const models = switchboard.client('bootstrap', ModelsService);
-  await models.importCatalog({ models: sandboxModels.map(importedSandboxModel) }, self);
+  await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel) }, self));
   if (env.upstreamBaseUrl !== undefined) {
     try {
       const answer = await models.registerUpstream(
