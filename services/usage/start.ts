@@ -10,6 +10,7 @@ import type { UsageDeps } from './deps.ts';
 import { usageService } from './index.ts';
 import { createUsageMetrics } from './metrics.ts';
 import { type ChargeDeps, startChargeWorker } from './workers/charge.ts';
+import { startDayGatherer } from './workers/gather-days.ts';
 import { startPartitionKeeper } from './workers/keep-partitions.ts';
 
 export type StartedUsage = {
@@ -41,11 +42,13 @@ export async function startUsage(options: {
     monthsKept: options.eventsKeptMonths ?? eventsKeptMonthsDefault,
     logger,
   });
+  const stopDayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
     implementation: usageService({ database, partitions, charges, auth, metrics, clock }),
     close: async () => {
       stopPartitionKeeper();
+      await stopDayGatherer();
       await charges?.close();
       await database.close();
     },

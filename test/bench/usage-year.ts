@@ -59,12 +59,13 @@ function rollUpText(unitMs: number, target: string, source: string): string {
     source === 'events'
       ? `to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / ${unitMs} * ${unitMs / 1_000})`
       : `date_trunc('day', bucket_start, 'UTC')`;
-  // In the order of time, as rows come in life.
+  // Each organization's day together, as Usage's worker leaves days that are over (gather-days.ts).
   return `insert into ${target} (tenant_id, api_key_id, bucket_start, user_id, model, endpoint, requests, successful_requests,
       input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, duration_ms, cost_nano_usd, cache_hits,
       cache_misses, generating_ms)
     select tenant_id, api_key_id, bucket, user_id, model, endpoint, ${sums}
-    from (select *, ${bucket} as bucket from ${source}) as source group by ${key} order by bucket`;
+    from (select *, ${bucket} as bucket from ${source}) as source group by ${key}
+    order by date_trunc('day', bucket, 'UTC'), tenant_id, bucket`;
 }
 
 /** Drops what slows the load down; answers how to make it again. */

@@ -2,10 +2,12 @@ import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateUsage } from './0001-create-usage.ts';
 import { CreateRateLimitShares } from './0002-create-rate-limit-shares.ts';
 import { AddDailyRollups } from './0003-add-daily-rollups.ts';
+import { GatherDays } from './0004-gather-days.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
   { name: '0001-create-usage', class: CreateUsage },
   { name: '0002-create-rate-limit-shares', class: CreateRateLimitShares },
   { name: '0003-add-daily-rollups', class: AddDailyRollups },
+  { name: '0004-gather-days', class: GatherDays },
 ];

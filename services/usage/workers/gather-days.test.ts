@@ -1,0 +1,117 @@
+import pg from 'pg';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { Granularity, GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
+import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { testEvent, testId } from '../fixtures/test-events.ts';
+import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
+import { gatherDays } from './gather-days.ts';
+
+const dayMs = 86_400_000;
+/** The worker goes by the database's clock. Two days ago, which is over and settled. */
+const pastDayMs = (Math.floor(Date.now() / dayMs) - 2) * dayMs;
+const isoDay = (ms: number) => new Date(ms).toISOString().slice(0, 10);
+const organizations = 40;
+const never = new AbortController().signal;
+
+let usage: TestUsage;
+let database: ServiceDatabase;
+let owner: pg.Client;
+beforeAll(async () => {
+  usage = await startTestUsage();
+  usage.clock.set(Date.now());
+  const { logger } = logCollector();
+  database = await openServiceDatabase({ service: 'usage', connection: usage.databaseUrl, entities: [], logger });
+  owner = new pg.Client({ connectionString: usage.databaseUrl });
+  await owner.connect();
+  await owner.query('set search_path = usage');
+  // As they come: each quarter hour of the day has calls of every organization.
+  for (let quarter = 0; quarter < 96; quarter += 1) {
+    await usage.client.record({ events: callsOf(pastDayMs + quarter * 900_000) }, asService());
+  }
+  await usage.client.record({ events: callsOf(Date.now()) }, asService());
+});
+afterAll(async () => {
+  await owner.end();
+  await database.close();
+  await usage[Symbol.asyncDispose]();
+});
+beforeEach(() => owner.query('update gathered_days set next_day = $1', [isoDay(pastDayMs)]));
+
+const callsOf = (atMs: number) =>
+  Array.from({ length: organizations * 2 }, (_, index) =>
+    testEvent(atMs, { tenantId: testId(index % organizations), model: index < organizations ? 'small' : 'large' }),
+  );
+
+const reportOf = (organization: number) =>
+  usage.client.getReport(
+    {
+      scope: UsageScope.TENANT,
+      range: { startDate: isoDay(pastDayMs - dayMs), endDate: isoDay(Date.now()), timezone: 'Asia/Kathmandu' },
+      granularity: Granularity.DAILY,
+      groupBy: GroupBy.MODEL,
+    },
+    asPerson({ tenantId: testId(organization), userId: testId(2), role: Role.OWNER }),
+  );
+
+/** The pages on which an organization's roll-ups of a day lie. */
+async function pagesOf(organization: number, dayStartMs: number): Promise<number> {
+  const { rows } = await owner.query<{ pages: number }>(
+    `select count(distinct (ctid::text::point)[0])::int as pages from rollups
+      where tenant_id = $1 and bucket_start >= $2 and bucket_start < $2::timestamptz + interval '1 day'`,
+    [testId(organization), new Date(dayStartMs)],
+  );
+  return rows[0]!.pages;
+}
+
+test('an organization’s past day lies together, and its reports stay what they were', async () => {
+  const before = await reportOf(7);
+  expect(await pagesOf(7, pastDayMs)).toBeGreaterThan(50);
+  await gatherDays({ database }, never);
+  // 192 rows of some 200 bytes.
+  expect(await pagesOf(7, pastDayMs)).toBeLessThan(12);
+  expect(await reportOf(7)).toEqual(before);
+});
+
+test('it goes as far as days are over, and does nothing twice', async () => {
+  await gatherDays({ database }, never);
+  const { rows } = await owner.query(
+    'select next_day >= (now() at time zone $1)::date - 1 as late from gathered_days',
+    ['UTC'],
+  );
+  expect(rows).toEqual([{ late: true }]);
+  const placesOf = async () => (await owner.query('select ctid, * from daily_rollups order by 1')).rows;
+  const places = await placesOf();
+  await gatherDays({ database }, never);
+  expect(await placesOf()).toEqual(places);
+});
+
+test('late events of the day are counted once each while it is gathered, by two processes even', async () => {
+  const requests = async () => (await reportOf(7)).totals!.requests;
+  const before = await requests();
+  let sent = 0n;
+  let isDone = false;
+  const late = async (): Promise<void> => {
+    while (!isDone) {
+      await usage.client.record({ events: callsOf(pastDayMs + Number(sent % 96n) * 900_000) }, asService());
+      sent += 2n;
+    }
+  };
+  const gather = async (): Promise<void> => {
+    for (let round = 0; round < 3; round += 1) {
+      await owner.query('update gathered_days set next_day = $1', [isoDay(pastDayMs)]);
+      await Promise.all([gatherDays({ database }, never), gatherDays({ database }, never)]);
+    }
+    isDone = true;
+  };
+  await Promise.all([late(), gather()]);
+  expect(sent).toBeGreaterThan(0n);
+  expect((await requests()) - before).toBe(sent);
+  const { rows } = await owner.query(
+    `select sum(requests)::text as requests from rollups union all select sum(requests)::text from daily_rollups
+      union all select count(*)::text from events`,
+  );
+  expect(new Set(rows.map((row) => row.requests)).size).toBe(1);
+});
