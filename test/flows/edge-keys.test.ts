@@ -130,7 +130,9 @@ describe('an edge with a live feed', () => {
     for (const { secret } of made) expect(await edge.decide(secret)).toBe('accepted');
     expect(edge.size).toBe(4);
     const { secret } = made.at(-1)!;
-    for (let flood = 0; flood < 200; flood++) await edge.decide(inventedKey());
+    for (let round = 0; round < 10; round++) {
+      await Promise.all(Array.from({ length: 20 }, () => edge.decide(inventedKey())));
+    }
     expect(edge.size).toBe(4);
     expect(edge.authenticate(secret)).not.toBeInstanceOf(Promise);
   });
@@ -153,6 +155,36 @@ describe('an edge whose lease has lapsed', () => {
     expect(state.lookUps).toBe(before + 2);
   });
 });
+
+test('a key opens every edge once its creation is answered, while floods of invented keys are looked up', async () => {
+  await using first = await startTestEdge(service.keys);
+  await using second = await startTestEdge(service.keys);
+  await using third = await startTestEdge(service.keys);
+  const edges = [first, second, third];
+  const user = as(sessionOf());
+  let isDone = false;
+  const flood = async (edge: (typeof edges)[number]): Promise<void> => {
+    while (!isDone) expect(await edge.decide(inventedKey())).toBe('INVALID_API_KEY');
+  };
+  const floods = edges.flatMap((edge) => Array.from({ length: 8 }, () => flood(edge)));
+  const person = async (): Promise<void> => {
+    for (let count = 0; count < 4; count += 1) {
+      const { key, secret } = await service.keys.createKey({ name: 'raced' }, user);
+      // Several requests at once, so that some share a look-up which others began.
+      const decisions = await Promise.all([...edges, ...edges].map((edge) => edge.decide(secret)));
+      expect(decisions).toEqual(Array(6).fill('accepted'));
+      const { secret: rotated } = await service.keys.rotateKey({ keyId: key!.id }, user);
+      expect(await Promise.all(edges.map((edge) => edge.decide(rotated)))).toEqual(Array(3).fill('accepted'));
+      expect(await Promise.all(edges.map((edge) => edge.decide(secret)))).toEqual(Array(3).fill('INVALID_API_KEY'));
+      await service.keys.deleteKey({ keyId: key!.id }, user);
+      expect(await Promise.all(edges.map((edge) => edge.decide(rotated)))).toEqual(Array(3).fill('INVALID_API_KEY'));
+    }
+  };
+  await Promise.all([person(), person()]).finally(() => {
+    isDone = true;
+  });
+  await Promise.all(floods);
+}, 60_000);
 
 test('a flood of invented keys costs bounded queries and no memory', async () => {
   const floodMax = process.env.LONG ? 1_000_000 : 20_000;

@@ -10,6 +10,8 @@ export type DigestLookUp = (digests: readonly KeyDigest[]) => Promise<LookedUp>;
 
 /** Queries at a time; what arrives meanwhile waits and shares the next one. */
 const runningMax = 2;
+/** For how long look-ups gather after a query has begun, in milliseconds: so many keys that nobody has cost at most 50 queries a second. */
+const gatherMs = 20;
 /** Digests in one query. */
 const digestsMax = 1_000;
 /** Look-ups that may wait. Beyond them callers are told to come back: a flood must not fill the memory. */
@@ -22,16 +24,17 @@ type Waiting = {
 };
 
 /**
- * Looks digests up, many callers by one query: whoever calls while queries are running shares the next one. So a single call
- * waits for nothing, and a flood of invented keys costs no more queries than the database answers one after the other.
+ * Looks digests up, many callers by one query: whoever calls soon after a query has begun shares the next one. So a single call
+ * waits for nothing, and a flood of invented keys, whose checksum anybody can make, costs a query for many and never one each.
  * A query begins after the calls which it answers, so that no answer is older than its call.
  */
 export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): DigestLookUp {
   let waiting: Waiting[] = [];
   let running = 0;
+  let isGathering = false;
 
   function startNext(): void {
-    while (running < runningMax && waiting.length > 0) {
+    while (!isGathering && running < runningMax && waiting.length > 0) {
       let count = 0;
       let digestCount = 0;
       while (count < waiting.length && digestCount + waiting[count]!.digests.length <= digestsMax) {
@@ -41,11 +44,21 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
       const batch = waiting.slice(0, count);
       waiting = waiting.slice(count);
       running += 1;
+      // What fills a query of its own need not wait.
+      if (waiting.length === 0) gather();
       answer(batch).finally(() => {
         running -= 1;
         startNext();
       });
     }
+  }
+
+  function gather(): void {
+    isGathering = true;
+    setTimeout(() => {
+      isGathering = false;
+      startNext();
+    }, gatherMs);
   }
 
   async function answer(batch: readonly Waiting[]): Promise<void> {
@@ -77,7 +90,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
       }
       waiting.push({ digests, resolve, reject });
       // In the next tick, so that calls of one tick share the first query too.
-      if (running < runningMax) queueMicrotask(startNext);
+      queueMicrotask(startNext);
     });
 }
 
