@@ -36,7 +36,9 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   app.addHook('onRequest', (request, reply, done) => {
     reply.raw.once('close', () => {
       if (request.spooledTo === null) return;
-      rm(request.spooledTo, { force: true }).catch((err) => request.log.error({ err }, 'an upload was not removed'));
+      rm(request.spooledTo, { force: true }).catch((err) =>
+        request.log.error({ err, requestId: request.id }, 'an upload was not removed'),
+      );
     });
     done();
   });

@@ -1,4 +1,4 @@
-import type { OutgoingHttpHeaders } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
@@ -67,7 +67,7 @@ export async function answerInference(
         if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - startedMs);
       }
       if (part.end !== undefined) {
-        raw.end(part.body);
+        end(raw, part.body);
       } else if (part.body.byteLength > 0 && !raw.write(part.body)) {
         await drained(raw, gone.signal);
       }
@@ -93,6 +93,14 @@ export async function answerInference(
 
 /** Under both prefixes an endpoint is metered by one name, that of /v1 (service.md, Endpoints: the same handlers). */
 export const endpointOf = (route: string): string => (route.startsWith('/api/') ? route.slice(4) : route);
+
+/** Bytes up to which an answer leaves as a text: Node puts a text behind the head and writes both at once, bytes it writes apart. */
+const oneWriteBytesMax = 16 * 1024;
+
+function end(raw: ServerResponse, body: Uint8Array): void {
+  if (body.byteLength > oneWriteBytesMax) raw.end(body);
+  else raw.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1'), 'latin1');
+}
 
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 

@@ -4,6 +4,19 @@ import { v7 } from 'uuid';
 /** Random bytes of 256 ids: drawing them one id at a time costs more than the rest of it. */
 let random = randomBytes(0);
 let randomUsed = 0;
+
+function randomBytes16(): Buffer {
+  if (randomUsed === random.length) {
+    random = randomBytes(256 * 16);
+    randomUsed = 0;
+  }
+  randomUsed += 16;
+  return random.subarray(randomUsed - 16, randomUsed);
+}
+
+/** 128 random bits as 32 hexadecimal digits, for ids that need no order. */
+export const randomHex = (): string => randomBytes16().toString('hex');
+
 let lastMs = 0;
 let sequence = 0;
 
@@ -12,12 +25,7 @@ let sequence = 0;
  * indexes grow at their end and the partition of an event can be read from its id.
  */
 export function uuidv7(): string {
-  if (randomUsed === random.length) {
-    random = randomBytes(256 * 16);
-    randomUsed = 0;
-  }
-  const bytes = random.subarray(randomUsed, randomUsed + 16);
-  randomUsed += 16;
+  const bytes = randomBytes16();
   const nowMs = Date.now();
   if (nowMs > lastMs) {
     lastMs = nowMs;

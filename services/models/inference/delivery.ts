@@ -118,7 +118,7 @@ export class Delivery {
           }
         } else if (event.kind === 'data') {
           this.#metered.firstByte();
-          const pieces = this.#reader.push(event.chunk);
+          const pieces = this.#read(event.chunk);
           if (pieces.length === 0) continue;
           await this.#metered.progress(this.#reader.outputTokensSoFar);
           this.#delivered = true;
@@ -134,6 +134,17 @@ export class Delivery {
     } finally {
       clearInterval(silence);
     }
+  }
+
+  /** What may be passed on of a chunk and of those that have come behind it: ten events in one write cost little more than one. */
+  #read(first: Uint8Array): readonly Uint8Array[] {
+    let pieces = this.#reader.push(first);
+    while (!this.#reader.complete) {
+      const chunk = this.#exchange.takeData();
+      if (chunk === undefined) break;
+      pieces = pieces.concat(this.#reader.push(chunk));
+    }
+    return pieces;
   }
 
   /** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */

@@ -68,6 +68,13 @@ export class PulledExchange implements UpstreamHandler {
     return event;
   }
 
+  /** The next event's bytes, if it is there already and has any. */
+  takeData(): Uint8Array | undefined {
+    if (this.#events[0]?.kind !== 'data') return undefined;
+    const event = this.take();
+    return event?.kind === 'data' ? event.chunk : undefined;
+  }
+
   /** Resolves when something has arrived or `interrupt` was called. */
   arrival(): Promise<void> {
     return new Promise((resolve) => {

@@ -42,7 +42,10 @@ export type JournalStats = {
 
 const segmentBytesDefault = 8 * 1024 * 1024;
 const eventsInMemoryMaxDefault = 10 * eventsPerBatchMax;
+/** For how long events gather. Under load longer: a batch of many costs Usage and Billing little more than one of few. */
 const batchDelayMs = 50;
+const busyBatchDelayMs = 250;
+const busyBatchEvents = 10;
 const readRetryMs = 100;
 
 /** Begins of long requests are copied once they hold back more full segments than this. */
@@ -70,6 +73,7 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   /** Monotonic milliseconds at the first end in each segment; for the lag of what memory no longer holds. */
   #segmentTimes: { segment: number; sinceMs: number }[] = [];
   #pending = 0;
+  #isBusy = false;
   #wakeAt = Number.POSITIVE_INFINITY;
   #wake: () => void = () => {};
 
@@ -147,10 +151,11 @@ export class Journal<Event, Progress> implements EventSource<Event> {
   async nextBatch(closing: AbortSignal): Promise<Batch<Event> | null> {
     for (;;) {
       await this.#until(1, null, closing);
-      await this.#until(eventsPerBatchMax, batchDelayMs, closing);
+      await this.#until(eventsPerBatchMax, this.#isBusy ? busyBatchDelayMs : batchDelayMs, closing);
       const batch = this.#queue.take() ?? (await this.#readBatch());
       if (batch !== null) {
         this.#handedOut = batch;
+        this.#isBusy = batch.events.length >= busyBatchEvents;
         return batch;
       }
       if (closing.aborted) return null;
