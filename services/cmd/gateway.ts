@@ -61,6 +61,7 @@ export type Gateway = {
 const drainMs = 20_000;
 
 const readyPollMs = 5;
+const idlePollMs = 50;
 
 /** Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. */
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
@@ -206,7 +207,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       closers.push(async () => {
         draining = true;
         const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
+        // Who was being answered at the start of this has a connection that was promised to stay; it is idle once that is over.
+        const tidy = setInterval(() => edge.server.closeIdleConnections(), idlePollMs);
         await edge.close();
+        clearInterval(tidy);
         clearTimeout(cut);
       });
     }
