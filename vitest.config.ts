@@ -1,10 +1,40 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/** Those that take longest come first, so that none of them is left when the rest is done; the others follow by size. */
+const longest = [
+  'test/faults/kill.test.ts',
+  'test/browser/every-page.test.ts',
+  'test/faults/deployments.test.ts',
+  'test/faults/reminders-kill.test.ts',
+  'services/billing/ledger/bank-kill.test.ts',
+  'test/faults/usage-reconciliation.test.ts',
+  'test/browser/dead-api.test.ts',
+  'test/flows/retirement-mail.test.ts',
+  'test/faults/upstream-bombs.test.ts',
+  'services/shared/rpc/server.test.ts',
+  'test/flows/retirement.test.ts',
+  'test/browser/sign-in.test.ts',
+  'test/faults/jobs-kill.test.ts',
+  'test/flows/start.test.ts',
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const place = ({ moduleId }: TestSpecification): number => {
+      const index = longest.findIndex((path) => moduleId.endsWith(path));
+      return index === -1 ? longest.length : index;
+    };
+    return (await super.sort(files)).sort((a, b) => place(a) - place(b));
+  }
+}
 
 export default defineConfig({
   test: {
     include: ['services/**/*.test.ts', 'edge/**/*.test.ts', 'test/**/*.test.ts'],
     globalSetup: ['test/support/global-setup.ts'],
+    sequence: { sequencer: LongestFirst },
     pool: 'forks',
     // Most tests wait for a process, a database or a browser, so that one more than there are cores keeps them busy.
     maxWorkers: availableParallelism() + 1,
