@@ -1,7 +1,7 @@
 import { type IpRange, type Ipv6Words, maskOf, parseAddress, parseRange } from '#shared/cidr.ts';
 
-/** IPv4 networks and masks side by side, since most lists and most clients have no other. */
-type Ipv4Ranges = { networks: Int32Array; masks: Int32Array };
+/** IPv4 networks, each followed by its mask: one list of small integers is two objects in memory, where two typed arrays are six. */
+type Ipv4Ranges = readonly number[];
 
 /**
  * Compiles a key's ip_allowlist into integer masks; null when it is empty, which means no restriction (service.md, Key
@@ -27,17 +27,12 @@ function withoutZone(ip: string): string {
   return percent === -1 ? ip : ip.slice(0, percent);
 }
 
-function compileIpv4(ranges: readonly IpRange[]): Ipv4Ranges {
-  const ipv4 = ranges.filter(({ network }) => typeof network === 'number');
-  return {
-    networks: Int32Array.from(ipv4, ({ network }) => network as number),
-    masks: Int32Array.from(ipv4, ({ prefix }) => maskOf(prefix)),
-  };
-}
+const compileIpv4 = (ranges: readonly IpRange[]): Ipv4Ranges =>
+  ranges.flatMap(({ network, prefix }) => (typeof network === 'number' ? [network | 0, maskOf(prefix)] : []));
 
-function containsIpv4({ networks, masks }: Ipv4Ranges, address: number): boolean {
-  for (let index = 0; index < networks.length; index++) {
-    if ((address & masks[index]!) === networks[index]) return true;
+function containsIpv4(ranges: Ipv4Ranges, address: number): boolean {
+  for (let index = 0; index < ranges.length; index += 2) {
+    if ((address & ranges[index + 1]!) === ranges[index]) return true;
   }
   return false;
 }
