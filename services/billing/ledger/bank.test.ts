@@ -79,8 +79,7 @@ test('of 100 who redeem one coupon at once exactly one succeeds, and of 100 trie
   };
   const once = (await billing.createCoupon({ amountNanoUsd: 7n }, operator)).coupon!;
   const everybody = await Promise.all(Array.from({ length: 100 }, () => redeem(once.code, person())));
-  expect(everybody.filter((result) => result === 'redeemed')).toHaveLength(1);
-  expect(everybody.filter((result) => result === 'refused')).toHaveLength(99);
+  expect(everybody.toSorted()).toEqual(['redeemed', ...Array.from({ length: 99 }, () => 'refused')]);
 
   const many = (await billing.createCoupon({ amountNanoUsd: 7n, redemptionsMax: 1_000 }, operator)).coupon!;
   const { tenantId } = person();

@@ -2,7 +2,6 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { databaseError } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
@@ -26,12 +25,7 @@ export const lease =
   async (request, context) => {
     requireService(callerOf(context));
     requireWellFormed(request);
-    try {
-      return await leaseFor(deps, request);
-    } catch (error) {
-      // No connection in time is the database's trouble, not the code's: callers are told to try again.
-      throw databaseError(error);
-    }
+    return leaseFor(deps, request);
   };
 
 async function leaseFor(deps: Deps, request: LeaseRequest): Promise<MessageInitShape<typeof LeaseResponseSchema>> {

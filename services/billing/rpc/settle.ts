@@ -1,5 +1,4 @@
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { databaseError } from '#shared/db/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
@@ -9,15 +8,9 @@ export const settle =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'settle'> =>
   async ({ holderId, settlements, timeToLive }, context) => {
     requireService(callerOf(context));
-    const tell = async () => {
-      const nowMs = await databaseNow(database.pool);
-      const expiresAtMs = nowMs + timeToLiveMs(timeToLive);
-      return { nowMs, settled: await settleLeases(database, holderId.toLowerCase(), settlements, expiresAtMs, nowMs) };
-    };
-    // No connection in time is the database's trouble, not the code's: holders tell it again.
-    const { nowMs, settled } = await tell().catch((error) => {
-      throw databaseError(error);
-    });
+    const nowMs = await databaseNow(database.pool);
+    const expiresAtMs = nowMs + timeToLiveMs(timeToLive);
+    const settled = await settleLeases(database, holderId.toLowerCase(), settlements, expiresAtMs, nowMs);
     return {
       leases: settlements.map(({ leaseId, fencingToken }) => {
         const lease = settled.get(leaseId.toLowerCase());

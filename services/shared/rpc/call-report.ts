@@ -1,6 +1,7 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import type { ContextValues } from '@connectrpc/connect';
 import type { Clock } from '../clock.ts';
+import { databaseError } from '../db/errors.ts';
 import { ErrorReason, GatewayError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { type Caller, callerAmong } from './caller.ts';
@@ -54,9 +55,12 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
   };
 }
 
-/** What a handler throws once its call was aborted is the abort's echo, unless it says otherwise in our own words. */
+/**
+ * What a handler throws once its call was aborted is the abort's echo, unless it says otherwise in our own words. A database that is
+ * out of reach is no fault of the handler.
+ */
 function failureOf(call: ReportedCall, thrown: unknown): GatewayError {
-  if (call.abortReason === undefined || thrown instanceof GatewayError) return fromConnectError(thrown);
+  if (call.abortReason === undefined || thrown instanceof GatewayError) return fromConnectError(databaseError(thrown));
   return fromConnectError(call.abortReason);
 }
 
