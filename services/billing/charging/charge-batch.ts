@@ -66,7 +66,6 @@ export async function chargeBatch(
   );
   await saveFunds(sql, funds);
   await drafts.save(sql);
-  await sql.query('set constraints transactions_balance immediate');
   await addPosted(sql, spent);
   await settleLeases(sql, fresh, [...leasesById.keys()]);
   return fresh.length;

@@ -1,17 +1,23 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import type { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import type { PeriodStart } from '../domain/period.ts';
 import type { PricedLine } from '../domain/priced-lines.ts';
 
-type Line = PricedLine & { tenantId: string; month: PeriodStart; model: string };
-type Sum = { tenantId: string; month: PeriodStart; subtotalNanoUsd: bigint; paygNanoUsd: bigint };
+type Line = PricedLine & { model: string };
+type Draft = {
+  tenantId: string;
+  month: PeriodStart;
+  subtotalNanoUsd: bigint;
+  paygNanoUsd: bigint;
+  lines: Map<string, Line[]>;
+};
 
 /** What a batch of charges adds to the drafts of its organizations. */
 export class DraftAdditions {
-  readonly #lines = new Map<string, Line>();
-  readonly #sums = new Map<string, Sum>();
+  /** Of an organization mostly one. */
+  readonly #drafts = new Map<string, Draft[]>();
 
   add(
     tenantId: string,
@@ -19,27 +25,42 @@ export class DraftAdditions {
     model: string,
     charge: { lines: readonly PricedLine[]; costNanoUsd: bigint; paygNanoUsd: bigint },
   ): void {
+    const draft = this.#draft(tenantId, month);
+    draft.subtotalNanoUsd += charge.costNanoUsd;
+    draft.paygNanoUsd += charge.paygNanoUsd;
+    let sums = draft.lines.get(model);
+    if (sums === undefined) {
+      sums = [];
+      draft.lines.set(model, sums);
+    }
     for (const line of charge.lines) {
-      const key = `${tenantId} ${month} ${line.unit} ${line.unitPriceNanoUsd} ${model}`;
-      const sum = this.#lines.get(key);
+      const sum = sums.find(
+        ({ unit, unitPriceNanoUsd }) => unit === line.unit && unitPriceNanoUsd === line.unitPriceNanoUsd,
+      );
       if (sum === undefined) {
-        this.#lines.set(key, { ...line, tenantId, month, model });
+        sums.push({ ...line, model });
       } else {
         sum.quantity += line.quantity;
         sum.amountNanoUsd += line.amountNanoUsd;
       }
     }
-    const key = `${tenantId} ${month}`;
-    const sum = this.#sums.get(key) ?? { tenantId, month, subtotalNanoUsd: 0n, paygNanoUsd: 0n };
-    sum.subtotalNanoUsd += charge.costNanoUsd;
-    sum.paygNanoUsd += charge.paygNanoUsd;
-    this.#sums.set(key, sum);
+  }
+
+  #draft(tenantId: string, month: PeriodStart): Draft {
+    const drafts = this.#drafts.get(tenantId) ?? [];
+    let draft = drafts.find((other) => other.month === month);
+    if (draft === undefined) {
+      draft = { tenantId, month, subtotalNanoUsd: 0n, paygNanoUsd: 0n, lines: new Map() };
+      drafts.push(draft);
+      this.#drafts.set(tenantId, drafts);
+    }
+    return draft;
   }
 
   /** Writes them, making the drafts that are not there. The organizations are locked. */
   async save(sql: Sql): Promise<void> {
-    const sums = [...this.#sums.values()];
-    if (sums.length === 0) return;
+    const drafts = [...this.#drafts.values()].flat();
+    if (drafts.length === 0) return;
     await sql.query({
       name: 'add-to-drafts',
       text: `
@@ -50,15 +71,17 @@ export class DraftAdditions {
           credits_nano_usd = kept.credits_nano_usd + excluded.credits_nano_usd,
           total_nano_usd = kept.total_nano_usd + excluded.total_nano_usd`,
       values: [
-        sums.map((sum) => sum.tenantId),
-        sums.map(() => uuidv7()),
-        sums.map((sum) => sum.month),
-        sums.map((sum) => sum.subtotalNanoUsd),
-        sums.map((sum) => sum.subtotalNanoUsd - sum.paygNanoUsd),
-        sums.map((sum) => sum.paygNanoUsd),
+        plainArray(drafts.map((draft) => draft.tenantId)),
+        plainArray(drafts.map(() => uuidv7())),
+        plainArray(drafts.map((draft) => draft.month)),
+        plainArray(drafts.map((draft) => draft.subtotalNanoUsd)),
+        plainArray(drafts.map((draft) => draft.subtotalNanoUsd - draft.paygNanoUsd)),
+        plainArray(drafts.map((draft) => draft.paygNanoUsd)),
       ],
     });
-    const lines = [...this.#lines.values()];
+    const lines = drafts.flatMap(({ tenantId, month, lines }) =>
+      [...lines.values()].flat().map((line) => ({ tenantId, month, ...line })),
+    );
     await sql.query({
       name: 'add-to-lines',
       text: `
@@ -68,13 +91,13 @@ export class DraftAdditions {
           quantity = kept.quantity + excluded.quantity,
           amount_nano_usd = kept.amount_nano_usd + excluded.amount_nano_usd`,
       values: [
-        lines.map((line) => line.tenantId),
-        lines.map((line) => line.month),
+        plainArray(lines.map((line) => line.tenantId)),
+        plainArray(lines.map((line) => line.month)),
         lines.map((line) => line.model),
-        lines.map((line): PriceUnit => line.unit),
-        lines.map((line) => line.unitPriceNanoUsd),
-        lines.map((line) => line.quantity),
-        lines.map((line) => line.amountNanoUsd),
+        plainArray(lines.map((line): PriceUnit => line.unit)),
+        plainArray(lines.map((line) => line.unitPriceNanoUsd)),
+        plainArray(lines.map((line) => line.quantity)),
+        plainArray(lines.map((line) => line.amountNanoUsd)),
       ],
     });
   }
@@ -85,7 +108,7 @@ export async function closedMonths(sql: Sql, tenantIds: readonly string[]): Prom
   const { rows } = await sql.query<{ tenant_id: string; month: string }>({
     name: 'closed-months',
     text: `select tenant_id, month from invoices where tenant_id = any($1::uuid[]) and status <> ${InvoiceStatus.DRAFT}`,
-    values: [tenantIds],
+    values: [plainArray(tenantIds)],
   });
   return new Set(rows.map(({ tenant_id, month }) => `${tenant_id} ${month}`));
 }

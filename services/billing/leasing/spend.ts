@@ -9,22 +9,24 @@ export type SpendKey = { tenantId: string; kind: BudgetKind; subjectId: string; 
 
 export type Spend = { postedNanoUsd: bigint; heldNanoUsd: bigint };
 
-const textOf = ({ tenantId, kind, subjectId, periodStart }: SpendKey): string =>
-  `${tenantId} ${kind} ${subjectId} ${periodStart}`;
-
 /** Sums of amounts by their keys. */
 export class SpendSums {
-  readonly #sums = new Map<string, SpendKey & { amountNanoUsd: bigint }>();
+  // By subject, since its text is there already: a subject has few periods, and putting a whole key together costs more than to compare.
+  readonly #bySubject = new Map<string, (SpendKey & { amountNanoUsd: bigint })[]>();
 
   add(key: SpendKey, amountNanoUsd: bigint): void {
-    const text = textOf(key);
-    const sum = this.#sums.get(text);
-    if (sum === undefined) this.#sums.set(text, { ...key, amountNanoUsd });
-    else sum.amountNanoUsd += amountNanoUsd;
+    const sums = this.#bySubject.get(key.subjectId);
+    const sum = sums?.find(
+      ({ kind, tenantId, periodStart }) =>
+        kind === key.kind && tenantId === key.tenantId && periodStart === key.periodStart,
+    );
+    if (sum !== undefined) sum.amountNanoUsd += amountNanoUsd;
+    else if (sums !== undefined) sums.push({ ...key, amountNanoUsd });
+    else this.#bySubject.set(key.subjectId, [{ ...key, amountNanoUsd }]);
   }
 
   get all(): (SpendKey & { amountNanoUsd: bigint })[] {
-    return [...this.#sums.values()];
+    return [...this.#bySubject.values()].flat();
   }
 }
 

@@ -1,5 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { type Balances, balanceNanoUsdMax } from '../domain/ledger.ts';
 
 /** An organization's money, as its row stands. */
@@ -60,7 +60,7 @@ export async function lockAccounts(sql: Sql, tenantIds: readonly string[]): Prom
   await sql.query({
     name: 'add-accounts',
     text: 'insert into accounts (tenant_id) select id from unnest($1::uuid[]) as id order by id on conflict do nothing',
-    values: [tenantIds],
+    values: [plainArray(tenantIds)],
   });
   // The locks that are held already are among these, in the same order.
   return selectForUpdate(sql, tenantIds);
@@ -86,7 +86,7 @@ async function selectForUpdate(sql: Sql, tenantIds: readonly string[]): Promise<
   const { rows } = await sql.query<AccountRow>({
     name: 'lock-accounts',
     text: 'select * from accounts where tenant_id = any($1::uuid[]) order by tenant_id for update',
-    values: [tenantIds],
+    values: [plainArray(tenantIds)],
   });
   return new Map(rows.map((row) => [row.tenant_id, account(row)]));
 }

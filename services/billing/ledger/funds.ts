@@ -1,5 +1,5 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import { type DrawableCommitment, type DrawableLot, Funds } from '../domain/draw-order.ts';
 
 type LotRow = { tenant_id: string; id: string; source: LotSource; remaining_nano_usd: bigint; expires_at: Date | null };
@@ -16,7 +16,7 @@ export async function lockFunds(sql: Sql, tenantIds: readonly string[], nowMs: n
       where tenant_id = any($1::uuid[]) and period_start <= $2 and period_end > $2
         and consumed_nano_usd + expired_nano_usd < amount_nano_usd
       order by tenant_id, id for update`,
-    values: [tenantIds, now],
+    values: [plainArray(tenantIds), now],
   });
   const { rows: lots } = await sql.query<LotRow>({
     name: 'lock-lots',
@@ -24,7 +24,7 @@ export async function lockFunds(sql: Sql, tenantIds: readonly string[], nowMs: n
       select tenant_id, id, source, remaining_nano_usd, expires_at from lots
       where tenant_id = any($1::uuid[]) and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)
       order by tenant_id, id for update`,
-    values: [tenantIds, now],
+    values: [plainArray(tenantIds), now],
   });
   const commitmentsOf = Map.groupBy(commitments, (row) => row.tenant_id);
   const lotsOf = Map.groupBy(lots, (row) => row.tenant_id);

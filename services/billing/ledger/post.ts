@@ -7,7 +7,7 @@ export type Posted = Posting & { balanceAfterNanoUsd: bigint; postedAtMs: number
 
 /**
  * The one way into the ledger: writes postings of locked accounts, in order, and their balances. The accounts are changed too, so
- * that a caller may go on with them. PostgreSQL checks at the commit that each transaction sums to 0.
+ * that a caller may go on with them. PostgreSQL checks that each transaction sums to 0.
  */
 export async function post(
   sql: Sql,
@@ -28,8 +28,7 @@ export async function post(
     }
   }
   if (posted.length === 0) return posted;
-  await insertTransactions(sql, posted, new Date(nowMs));
-  await insertEntries(sql, posted);
+  await insert(sql, posted, new Date(nowMs));
   await updateBalances(
     sql,
     batches.map(({ account }) => account),
@@ -43,46 +42,56 @@ type Row = Posted & { tenantId: string };
 const isPlain = ({ description, reversesId, requestId }: Row): boolean =>
   description === '' && reversesId === null && requestId === null;
 
-async function insertTransactions(sql: Sql, posted: readonly Row[], postedAt: Date): Promise<void> {
-  const plain = [
-    plainArray(posted.map((row) => row.tenantId)),
-    plainArray(posted.map((row) => row.id)),
-    plainArray(posted.map((row) => row.type)),
-    plainArray(posted.map((row) => row.amountNanoUsd)),
-    plainArray(posted.map((row) => row.balanceAfterNanoUsd)),
-    plainArray(posted.map((row) => row.invoiceMonth)),
-    plainArray(posted.map((row) => row.usageEventId)),
-  ];
+/** Writes transactions with their entries in one statement, at the end of which PostgreSQL checks them. */
+async function insert(sql: Sql, posted: readonly Row[], postedAt: Date): Promise<void> {
+  const values = [...entryColumns(posted), ...transactionColumns(posted), postedAt];
   if (posted.every(isPlain)) {
     await sql.query({
-      name: 'post-plain-transactions',
+      name: 'post-plain',
       text: `
-        insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
-          usage_event_id, posted_at)
-        select *, $8 from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::date[],
-          $7::uuid[])`,
-      values: [...plain, postedAt],
+        with posted as (
+          insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
+            usage_event_id, posted_at)
+          select *, $14 from unnest($7::uuid[], $8::uuid[], $9::smallint[], $10::bigint[], $11::bigint[], $12::date[],
+            $13::uuid[]))
+        ${insertEntries}`,
+      values,
     });
     return;
   }
   await sql.query({
-    name: 'post-transactions',
+    name: 'post',
     text: `
-      insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
-        usage_event_id, reverses_id, request_id, description, posted_at)
-      select *, $11 from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::bigint[], $5::bigint[], $6::date[],
-        $7::uuid[], $8::uuid[], $9::uuid[], $10::text[])`,
+      with posted as (
+        insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
+          usage_event_id, reverses_id, request_id, description, posted_at)
+        select *, $14 from unnest($7::uuid[], $8::uuid[], $9::smallint[], $10::bigint[], $11::bigint[], $12::date[],
+          $13::uuid[], $15::uuid[], $16::uuid[], $17::text[]))
+      ${insertEntries}`,
     values: [
-      ...plain,
+      ...values,
       plainArray(posted.map((row) => row.reversesId)),
       plainArray(posted.map((row) => row.requestId)),
       posted.map((row) => row.description),
-      postedAt,
     ],
   });
 }
 
-async function insertEntries(sql: Sql, posted: readonly Row[]): Promise<void> {
+const insertEntries = `
+  insert into entries (tenant_id, transaction_id, ordinal, account, item_id, amount_nano_usd)
+  select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::smallint[], $5::uuid[], $6::bigint[])`;
+
+const transactionColumns = (posted: readonly Row[]): string[] => [
+  plainArray(posted.map((row) => row.tenantId)),
+  plainArray(posted.map((row) => row.id)),
+  plainArray(posted.map((row) => row.type)),
+  plainArray(posted.map((row) => row.amountNanoUsd)),
+  plainArray(posted.map((row) => row.balanceAfterNanoUsd)),
+  plainArray(posted.map((row) => row.invoiceMonth)),
+  plainArray(posted.map((row) => row.usageEventId)),
+];
+
+function entryColumns(posted: readonly Row[]): string[] {
   const tenantIds: string[] = [];
   const ids: string[] = [];
   const ordinals: number[] = [];
@@ -99,13 +108,7 @@ async function insertEntries(sql: Sql, posted: readonly Row[]): Promise<void> {
       amounts.push(amountNanoUsd);
     }
   }
-  await sql.query({
-    name: 'post-entries',
-    text: `
-      insert into entries (tenant_id, transaction_id, ordinal, account, item_id, amount_nano_usd)
-      select * from unnest($1::uuid[], $2::uuid[], $3::smallint[], $4::smallint[], $5::uuid[], $6::bigint[])`,
-    values: [tenantIds, ids, ordinals, accounts, itemIds, amounts].map(plainArray),
-  });
+  return [tenantIds, ids, ordinals, accounts, itemIds, amounts].map(plainArray);
 }
 
 async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<void> {

@@ -178,14 +178,28 @@ test('the role under which services work can neither edit nor delete what was po
     await expect(pool.query(`delete from ${table}`)).rejects.toThrow('permission denied');
     await expect(pool.query(`truncate ${table}`)).rejects.toThrow('permission denied');
   }
-  const oneSided = `
+  const addition = `
     insert into entries (tenant_id, transaction_id, ordinal, account, amount_nano_usd)
-    select tenant_id, id, 7, 5, -1 from transactions where tenant_id = '${tenantId}'`;
-  await expect(pool.query(oneSided)).rejects.toThrow('same commit');
-  const empty = `
+    select tenant_id, id, 7 + amount, 5, amount from transactions, (values (-1), (1)) as added (amount)
+    where tenant_id = '${tenantId}'`;
+  await expect(pool.query(addition)).rejects.toThrow('same commit');
+  const headless = (id: string) => `
     insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, posted_at)
-    values ('${tenantId}', '${uuidv7()}', 1, -1, 0, now())`;
-  await expect(pool.query(empty)).rejects.toThrow('not balanced');
+    values ('${tenantId}', '${id}', 1, -1, 0, now())`;
+  const entries = (id: string, ...amounts: number[]) => `
+    insert into entries (tenant_id, transaction_id, ordinal, account, amount_nano_usd)
+    values ${amounts.map((amount) => `('${tenantId}', '${id}', ${Math.abs(amount)}, 5, ${amount})`).join(', ')}`;
+  await expect(pool.query(headless(uuidv7()))).rejects.toThrow('comes with its entries');
+  for (const amounts of [[3], [3, -2], [-4]]) {
+    const id = uuidv7();
+    await expect(pool.query(`with posted as (${headless(id)}) ${entries(id, ...amounts)}`)).rejects.toThrow(
+      'not balanced',
+    );
+    // Nor later in the same transaction, to one that is in balance.
+    const later = uuidv7();
+    const whole = `with posted as (${headless(later)}) ${entries(later, 9)}, ('${tenantId}', '${later}', 10, 7, -9)`;
+    await expect(pool.query(`${whole}; ${entries(later, ...amounts)}`)).rejects.toThrow('not balanced');
+  }
   await sound(tenantId);
 });
 
