@@ -21,9 +21,13 @@ export async function groupedSums<D extends Dimension>(
   const where = narrowing(parameters, subject, filter);
   const { source, parts } = rolledUp(parameters, where, [range.startMs, range.endMs]);
   const sets = ['(part)', ...dimensions.map((dimension) => `(part, ${dimension})`)].join(', ');
+  const columns = dimensions.join(', ');
   const names = dimensions.map((dimension) => `${dimension}::text as ${dimension}`).join(', ');
   const { rows } = await database.query<Sums & { part: number } & Record<D, string | null>>({
-    text: `select part, ${names}, ${sumsSql} from ${source} group by grouping sets (${sets})`,
+    // First summed by all dimensions at once: each row is added up once, and not for each of the splits.
+    text: `select part, ${names}, ${sumsSql}
+      from (select part, ${columns}, ${sumsSql} from ${source} group by part, ${columns}) as summed
+      group by grouping sets (${sets})`,
     values: parameters.values,
   });
 

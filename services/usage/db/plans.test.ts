@@ -25,7 +25,8 @@ beforeAll(async () => {
   }
   client = new pg.Client({ connectionString: usage.databaseUrl });
   await client.connect();
-  await client.query('set search_path = usage; analyze');
+  await client.query('set search_path = usage');
+  await client.query('vacuum analyze');
 });
 afterAll(async () => {
   await client.end();
@@ -77,8 +78,9 @@ test('latencies and recent activity of a key read no other key’s events', asyn
   ];
   for (const plan of plans) {
     expect(plan).not.toContain('Seq Scan');
-    expect(plan).toContain('api_key_id_id_idx');
+    expect(plan).toMatch(/Index .* events_\d+_\d+_tenant_id_api_key_id/);
   }
+  expect(plans[0]).toContain('Index Only Scan');
 });
 
 test('an unknown and a foreign key take the same way as one with calls: plans never look at the values', async () => {

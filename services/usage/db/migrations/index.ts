@@ -3,6 +3,7 @@ import { CreateUsage } from './0001-create-usage.ts';
 import { CreateRateLimitShares } from './0002-create-rate-limit-shares.ts';
 import { AddDailyRollups } from './0003-add-daily-rollups.ts';
 import { GatherDays } from './0004-gather-days.ts';
+import { CoverLatencies } from './0005-cover-latencies.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -10,4 +11,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0002-create-rate-limit-shares', class: CreateRateLimitShares },
   { name: '0003-add-daily-rollups', class: AddDailyRollups },
   { name: '0004-gather-days', class: GatherDays },
+  { name: '0005-cover-latencies', class: CoverLatencies },
 ];
