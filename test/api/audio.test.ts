@@ -154,7 +154,7 @@ describe('limits', () => {
       code: 'request_too_large',
     });
     await nothingIsLeft();
-  }, 20_000);
+  });
 
   test.each([
     ['no model', { file: new File([wav], 'a.wav') }, 'model'],

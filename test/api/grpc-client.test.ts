@@ -115,7 +115,7 @@ test('an independent gRPC client reaches every RPC of every service, but those t
   }
   expect(failed).toEqual([]);
   expect(unimplemented.toSorted()).toEqual(namedInReadme().toSorted());
-}, 120_000);
+});
 
 /** `SomeService.SomeRpc` in the section "Not built yet". */
 function namedInReadme(): string[] {

@@ -39,7 +39,7 @@ const happens = (event: Promise<unknown>): Promise<boolean> =>
     () => true,
     () => false,
   );
-const soon = { timeout: 6_000 };
+const soon = { timeout: 20_000 };
 
 /** Breaks and mends the API of a page; its session lives on, so that only the page's own calls fail. */
 async function breakable(page: Page): Promise<{ broken: boolean }> {
@@ -52,7 +52,6 @@ async function breakable(page: Page): Promise<{ broken: boolean }> {
 
 test.each(['owner', 'operator'] as const)(
   'every page of %s says that the API does not answer, with a request id, and recovers',
-  { timeout: 120_000 },
   async (as) => {
     const { page, troubles, close } = await openPage(browser);
     await signIn(page, portal.url, users[as], '/nothing-here');
@@ -103,9 +102,7 @@ test('a lost network says so over what is on the page, and goes when it is back'
   await close();
 });
 
-test('a gateway that is gone is waited for, at the start and in the middle, and found again', {
-  timeout: 60_000,
-}, async () => {
+test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
   await page.getByRole('table', { name: 'API keys' }).waitFor();

@@ -155,7 +155,7 @@ test('an operator sees what an announcement will cause before making it', async 
     const mail = json.data.find(({ subject }: { subject: string }) => subject.includes('ember-8b'));
     return mail && `Subject: ${mail.subject}\n\n${mail.text.trim()}`;
   };
-  await expect.poll(mailed, { timeout: 15_000 }).toBe(own(shownMail!));
+  await expect.poll(mailed, { timeout: 30_000 }).toBe(own(shownMail!));
   await page.goto(`${portal.url}/models`);
   await page
     .getByRole('row')

@@ -79,7 +79,7 @@ describe('one deployment', () => {
       description: 'the status Running',
       timeoutMs: 15_000,
     });
-  }, 60_000);
+  });
 
   test('that is gone is found out by probes alone, and found again', async () => {
     await deploy({ at: one });
@@ -96,7 +96,7 @@ describe('one deployment', () => {
       timeoutMs: 30_000,
       intervalMs: 100,
     });
-  }, 75_000);
+  });
 
   test('that is away when it is added is Pending and gets no calls, until it answers', async () => {
     const { url, port } = one;
@@ -113,7 +113,7 @@ describe('one deployment', () => {
       timeoutMs: 15_000,
     });
     expect(await outcome()).toEqual([200, null]);
-  }, 30_000);
+  });
 
   test('refusals of bad requests are no failures', async () => {
     await deploy({ at: one });

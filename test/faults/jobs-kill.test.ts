@@ -56,9 +56,7 @@ async function startWorker(): Promise<StartedProcess> {
   return worker;
 }
 
-test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', {
-  timeout: 90_000,
-}, async () => {
+test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', async () => {
   const key = await gateway.createKey(session, { spend_cap_usd: 50 });
   const submit = async (what: string): Promise<string> => {
     const body = { model: 'sim-chat', messages: [{ role: 'user', content: what }], max_tokens: 50, background: true };

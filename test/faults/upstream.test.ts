@@ -102,7 +102,7 @@ describe('an upstream that fails before its first byte', () => {
     const completion = await retrying.chat.completions.create({ model: 'sim-chat', messages });
     expect(completion.choices).toHaveLength(1);
     expect(simulator.requests).toHaveLength(2);
-  }, 15_000);
+  });
 });
 
 describe('a stream that breaks', () => {

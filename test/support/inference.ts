@@ -45,7 +45,7 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
           if (!matches) throw new Error(`the last event is ${JSON.stringify(event)}`);
           return event;
         },
-        { timeoutMs: 4_000, description: `an event with ${JSON.stringify(fields)}` },
+        { description: `an event with ${JSON.stringify(fields)}` },
       ),
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]();

@@ -31,7 +31,7 @@ const statuses = async (): Promise<Record<string, number>> => {
 const completed = async (): Promise<number> => (await statuses())[3] ?? 0;
 
 describe('two workers', () => {
-  test(`drain ${jobsQueued} jobs of 10 organizations fairly, each once`, { timeout: 60_000 }, async () => {
+  test(`drain ${jobsQueued} jobs of 10 organizations fairly, each once`, async () => {
     const tenants = Array.from({ length: 10 }, () => ({ tenantId: uuidv7(), userId: uuidv7() }));
     // One organization after the other: in the order of submission the last would wait for all.
     for (const tenant of tenants) await queueJobs(database, jobsQueued / 10, tenant);

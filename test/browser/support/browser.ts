@@ -49,7 +49,7 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
       troubles.push(message.text());
   });
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   return { page, troubles, close: () => context.close() };
 }
 
