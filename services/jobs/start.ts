@@ -5,6 +5,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { rememberUnlimited } from './budget/remember-unlimited.ts';
 import type { HoldingBilling, JobsDeps } from './deps.ts';
 import { jobsService } from './index.ts';
 import { createJobMetrics, showQueue } from './metrics.ts';
@@ -29,7 +30,7 @@ export async function startJobs(options: {
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
   const deps: JobsDeps = {
     database,
-    billing,
+    billing: rememberUnlimited(billing, clock),
     metrics: createJobMetrics(registry),
     wakeWorkers: wakeWorkers(database, logger),
     clock,

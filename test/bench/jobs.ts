@@ -18,6 +18,7 @@ import { builtServices } from '../../services/cmd/service-names.ts';
 import { openJobsDatabase, workerDeps } from '../../services/jobs/fixtures/test-queue.ts';
 import { startJobWorker } from '../../services/jobs/workers/start.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { cpuMsOfTree } from './machine.ts';
 
 const jobsToDrain = Number(process.argv[2] ?? 3_000);
 const submissionsPerSecond = 200;
@@ -30,15 +31,20 @@ const takersLock = '5918273645546372';
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const quantile = (values: number[], share: number): number =>
   values.toSorted((a, b) => a - b)[Math.min(values.length - 1, Math.floor(values.length * share))]!;
-const cpuMsSince = (before: NodeJS.CpuUsage): number => {
-  const { user, system } = process.cpuUsage(before);
-  return (user + system) / 1000;
-};
 const ms = (value: number) => `${value.toFixed(1)} ms`;
 
 const dataDir = mkdtempSync(join(tmpdir(), 'bench-jobs-'));
 const logger = createLogger({ level: 'error', name: 'bench' });
 const postgres = await startEmbeddedPostgres({ dataDir, logger });
+/** CPU time so far, in milliseconds: of this process, which is client and gateway, and of Postgres. A busy machine does not change it much. */
+const cpuMs = (): { here: number; postgres: number } => {
+  const { user, system } = process.cpuUsage();
+  return { here: (user + system) / 1000, postgres: cpuMsOfTree(postgres.pid()) };
+};
+const cpuOfJob = (before: ReturnType<typeof cpuMs>, jobs: number): string => {
+  const after = cpuMs();
+  return `${ms((after.here - before.here) / jobs)} here and ${ms((after.postgres - before.postgres) / jobs)} in Postgres`;
+};
 const database = new pg.Client(postgres.url);
 await database.connect();
 try {
@@ -113,7 +119,7 @@ async function withGateway(): Promise<void> {
   const latencies: number[] = [];
   const pending: Promise<unknown>[] = [];
   const beginMs = performance.now();
-  const before = process.cpuUsage();
+  const before = cpuMs();
   for (let number = 0; number < submissionsPerSecond * submissionSeconds; number += 1) {
     const dueMs = beginMs + (number * 1000) / submissionsPerSecond;
     const earlyMs = dueMs - performance.now();
@@ -127,9 +133,7 @@ async function withGateway(): Promise<void> {
     `submit at ${rate}/s        p50 ${ms(quantile(latencies, 0.5))}, p99 ${ms(quantile(latencies, 0.99))} (promised: p50 5 ms)`,
   );
   await drained(60_000);
-  print(
-    `CPU of a job           ${ms(cpuMsSince(before) / latencies.length)}, client, submission and run, without Postgres`,
-  );
+  print(`CPU of a job           ${cpuOfJob(before, latencies.length)}: client, submission and run`);
 
   await database.query('delete from jobs.jobs');
   await database.query(`select pg_advisory_lock(${takersLock})`);
@@ -142,14 +146,17 @@ async function withGateway(): Promise<void> {
       }
     }),
   );
+  const beforeDrain = cpuMs();
   await database.query(`select pg_advisory_unlock(${takersLock})`);
   await drained(120_000);
+  const drainCpu = cpuOfJob(beforeDrain, jobsToDrain);
   const { rows } = await database.query<{ count: number; seconds: number }>(
     `select count(*)::int as count, extract(epoch from max(ended_at) - min(started_at))::float8 as seconds
       from jobs.jobs where status = 3`,
   );
   const { count, seconds } = rows[0]!;
   print(`drain of ${count} jobs     ${Math.round(count / seconds)}/s (promised: 500/s)`);
+  print(`CPU of a drained job   ${drainCpu}`);
   await client.close();
   await gateway.close();
 }

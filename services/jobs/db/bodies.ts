@@ -4,13 +4,19 @@ import type pg from 'pg';
 export const bodyKinds = { request: 1, result: 2 } as const;
 type BodyKind = (typeof bodyKinds)[keyof typeof bodyKinds];
 
-/** Bytes in one row: what a statement can carry without holding anybody up. */
-export const partBytes = 1024 * 1024;
+/**
+ * Smaller requests and results stand in their job's row (columns `request` and `result`); larger ones by themselves and in parts, so
+ * that they keep no other job waiting.
+ */
+export const inRowBytesMax = 64 * 1024;
+
+/** Bytes in one part: what a statement can carry without holding anybody up. */
+const partBytes = 1024 * 1024;
 
 type JobKey = { tenantId: string; id: string };
 type Sql = Pick<pg.ClientBase, 'query'>;
 
-/** Writes a body in parts, in the caller's transaction. */
+/** Writes a large body in parts, in the caller's transaction. */
 export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKind, body: Uint8Array): Promise<void> {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   for (let part = 0; part * partBytes < bytes.length || part === 0; part += 1) {
@@ -22,7 +28,7 @@ export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKi
   }
 }
 
-/** A whole body; empty when there is none. */
+/** A body that does not stand in its job's row; empty when there is none. */
 export async function readBody(sql: Pick<pg.Pool, 'query'>, job: JobKey, kind: BodyKind): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (;;) {
@@ -36,19 +42,4 @@ export async function readBody(sql: Pick<pg.Pool, 'query'>, job: JobKey, kind: B
     for (const { bytes } of rows) parts.push(bytes);
     if (rows.length < 16) return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
-}
-
-/** The requests of several jobs, each of one part. */
-export async function readSmallRequests(
-  sql: Pick<pg.Pool, 'query'>,
-  jobs: readonly JobKey[],
-): Promise<Map<string, Buffer>> {
-  const { rows } = await sql.query<{ job_id: string; bytes: Buffer }>({
-    name: 'jobs-read-requests',
-    text: `select job_id, bytes from job_bodies join unnest($1::uuid[], $2::uuid[]) as wanted (tenant, id)
-        on job_bodies.tenant_id = wanted.tenant and job_bodies.job_id = wanted.id
-      where kind = ${bodyKinds.request} and part = 0`,
-    values: [jobs.map(({ tenantId }) => tenantId), jobs.map(({ id }) => id)],
-  });
-  return new Map(rows.map((row) => [row.job_id, row.bytes]));
 }

@@ -22,9 +22,6 @@ export type Ending = { usage?: MeteredUsage } & (
   | { status: typeof JobStatus.FAILED; error: ErrorDetail }
 );
 
-/** Larger results are written by themselves and in parts, so that they keep no other job waiting. */
-export const smallResultBytesMax = 64 * 1024;
-
 /** For how long ended jobs are kept (decisions.md, Jobs). */
 export const keptHours = 24;
 
@@ -36,13 +33,10 @@ const end = `
   ), ended as (
     update jobs set status = told.status, ended_at = present.at, expires_at = present.at + interval '${keptHours} hours',
       worker_id = null, lease_expires_at = null, hold_expires_at = null,
-      error = told.error, usage = told.usage, result_content_type = told.content_type
+      error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body
     from told, (select ${presentSql(9)} as at) as present
     where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence and jobs.status = 2
     returning jobs.tenant_id, jobs.id
-  ), results as (
-    insert into job_bodies (tenant_id, job_id, kind, part, bytes)
-    select tenant_id, id, ${bodyKinds.result}, 0, body from ended join told using (tenant_id, id) where body is not null
   ), requests as (
     delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
       and kind = ${bodyKinds.request}

@@ -5,7 +5,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type HeldRoom, holdMs } from '../budget/holds.ts';
-import { bodyKinds, partBytes, writeBody } from './bodies.ts';
+import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
 import { type JobRow, jobColumns } from './job-rows.ts';
 import { presentSql } from './time.ts';
 
@@ -24,10 +24,10 @@ export type NewJob = {
 /** Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
 export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs: number): Promise<JobRow> {
   const { caller, request } = job;
-  const isSmall = request.body.byteLength <= partBytes;
+  const isSmall = request.body.byteLength <= inRowBytesMax;
   const statement = {
-    name: isSmall ? 'jobs-insert' : 'jobs-insert-large',
-    text: isSmall ? insertWithBody : insert,
+    name: 'jobs-insert',
+    text: insert,
     values: [
       caller.tenantId,
       job.id,
@@ -47,7 +47,7 @@ export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs:
       Buffer.from(toBinary(JobHoldSchema, job.held)),
       job.held.leases.length === 0 ? null : holdMs,
       shiftMs,
-      ...(isSmall ? [Buffer.from(request.body)] : []),
+      isSmall ? Buffer.from(request.body) : null,
     ],
   };
   if (isSmall) return (await database.pool.query<JobRow>(statement)).rows[0]!;
@@ -61,15 +61,9 @@ export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs:
 const insert = `
   insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
-    created_at, available_at, deadline_at)
+    created_at, available_at, deadline_at, request)
   select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
     present.at + $17::float8 * interval '1 millisecond', 1, present.at, '-infinity',
-    present.at + interval '${deadlineHours} hours'
+    present.at + interval '${deadlineHours} hours', $19
   from (select ${presentSql(18)} as at) as present
   returning ${jobColumns}`;
-
-const insertWithBody = `
-  with jobs as (${insert}), body as (
-    insert into job_bodies (tenant_id, job_id, kind, part, bytes) values ($1, $2, ${bodyKinds.request}, 0, $19)
-  )
-  select * from jobs`;

@@ -4,7 +4,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { type Bounds, chooseLanes } from '../domain/choose-lanes.ts';
+import { type Bounds, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
 import { presentSql } from './time.ts';
 
 /** A job in the hands of a worker. */
@@ -17,7 +17,8 @@ export type TakenJob = {
   endpoint: string;
   model: string;
   contentType: string;
-  bodyBytes: number;
+  /** Null when it is too large for the job's row. */
+  request: Buffer | null;
   /** Rises each time the job is taken: the number under which this worker may end it. */
   fence: bigint;
   /** This one included. */
@@ -76,15 +77,18 @@ const take = `
     started_at = coalesce(started_at, ${presentSql(7)}),
     lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
-  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, endpoint, model, content_type, body_bytes, fence,
+  returning jobs.tenant_id, jobs.id, subject_id, caller, operation, endpoint, model, content_type, request, fence,
     attempts, created_at, started_at, cost_max_nano_usd, cost_min_nano_usd, hold,
     extract(epoch from deadline_at - ${presentSql(7)})::float8 * 1000 as left_ms`;
 
-/** Takes up to so many jobs, fairly. `more` says that it is worth asking again as soon as a job has ended. */
+/**
+ * Takes up to so many jobs, fairly. `isMore` says that others may wait; `isBounded`, that some wait for running ones of their caller
+ * or model to end.
+ */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
   worker: { workerId: string; slots: number; bounds: Bounds; shiftMs: number },
-): Promise<{ jobs: TakenJob[]; more: boolean }> {
+): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     await sql.query({ name: 'jobs-takers-lock', text: 'select pg_advisory_xact_lock($1)', values: [takersLock] });
     const { rows } = await sql.query<LaneRow>({ name: 'jobs-lanes', text: lanesAndRunning });
@@ -95,7 +99,8 @@ export function takeJobs(
       .filter(({ tenant_id }) => tenant_id === null)
       .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
     const choice = chooseLanes(lanes, running, worker.slots, worker.bounds);
-    if (choice.lanes.length === 0) return { jobs: [], more: choice.isBounded };
+    const { isBounded } = choice;
+    if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
     const taken = await sql.query({
       name: 'jobs-take',
       text: take,
@@ -109,9 +114,14 @@ export function takeJobs(
         worker.shiftMs,
       ],
     });
-    return { jobs: taken.rows.map(takenJob), more: taken.rows.length > 0 || choice.isBounded };
+    const jobs = taken.rows.map(takenJob);
+    const isMore = choice.lanes.some((lane) => countOf(jobs, lane) === lane.slots);
+    return { jobs, isMore, isBounded };
   });
 }
+
+const countOf = (jobs: readonly TakenJob[], { subjectId, model }: Lane): number =>
+  jobs.filter((job) => job.subjectId === subjectId && job.model === model).length;
 
 // biome-ignore lint/suspicious/noExplicitAny: the columns are those of `take`.
 const takenJob = (row: any): TakenJob => ({
@@ -123,7 +133,7 @@ const takenJob = (row: any): TakenJob => ({
   endpoint: row.endpoint,
   model: row.model,
   contentType: row.content_type,
-  bodyBytes: row.body_bytes,
+  request: row.request,
   fence: row.fence,
   attempts: row.attempts,
   createdMs: row.created_at.getTime(),

@@ -21,7 +21,7 @@ export const cancelJob =
       text: `with ended as (
           update jobs set status = ${JobStatus.CANCELLED}, ended_at = ${presentSql(4)},
             expires_at = ${presentSql(4)} + interval '${keptHours} hours',
-            worker_id = null, lease_expires_at = null, hold_expires_at = null
+            worker_id = null, lease_expires_at = null, hold_expires_at = null, request = null
           where tenant_id = $1 and user_id = $2 and id = $3 and status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})
           returning tenant_id, id, hold
         ), request as (

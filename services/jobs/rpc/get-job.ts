@@ -18,9 +18,9 @@ export async function readJob(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   job: { tenantId: string; userId: string; id: string },
 ): Promise<Job> {
-  const { rows } = await database.query<JobRow>({
+  const { rows } = await database.query<JobRow & { result: Buffer | null }>({
     name: 'jobs-get',
-    text: `select ${jobColumns} from jobs
+    text: `select ${jobColumns}, result from jobs
       where tenant_id = $1 and user_id = $2 and id = $3 and (expires_at is null or expires_at > ${presentSql(4)})`,
     values: [job.tenantId, job.userId, job.id, clockShiftMs(clock)],
   });
@@ -29,7 +29,7 @@ export async function readJob(
   const message = jobMessage(row);
   const contentType = row.result_content_type;
   if (contentType !== null) {
-    const body = await readBody(database.pool, job, bodyKinds.result);
+    const body = row.result ?? (await readBody(database.pool, job, bodyKinds.result));
     message.result = create(JobResultSchema, { contentType, body });
   }
   return message;

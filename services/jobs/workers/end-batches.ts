@@ -2,7 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
-import { type Ending, endJobs, endLargeJob, smallResultBytesMax } from '../db/end-jobs.ts';
+import { inRowBytesMax } from '../db/bodies.ts';
+import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 
 type Waiting = { job: TakenJob; ending: Ending; done(wasEnded: boolean): void };
@@ -51,7 +52,7 @@ export function createEndBatches(deps: {
 
   return {
     end(job, ending) {
-      if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > smallResultBytesMax) {
+      if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > inRowBytesMax) {
         return persistently(() => endLargeJob(database, job, ending, shiftMs()), false);
       }
       return new Promise((done) => {

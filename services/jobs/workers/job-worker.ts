@@ -5,7 +5,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { releaseHold } from '../budget/holds.ts';
-import { bodyKinds, readBody, readSmallRequests } from '../db/bodies.ts';
+import { bodyKinds, readBody } from '../db/bodies.ts';
 import { requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs, type TakenJob, takeJobs } from '../db/take-jobs.ts';
@@ -32,10 +32,7 @@ export type JobWorkerOptions = {
 
 export const workerDefaults: JobWorkerOptions = { concurrency: 64, bounds: { perSubject: 32, perModel: 64 } };
 
-/** Requests up to this size are read together with those of the other jobs that were taken. */
-const smallRequestBytesMax = 256 * 1024;
-
-/** While jobs run, further ones are taken for a quarter of all slots at once, or behind this time. */
+/** The time between two looks into the queue, at least: what comes and what ends meanwhile is dealt with at once. */
 const gatherMs = 20;
 
 type Run = { job: TakenJob; leave: AbortController; done: Promise<void> };
@@ -49,10 +46,13 @@ export class JobWorker {
   readonly #runs = new Map<string, Run>();
   readonly #heartbeat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | null = null;
+  #lookedMs = Number.NEGATIVE_INFINITY;
   #taking: Promise<void> | null = null;
   #reclaiming: Promise<void> = Promise.resolve();
   /** Whether the queue may have a job for this worker. */
   #isDue = true;
+  /** Whether jobs wait for others of their caller or model to end. */
+  #isBounded = false;
   #closing = false;
 
   constructor(deps: JobWorkerDeps, options: JobWorkerOptions) {
@@ -123,22 +123,22 @@ export class JobWorker {
   }
 
   #takeSoon(): void {
-    const free = this.#options.concurrency - this.#runs.size;
-    if (this.#closing || !this.#isDue || free === 0 || this.#taking !== null) return;
-    if (this.#runs.size > 0 && free < this.#options.concurrency / 4) {
-      this.#gathering ??= setTimeout(() => {
-        this.#gathering = null;
-        this.#take();
-      }, gatherMs);
+    const slots = this.#options.concurrency - this.#runs.size;
+    if (this.#closing || !this.#isDue || slots === 0 || this.#taking !== null || this.#gathering !== null) return;
+    const waitMs = this.#lookedMs + gatherMs - performance.now();
+    if (waitMs <= 0) {
+      this.#take(slots);
       return;
     }
-    this.#take();
+    this.#gathering = setTimeout(() => {
+      this.#gathering = null;
+      this.#takeSoon();
+    }, waitMs);
   }
 
-  #take(): void {
-    const slots = this.#options.concurrency - this.#runs.size;
-    if (this.#closing || slots === 0 || this.#taking !== null) return;
+  #take(slots: number): void {
     this.#isDue = false;
+    this.#lookedMs = performance.now();
     const { database } = this.#deps;
     this.#taking = takeJobs(database, {
       workerId: this.id,
@@ -146,11 +146,10 @@ export class JobWorker {
       bounds: this.#options.bounds,
       shiftMs: this.#shiftMs(),
     })
-      .then(({ jobs, more }) => {
+      .then(({ jobs, isMore, isBounded }) => {
         this.#start(jobs);
-        // Bounded lanes are looked at again when a job has ended.
-        this.#isMore ||= more;
-        if (jobs.length > 0) this.#isDue = true;
+        this.#isDue ||= isMore;
+        this.#isBounded ||= isBounded;
       })
       .catch((err) => this.#deps.logger.warn({ err }, 'no jobs could be taken'))
       .finally(() => {
@@ -159,12 +158,7 @@ export class JobWorker {
       });
   }
 
-  #isMore = false;
-
   #start(jobs: readonly TakenJob[]): void {
-    if (jobs.length === 0) return;
-    const small = jobs.filter(({ bodyBytes }) => bodyBytes <= smallRequestBytesMax);
-    const bodies = readSmallRequests(this.#deps.database.pool, small);
     // Each caller is looked up once for all jobs that were taken together.
     const callers = new Map<string, JobInputs['caller']>();
     for (const job of jobs) {
@@ -173,10 +167,7 @@ export class JobWorker {
       callers.set(callerId, caller);
       caller.catch(() => {});
       if (job.attempts === 1) this.#deps.metrics.started(job.startedMs - job.createdMs);
-      const body = async () => {
-        const request = small.includes(job) ? (await bodies).get(job.id) : undefined;
-        return request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
-      };
+      const body = async () => job.request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
       // A job that came back to this very worker ends its former run first.
       const former = this.#runs.get(job.id);
       former?.leave.abort();
@@ -194,14 +185,11 @@ export class JobWorker {
         .catch((err) => this.#deps.logger.error({ err, job: job.id }, 'a job was left to another worker'))
         .finally(() => {
           if (this.#runs.get(job.id) === run) this.#runs.delete(job.id);
-          if (this.#isMore) {
-            this.#isMore = false;
-            this.#isDue = true;
-          }
+          this.#isDue ||= this.#isBounded;
+          this.#isBounded = false;
           this.#takeSoon();
         });
     }
-    bodies.catch(() => {});
   }
 
   async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {

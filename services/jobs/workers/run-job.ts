@@ -95,7 +95,7 @@ export async function runJob(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-    return isInvoked ? behindCall(deps, job, error, hold, inputs) : beforeCall(deps, job, error, hold);
+    return isInvoked ? behindCall(deps, job, error, hold, inputs) : beforeCall(deps, error, hold);
   }
 }
 
@@ -155,12 +155,7 @@ async function invoke(
 }
 
 /** Nothing was called. Only what is decided about the caller ends the job; whatever else went wrong is no fault of it. */
-async function beforeCall(
-  { billing }: RunJobDeps,
-  job: TakenJob,
-  error: GatewayError,
-  hold: JobHold,
-): Promise<RunOutcome> {
+async function beforeCall({ billing }: RunJobDeps, error: GatewayError, hold: JobHold): Promise<RunOutcome> {
   if (!refusals.has(error.reason)) return { kind: 'again', delayMs: outOfReachMs, hold, countsAsAttempt: false };
   await releaseHold(billing, hold);
   return failed(error);

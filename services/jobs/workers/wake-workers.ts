@@ -1,9 +1,13 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { channels } from './channels.ts';
 
+/** The time between two notifications, at least. */
+const gatherMs = 10;
+
 /**
- * Tells all workers that a job waits, with one notification for whatever is submitted while the last one is on its way. It is not
+ * Tells all workers that a job waits, with one notification for whatever is submitted shortly behind the last one. It is not
  * part of the submission's transaction: Postgres lets only one transaction with a notification commit at a time, and a wake-up
  * that is lost costs a second.
  */
@@ -19,6 +23,7 @@ export function wakeWorkers(database: Pick<ServiceDatabase, 'query'>, logger: Pi
       } catch (err) {
         logger.debug({ err }, 'workers could not be woken; they look by themselves each second');
       }
+      await delay(gatherMs, undefined, { ref: false });
     }
     isSending = false;
   };
