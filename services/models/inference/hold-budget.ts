@@ -54,10 +54,11 @@ export function holdBudget(
   call: PreparedCall,
   model: ServedModel,
   price: PriceVersion | null,
+  monotonicMs: number,
 ): Hold | Promise<Hold> {
-  if (price === null) return budgets.hold(caller, constraints, null);
+  if (price === null) return budgets.hold(caller, constraints, null, 0n, monotonicMs);
   const { costMaxNanoUsd, costMinNanoUsd } = costRange(call, model, price);
-  const holding = budgets.hold(caller, constraints, costMaxNanoUsd, costMinNanoUsd);
+  const holding = budgets.hold(caller, constraints, costMaxNanoUsd, costMinNanoUsd, monotonicMs);
   if (!(holding instanceof Promise)) return holding;
   return holding.then((hold) => {
     limitToHold(call, model, price, hold);

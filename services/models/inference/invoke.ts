@@ -49,10 +49,17 @@ export const invoke = (deps: InvokeDeps) =>
     let hold: Hold;
     if (request.hold === undefined) {
       const limits = deps.rateLimits.limitsOf(caller.tenantId, request.constraints);
-      const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model));
-      rate = admitting instanceof Promise ? await admitting : admitting;
+      let admittedMs = deps.clock.monotonic();
+      const admitting = deps.limiter.admit(caller, limits, estimatedTokens(call, model), admittedMs);
+      if (admitting instanceof Promise) {
+        rate = await admitting;
+        // A lease may have run out meanwhile.
+        admittedMs = deps.clock.monotonic();
+      } else {
+        rate = admitting;
+      }
       try {
-        const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price);
+        const holding = holdBudget(deps.budgets, caller, request.constraints, call, model, price, admittedMs);
         hold = holding instanceof Promise ? await holding : holding;
       } catch (refusal) {
         rate.release(0);

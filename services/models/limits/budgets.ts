@@ -80,18 +80,19 @@ export class Budgets {
    * and with OVERLOADED when nobody can tell.
    *
    * A null cost is that of a model without a price: it is refused to callers with any limit, since nothing could enforce it.
-   * `costMin` lets a call run with less, down to that; 0 means only with all.
+   * `costMin` lets a call run with less, down to that; 0 means only with all. `nowMs` is the monotonic time.
    */
   hold(
     caller: BudgetCaller,
     constraints: Pick<CallerConstraints, 'spendCapNanoUsd'> | undefined,
     costMaxNanoUsd: bigint | null,
     costMinNanoUsd = 0n,
+    nowMs = this.#now(),
   ): Hold | Promise<Hold> {
     if (costMaxNanoUsd === 0n) return freeHold;
-    const needs = this.#needs(caller, constraints?.spendCapNanoUsd);
-    if (needs.every((need) => this.#isCovered(need, costMaxNanoUsd ?? 0n))) {
-      return this.#holdHere(caller, needs, costMaxNanoUsd);
+    const needs = this.#needs(caller, constraints?.spendCapNanoUsd, nowMs);
+    if (needs.every((need) => isCovered(need, costMaxNanoUsd ?? 0n, nowMs))) {
+      return this.#holdHere(caller, needs, costMaxNanoUsd, nowMs);
     }
     return this.#holdByAsking(caller, needs, costMaxNanoUsd, costMinNanoUsd);
   }
@@ -117,39 +118,30 @@ export class Budgets {
     return this.#settler.size;
   }
 
-  #needs({ tenantId, userId, apiKeyId }: BudgetCaller, spendCapNanoUsd: bigint | undefined): Need[] {
+  #needs({ tenantId, userId, apiKeyId }: BudgetCaller, spendCapNanoUsd: bigint | undefined, nowMs: number): Need[] {
     const needs: Need[] = [
-      { view: this.#view(BudgetKind.USER, `${tenantId} ${userId}`), limitNanoUsd: undefined },
-      { view: this.#view(BudgetKind.ORGANIZATION, tenantId), limitNanoUsd: undefined },
+      { view: this.#view(BudgetKind.USER, `${tenantId} ${userId}`, nowMs), limitNanoUsd: undefined },
+      { view: this.#view(BudgetKind.ORGANIZATION, tenantId, nowMs), limitNanoUsd: undefined },
     ];
     if (apiKeyId !== '' && spendCapNanoUsd !== undefined) {
-      needs.unshift({ view: this.#view(BudgetKind.API_KEY, `key ${apiKeyId}`), limitNanoUsd: spendCapNanoUsd });
+      needs.unshift({ view: this.#view(BudgetKind.API_KEY, `key ${apiKeyId}`, nowMs), limitNanoUsd: spendCapNanoUsd });
     }
     return needs;
   }
 
-  #view(kind: BudgetKind, id: string): BudgetView {
+  #view(kind: BudgetKind, id: string, nowMs: number): BudgetView {
     let view = this.#views.get(id);
     if (view === undefined) {
       view = newView(kind);
       this.#views.set(id, view);
     }
-    view.usedMs = this.#now();
+    view.usedMs = nowMs;
     return view;
   }
 
-  /** Whether a call can be decided here: the budget is known to have no limit, or the slice has room. */
-  #isCovered({ view, limitNanoUsd }: Need, cost: bigint): boolean {
-    const nowMs = this.#now();
-    if (view.unlimited !== null) return nowMs < view.unlimited.servesUntilMs;
-    // A cap that was changed since acts at once: the slice of the old one is of no use.
-    return view.slice !== null && view.limitNanoUsd === limitNanoUsd && hasRoom(view.slice, cost, nowMs);
-  }
-
   /** Holds in memory alone; every budget is covered. What will soon be needed is asked for meanwhile. */
-  #holdHere(caller: BudgetCaller, needs: readonly Need[], costMax: bigint | null): Hold {
+  #holdHere(caller: BudgetCaller, needs: readonly Need[], costMax: bigint | null, nowMs: number): Hold {
     if (costMax === null) return holdOfUnpriced(needs);
-    const nowMs = this.#now();
     const slices = this.#enterSlices(needs, costMax, nowMs);
     const ahead = needs.filter(({ view }) => shouldAskAhead(view, nowMs));
     if (ahead.length > 0) void this.#askAhead(caller, ahead, costMax);
@@ -175,16 +167,18 @@ export class Budgets {
     const cost = costMax ?? 0n;
     // Whoever asks about the same budget may bring what this call needs; after two such waits the call asks for itself.
     for (let waits = 0; waits < 2; waits++) {
-      const asking = needs.find((need) => need.view.asking !== null && !this.#isCovered(need, cost))?.view.asking;
+      const nowMs = this.#now();
+      const asking = needs.find((need) => need.view.asking !== null && !isCovered(need, cost, nowMs))?.view.asking;
       if (asking == null) break;
       await asking;
     }
-    const lacking = needs.filter((need) => !this.#isCovered(need, cost));
-    if (lacking.length === 0) return this.#holdHere(caller, needs, costMax);
+    const nowMs = this.#now();
+    const lacking = needs.filter((need) => !isCovered(need, cost, nowMs));
+    if (lacking.length === 0) return this.#holdHere(caller, needs, costMax, nowMs);
 
     // What is here is taken before the question, so that nobody else takes it meanwhile.
     const covered = needs.filter((need) => !lacking.includes(need));
-    const slices = this.#enterSlices(covered, cost, this.#now());
+    const slices = this.#enterSlices(covered, cost, nowMs);
     try {
       const granted = await this.#ask(caller, lacking, cost, costMin);
       const hold = this.#newHold({ ...granted, slices: [...slices, ...granted.slices] }, cost);
@@ -365,6 +359,13 @@ export class Budgets {
     }
     this.#sweepAt = Math.max(viewsBeforeSweep, this.#views.size * 2);
   }
+}
+
+/** Whether a call can be decided here: the budget is known to have no limit, or the slice has room. */
+function isCovered({ view, limitNanoUsd }: Need, cost: bigint, nowMs: number): boolean {
+  if (view.unlimited !== null) return nowMs < view.unlimited.servesUntilMs;
+  // A cap that was changed since acts at once: the slice of the old one is of no use.
+  return view.slice !== null && view.limitNanoUsd === limitNanoUsd && hasRoom(view.slice, cost, nowMs);
 }
 
 function shouldAskAhead(view: BudgetView, nowMs: number): boolean {

@@ -79,9 +79,14 @@ export class RateLimiter {
   /**
    * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `tokens` is the estimate, corrected by `release`. A promise only
    * when this process's share is too small for a request that the whole limit may have room for: then a larger one is asked for.
+   * `now` is the monotonic time: whoever has read it already spares the reading, which costs as much as all the rest.
    */
-  admit(caller: RateLimitedCaller, limits: RateLimits, tokens: number): RateAdmission | Promise<RateAdmission> {
-    const now = this.#monotonic();
+  admit(
+    caller: RateLimitedCaller,
+    limits: RateLimits,
+    tokens: number,
+    now = this.#monotonic(),
+  ): RateAdmission | Promise<RateAdmission> {
     const subject = this.#subject(caller, limits, now);
     subject.requestsAsked += 1;
     this.#leak(subject, now);

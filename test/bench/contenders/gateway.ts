@@ -54,26 +54,45 @@ export const gateway: Contender = {
 
 /** A key as an operator would make it over REST, with limits too high to meet. */
 async function makeKey(url: string): Promise<{ id: string; key: string }> {
-  let session = '';
-  const call = async (method: string, path: string, body: unknown): Promise<Record<string, string>> => {
-    const answer = await fetch(url + path, {
-      method,
-      headers: { 'content-type': 'application/json', ...(session && { authorization: `Bearer ${session}` }) },
-      body: JSON.stringify(body),
-    });
-    if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${await answer.text()}`);
-    return (await answer.json()) as Record<string, string>;
-  };
-  session = (await call('POST', '/api/v1/auth/login', owner)).access_token!;
+  const call = await signIn(url);
   for (const model of Object.values(models)) {
     const rates = { input_per_million_tokens_usd: 0.1, output_per_million_tokens_usd: 0.4 };
     await call('POST', '/api/v1/admin/prices', { model, ...rates });
   }
+  return makeUnlimitedKey(call, { spend_cap_usd: 1_000_000 });
+}
+
+export type Call = (method: string, path: string, body?: unknown) => Promise<Record<string, string>>;
+
+/** REST calls with the owner's session; an answer that is none is thrown. */
+export async function signIn(url: string): Promise<Call> {
+  const callAs =
+    (session: string): Call =>
+    async (method, path, body) => {
+      const answer = await fetch(url + path, {
+        method,
+        headers: {
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+          ...(session && { authorization: `Bearer ${session}` }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      if (!answer.ok) throw new Error(`${method} ${path} answered ${answer.status}: ${await answer.text()}`);
+      return answer.status === 204 ? {} : ((await answer.json()) as Record<string, string>);
+    };
+  return callAs((await callAs('')('POST', '/api/v1/auth/login', owner)).access_token!);
+}
+
+/** A key without rate limits to speak of. */
+export async function makeUnlimitedKey(
+  call: Call,
+  constraints: { spend_cap_usd?: number },
+): Promise<{ id: string; key: string }> {
   const { id, key } = await call('POST', '/api/v1/api-keys', {
     name: 'bench',
     model_allowlist: Object.values(models),
     ip_allowlist: ['127.0.0.0/8'],
-    spend_cap_usd: 1_000_000,
+    ...constraints,
   });
   await call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, {
     requests_per_minute: 1_000_000_000,
