@@ -1,0 +1,269 @@
+import type { Socket } from 'node:net';
+import { bodyLength, bodyStream } from '../request-body.ts';
+import type { BodyPiece, UpstreamExchange, UpstreamFailure, UpstreamHandler } from '../upstream.ts';
+import { ProtocolError } from './response-head.ts';
+import { ResponseParser } from './response-parser.ts';
+
+/** One request as it is sent. */
+export type OutgoingRequest = {
+  /** The head up to the value of Content-Length, which is its last header. Latin1. */
+  headStart: string;
+  body: readonly BodyPiece[];
+  headTimeoutMs: number;
+  idleTimeoutMs: number;
+};
+
+/** What a connection tells its pool. */
+export type ConnectionOwner = {
+  onIdle(connection: Connection): void;
+  onClosed(connection: Connection): void;
+};
+
+/** Bodies up to this size are copied behind their heads, which costs less than a second buffer to write. */
+const copiedBytesMax = 16 * 1024;
+/** How long an idle connection is kept when its server does not say, and at most. */
+const idleMsDefault = 30_000;
+const idleMsMax = 600_000;
+/** So much sooner than its server a connection is given up, lest a request crosses its end. */
+const idleMarginMs = 2_000;
+
+/** One exchange. It lets go of its connection when it ends, so that nothing reaches the next one there. */
+export class Exchange implements UpstreamExchange {
+  readonly request: OutgoingRequest;
+  readonly handler: UpstreamHandler;
+  connection: Connection | null = null;
+
+  constructor(request: OutgoingRequest, handler: UpstreamHandler) {
+    this.request = request;
+    this.handler = handler;
+  }
+
+  pause(): void {
+    this.connection?.pause();
+  }
+
+  resume(): void {
+    this.connection?.resume();
+  }
+
+  abort(): void {
+    const { connection } = this;
+    this.connection = null;
+    connection?.destroy();
+  }
+}
+
+/** One connection and the exchange that runs on it. It has no timer: its pool looks at `deadlineMs` and calls `expire`. */
+export class Connection {
+  /** When its time is over, on the clock of performance.now(). */
+  deadlineMs: number;
+  readonly #owner: ConnectionOwner;
+  readonly #socket: Socket;
+  readonly #parser = new ResponseParser();
+  #phase: 'connecting' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
+  #exchange: Exchange;
+  /** A body is still read from its files. */
+  #sending = false;
+  #paused = false;
+  #wakeSender: (() => void) | null = null;
+
+  /** `open` starts the socket, which calls back with what it reads; `readyEvent` is when it may be written to. */
+  constructor(
+    owner: ConnectionOwner,
+    exchange: Exchange,
+    connectTimeoutMs: number,
+    readyEvent: 'connect' | 'secureConnect',
+    open: (onRead: (bytes: Buffer) => void) => Socket,
+  ) {
+    this.#owner = owner;
+    this.#exchange = exchange;
+    exchange.connection = this;
+    this.deadlineMs = performance.now() + connectTimeoutMs;
+    this.#socket = open((bytes) => this.#read(bytes));
+    this.#socket.on(readyEvent, () => this.#send());
+    this.#socket.on('drain', () => this.#wake());
+    this.#socket.on('end', () => this.#ended());
+    this.#socket.on('error', (error) => this.#broken(error.message));
+    this.#socket.on('close', () => this.#broken('the upstream closed the connection'));
+  }
+
+  /** Whether another exchange may begin. */
+  get usable(): boolean {
+    return this.#phase === 'idle' && this.#socket.writable && !this.#socket.readableEnded;
+  }
+
+  /** Begins the next exchange on an idle connection. */
+  run(exchange: Exchange): void {
+    this.#exchange = exchange;
+    exchange.connection = this;
+    this.#parser.reset();
+    this.#socket.ref();
+    this.#send();
+  }
+
+  pause(): void {
+    if (this.#paused || this.#phase === 'connecting') return;
+    this.#paused = true;
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    if (!this.#paused) return;
+    this.#paused = false;
+    this.#deadlineIn(this.#exchange.request.idleTimeoutMs);
+    this.#socket.resume();
+  }
+
+  /** The deadline has passed. A reader that pauses is waited for. */
+  expire(): void {
+    if (this.#paused) return;
+    const failures = {
+      connecting: { kind: 'refused', message: 'no connection in time' },
+      head: { kind: 'timeout', message: 'no response head in time' },
+      body: { kind: 'timeout', message: 'no more of the body in time' },
+    } as const;
+    if (this.#phase === 'idle' || this.#phase === 'closed') this.destroy();
+    else this.#fail(failures[this.#phase]);
+  }
+
+  /** Ends the connection; what runs on it fails. */
+  close(): void {
+    this.#broken('the gateway closes its connections');
+  }
+
+  /** Ends the connection. Nobody is called back. */
+  destroy(): void {
+    if (this.#phase === 'closed') return;
+    this.#phase = 'closed';
+    this.#exchange.connection = null;
+    this.#socket.destroy();
+    this.#wake();
+    this.#owner.onClosed(this);
+  }
+
+  #send(): void {
+    if (this.#phase === 'closed') return;
+    this.#phase = 'head';
+    const { headStart, body, headTimeoutMs } = this.#exchange.request;
+    const length = bodyLength(body);
+    const head = `${headStart}${length}\r\n\r\n`;
+    this.#deadlineIn(headTimeoutMs);
+    if (!body.every((piece) => piece instanceof Uint8Array)) {
+      this.#socket.write(head, 'latin1');
+      void this.#sendFiles(this.#exchange, length);
+    } else if (length <= copiedBytesMax) {
+      const bytes = Buffer.allocUnsafe(head.length + length);
+      let at = bytes.write(head, 'latin1');
+      for (const piece of body) {
+        bytes.set(piece, at);
+        at += piece.byteLength;
+      }
+      this.#socket.write(bytes);
+    } else {
+      this.#socket.cork();
+      this.#socket.write(head, 'latin1');
+      for (const piece of body) this.#socket.write(piece);
+      this.#socket.uncork();
+    }
+  }
+
+  /** Never rejects. */
+  async #sendFiles(exchange: Exchange, length: number): Promise<void> {
+    const { body, headTimeoutMs } = exchange.request;
+    this.#sending = true;
+    let left = length;
+    try {
+      for await (const piece of bodyStream(body) as AsyncIterable<Uint8Array>) {
+        if (exchange.connection !== this) return;
+        left -= piece.byteLength;
+        // A file that grew must not run into the next request.
+        if (left < 0) break;
+        if (!this.#socket.write(piece)) {
+          await new Promise<void>((resolve) => {
+            this.#wakeSender = resolve;
+          });
+        }
+        if (this.#phase === 'head') this.#deadlineIn(headTimeoutMs);
+      }
+      this.#sending = false;
+      if (left !== 0) throw new Error('the file of a request body has another length than it had');
+    } catch (error) {
+      if (exchange.connection === this) this.#fail({ kind: 'reset', message: (error as Error).message });
+    }
+  }
+
+  #wake(): void {
+    const wake = this.#wakeSender;
+    this.#wakeSender = null;
+    wake?.();
+  }
+
+  #read(bytes: Buffer): void {
+    if (this.#phase === 'idle' || this.#phase === 'closed') {
+      // Nothing was asked for: whatever it is, it must not become the next answer.
+      this.destroy();
+      return;
+    }
+    const parser = this.#parser;
+    const exchange = this.#exchange;
+    try {
+      parser.push(bytes);
+      if (this.#phase === 'head' && parser.head !== null) {
+        this.#phase = 'body';
+        exchange.handler.onHead(parser.head);
+      }
+      if (parser.data.length > 0 && exchange.connection !== null) exchange.handler.onData(parser.data);
+    } catch (error) {
+      const kind = error instanceof ProtocolError ? 'protocol' : 'reset';
+      this.#fail({ kind, message: (error as Error).message });
+      return;
+    }
+    if (exchange.connection === null) return;
+    if (parser.done) this.#finish();
+    else if (this.#phase === 'body') this.#deadlineIn(exchange.request.idleTimeoutMs);
+  }
+
+  /** The answer is whole. */
+  #finish(): void {
+    const exchange = this.#exchange;
+    const { head, surplus } = this.#parser;
+    const said = head?.keepAliveSeconds;
+    const idleMs = said === undefined ? idleMsDefault : Math.min(said * 1000 - idleMarginMs, idleMsMax);
+    // An answer that came before its request was sent leaves bytes which the server may still want or not.
+    const unsent = this.#sending || this.#socket.writableLength > 0;
+    if (head?.keepsAlive && !surplus && !unsent && idleMs > 0) {
+      exchange.connection = null;
+      this.#phase = 'idle';
+      if (this.#paused) {
+        this.#paused = false;
+        this.#socket.resume();
+      }
+      this.#deadlineIn(idleMs);
+      this.#socket.unref();
+      this.#owner.onIdle(this);
+    } else this.destroy();
+    exchange.handler.onEnd();
+  }
+
+  /** The server will send no more. */
+  #ended(): void {
+    if (this.#phase === 'body' && this.#parser.doneAtClose) this.#finish();
+    else this.#broken('the upstream closed the connection');
+  }
+
+  #broken(message: string): void {
+    if (this.#phase === 'idle' || this.#phase === 'closed') this.destroy();
+    else this.#fail({ kind: this.#phase === 'connecting' ? 'refused' : 'reset', message });
+  }
+
+  #fail(failure: UpstreamFailure): void {
+    const exchange = this.#exchange;
+    const runs = exchange.connection === this;
+    this.destroy();
+    if (runs) exchange.handler.onError(failure);
+  }
+
+  #deadlineIn(ms: number): void {
+    this.deadlineMs = performance.now() + ms;
+  }
+}

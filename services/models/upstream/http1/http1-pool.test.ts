@@ -1,0 +1,252 @@
+import { once } from 'node:events';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createServer as createTlsServer } from 'node:tls';
+import { afterEach, describe, expect, test } from 'vitest';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { selfSignedCertificate } from '../../../../test/support/certificate.ts';
+import type { BodyPiece, UpstreamExchange, UpstreamFailure } from '../upstream.ts';
+import { Http1Pool } from './http1-pool.ts';
+
+const ended: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const end of ended.splice(0).reverse()) await end();
+});
+
+type Served = { url: string; server: Server; sockets: Socket[]; requests: string[] };
+
+/** A server that calls `answer` with each piece of a request that ends in a brace. */
+async function serve(answer: (socket: Socket, request: string) => void, make = createServer): Promise<Served> {
+  const served: Served = { url: '', server: make(), sockets: [], requests: [] };
+  served.server.on(make === createServer ? 'connection' : 'secureConnection', (socket: Socket) => {
+    served.sockets.push(socket);
+    let text = '';
+    socket.on('error', () => {});
+    socket.on('data', (bytes) => {
+      text += bytes.toString('latin1');
+      if (!text.endsWith('}')) return;
+      served.requests.push(text);
+      const request = text;
+      text = '';
+      answer(socket, request);
+    });
+  });
+  await once(served.server.listen(0, '127.0.0.1'), 'listening');
+  served.url = `http://127.0.0.1:${(served.server.address() as AddressInfo).port}/v1`;
+  ended.push(() => {
+    for (const socket of served.sockets) socket.destroy();
+    served.server.close();
+  });
+  return served;
+}
+
+function pool(url: string, extra: { ca?: string; connectTimeoutMs?: number; apiKey?: string } = {}): Http1Pool {
+  const made = new Http1Pool({ base: new URL(url), apiKey: 'key', connectTimeoutMs: 30_000, ...extra });
+  ended.push(() => made.close());
+  return made;
+}
+
+type Outcome = { status?: number; type?: string | undefined; body: string; failure?: UpstreamFailure };
+type Options = { body?: BodyPiece[]; headTimeoutMs?: number; idleTimeoutMs?: number; contentType?: string };
+
+function call(client: Http1Pool, options: Options = {}, onData?: (exchange: UpstreamExchange) => void) {
+  const outcome: Outcome = { body: '' };
+  const { promise, resolve } = Promise.withResolvers<Outcome>();
+  const exchange = client.send(
+    {
+      operation: Operation.CHAT_COMPLETIONS,
+      path: '/chat/completions',
+      contentType: 'application/json',
+      body: [Buffer.from('{}')],
+      headTimeoutMs: 60_000,
+      idleTimeoutMs: 60_000,
+      ...options,
+    },
+    {
+      onHead(head) {
+        outcome.status = head.status;
+        outcome.type = head.header('content-type');
+      },
+      onData(chunk) {
+        outcome.body += Buffer.from(chunk).toString('latin1');
+        onData?.(exchange);
+      },
+      onEnd: () => resolve(outcome),
+      onError(failure) {
+        outcome.failure = failure;
+        resolve(outcome);
+      },
+    },
+  );
+  return { exchange, outcome: promise };
+}
+
+const hello = 'HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\ncontent-length: 5\r\n\r\nhello';
+
+describe('a connection', () => {
+  test('is used again, and the request is as it should be', async () => {
+    const served = await serve((socket) => socket.write(hello));
+    const client = pool(served.url);
+    for (let time = 0; time < 3; time++) {
+      expect(await call(client).outcome).toEqual({ status: 200, type: 'text/plain', body: 'hello' });
+    }
+    expect(served.sockets).toHaveLength(1);
+    expect(served.requests[0]!.split('\r\n')).toEqual([
+      'POST /v1/chat/completions HTTP/1.1',
+      `host: ${new URL(served.url).host}`,
+      'connection: keep-alive',
+      'authorization: Bearer key',
+      'content-type: application/json',
+      'accept: */*',
+      'content-length: 2',
+      '',
+      '{}',
+    ]);
+  });
+
+  test.each([
+    ['has bytes behind the answer', `${hello}x`],
+    ['says close', hello.replace('\r\n', '\r\nConnection: close\r\n')],
+    ['will be closed at once', hello.replace('\r\n', '\r\nKeep-Alive: timeout=1\r\n')],
+  ])('that %s is not used again', async (_what, answer) => {
+    const served = await serve((socket) => socket.write(answer));
+    const client = pool(served.url);
+    await call(client).outcome;
+    expect(await call(client).outcome).toMatchObject({ body: 'hello' });
+    expect(served.sockets).toHaveLength(2);
+  });
+
+  test('that its server half-closed while idle is not used again', async () => {
+    const served = await serve((socket) => socket.write(hello));
+    const client = pool(served.url);
+    await call(client).outcome;
+    const [socket] = served.sockets;
+    socket!.end();
+    await once(socket!, 'close');
+    expect(await call(client).outcome).toMatchObject({ body: 'hello' });
+    expect(served.sockets).toHaveLength(2);
+  });
+
+  test('that breaks before an answer fails the call, which is not sent again', async () => {
+    const served = await serve((socket, _request) => {
+      if (served.requests.length === 1) socket.write(hello);
+      else socket.destroy();
+    });
+    const client = pool(served.url);
+    await call(client).outcome;
+    expect((await call(client).outcome).failure?.kind).toBe('reset');
+    expect(served.requests).toHaveLength(2);
+  });
+});
+
+describe('a call fails', () => {
+  test('as refused when nobody listens', async () => {
+    const served = await serve(() => {});
+    served.server.close();
+    await once(served.server, 'close');
+    expect((await call(pool(served.url)).outcome).failure?.kind).toBe('refused');
+  });
+
+  test.each([
+    ['no head comes', '', { headTimeoutMs: 150 }],
+    ['the body stops', hello.slice(0, -2), { idleTimeoutMs: 150 }],
+  ])('as a time-out when %s', async (_what, answer, options) => {
+    const served = await serve((socket) => socket.write(answer));
+    expect((await call(pool(served.url), options).outcome).failure?.kind).toBe('timeout');
+  });
+
+  test.each([
+    ['reset', hello.slice(0, -2)],
+    ['reset', 'HTTP/1.1 200 OK\r\n'],
+    ['protocol', 'HTTP/1.1 200 OK\n\n'],
+    ['protocol', 'HTTP/1.1 101 Up\r\n\r\n'],
+  ])('as %s at %j', async (kind, answer) => {
+    const served = await serve((socket) => socket.end(answer));
+    expect((await call(pool(served.url)).outcome).failure?.kind).toBe(kind);
+  });
+
+  test('unsent when a header value would end its header', async () => {
+    const served = await serve((socket) => socket.write(hello));
+    const contentType = 'multipart/form-data; boundary=a\r\nx: y';
+    expect((await call(pool(served.url), { contentType }).outcome).failure?.kind).toBe('refused');
+    expect(served.sockets).toHaveLength(0);
+  });
+});
+
+test('a body that ends with its connection is whole', async () => {
+  const served = await serve((socket) => socket.end('HTTP/1.0 200 OK\r\n\r\nhello'));
+  expect(await call(pool(served.url)).outcome).toEqual({ status: 200, type: undefined, body: 'hello' });
+});
+
+test('a body from a file and from memory is sent as it is', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'http1-'));
+  ended.push(() => rm(folder, { recursive: true }));
+  const file = join(folder, 'audio');
+  await writeFile(file, `--${'a'.repeat(1_000_000)}--`);
+  const served = await serve((socket) => socket.write(hello));
+  const body = [Buffer.from('start '), { file, start: 2, end: 1_000_002 }, Buffer.from('}')];
+  expect(await call(pool(served.url), { body }).outcome).toMatchObject({ body: 'hello' });
+  expect(served.requests[0]).toContain('content-length: 1000007\r\n');
+  expect(served.requests[0]!.split('\r\n\r\n')[1]).toBe(`start ${'a'.repeat(1_000_000)}}`);
+});
+
+test('abort closes the connection, and nothing is called back', async () => {
+  const served = await serve((socket) => socket.write(hello.slice(0, -2)));
+  let pieces = 0;
+  const { exchange, outcome } = call(pool(served.url), {}, (running) => {
+    pieces++;
+    running.abort();
+  });
+  await expect.poll(() => pieces).toBe(1);
+  await expect.poll(() => served.sockets[0]!.destroyed).toBe(true);
+  exchange.resume();
+  expect(await Promise.race([outcome, 'silent'])).toBe('silent');
+});
+
+test('a reader that stops holds a server of 1 GiB up, beyond the time-out, and loses nothing', async () => {
+  let written = 0;
+  const piece = Buffer.alloc(1024 * 1024, 'x');
+  const served = await serve((socket) => {
+    socket.write('HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n');
+    const more = (): void => {
+      while (!socket.destroyed && written < 1024) {
+        written++;
+        if (!socket.write(piece)) return void socket.once('drain', more);
+      }
+    };
+    more();
+  });
+  let pieces = 0;
+  const { exchange } = call(pool(served.url), { idleTimeoutMs: 100 }, (running) => {
+    if (++pieces === 1) running.pause();
+  });
+  await expect.poll(() => pieces).toBeGreaterThan(0);
+  // Long enough for several looks at the deadlines, which is what is tested.
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  expect(pieces).toBe(1);
+  expect(written).toBeLessThan(64);
+  exchange.resume();
+  await expect.poll(() => pieces).toBeGreaterThan(1);
+  exchange.abort();
+});
+
+describe('TLS', () => {
+  const certificate = selfSignedCertificate();
+  const tls = (() => createTlsServer(certificate)) as unknown as typeof createServer;
+
+  test('is spoken with a server whose certificate is trusted', async () => {
+    const served = await serve((socket) => socket.write(hello), tls);
+    const client = pool(served.url.replace('http:', 'https:'), { ca: certificate.ca });
+    for (let time = 0; time < 2; time++) expect(await call(client).outcome).toMatchObject({ body: 'hello' });
+    expect(served.sockets).toHaveLength(1);
+  });
+
+  test('is refused with any other', async () => {
+    const served = await serve((socket) => socket.write(hello), tls);
+    const client = pool(served.url.replace('http:', 'https:'));
+    expect((await call(client).outcome).failure?.kind).toBe('refused');
+    expect(served.requests).toHaveLength(0);
+  });
+});

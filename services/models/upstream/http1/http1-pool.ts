@@ -1,0 +1,142 @@
+import { connect as connectTcp, isIP } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { UpstreamExchange, UpstreamHandler, UpstreamRequest } from '../upstream.ts';
+import { Connection, type ConnectionOwner, Exchange } from './connection.ts';
+
+export type Http1PoolOptions = {
+  /** Base URL of the upstream's API; http or https. */
+  base: URL;
+  /** Sent as a bearer token; undefined: none is sent. */
+  apiKey: string | undefined;
+  connectTimeoutMs: number;
+  /** Certificates to trust instead of the machine's, as PEM. */
+  ca?: string;
+};
+
+/** How often deadlines are looked at: no time-out comes sooner than it says, and later by less than this. */
+const sweepMs = 100;
+const readBytes = 64 * 1024;
+const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
+
+/**
+ * Keep-alive connections to one upstream, over which POST requests go by HTTP/1.1 (RFC 9112): one write for a request, no stream
+ * and no promise for an answer's pieces. A request is sent once; whoever calls decides whether to try elsewhere. An answer that is
+ * not strict HTTP is a failure, and so is an upgrade. Concurrency is limited by the caller.
+ */
+export class Http1Pool implements ConnectionOwner {
+  readonly #options: Http1PoolOptions;
+  /** The connection that was used last is the next to be used, so that those which are not needed time out. */
+  readonly #idle: Connection[] = [];
+  readonly #all = new Set<Connection>();
+  readonly #headStarts = new Map<string, string>();
+  /** All connections read into it: libuv reads and calls back in one go, and the parser keeps copies only. */
+  readonly #buffer = Buffer.allocUnsafeSlow(readBytes);
+  #sweep: NodeJS.Timeout | undefined;
+  #tlsSession: Buffer | undefined;
+
+  constructor(options: Http1PoolOptions) {
+    this.#options = options;
+  }
+
+  /** Starts one exchange. Never throws; no callback comes before it has returned. */
+  send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange {
+    const headStart = this.#headStart(request);
+    const { body, headTimeoutMs, idleTimeoutMs } = request;
+    const exchange = new Exchange({ headStart, body, headTimeoutMs, idleTimeoutMs }, handler);
+    if (!fieldValue.test(request.contentType) || !fieldValue.test(this.#options.apiKey ?? '')) {
+      // Text that would end its header early (RFC 9112 section 11.1).
+      const failure = { kind: 'refused', message: 'a header value with characters that none may have' } as const;
+      process.nextTick(() => handler.onError(failure));
+      return exchange;
+    }
+    for (let connection = this.#idle.pop(); connection !== undefined; connection = this.#idle.pop()) {
+      if (connection.usable) {
+        connection.run(exchange);
+        return exchange;
+      }
+      connection.destroy();
+    }
+    this.#connect(exchange);
+    return exchange;
+  }
+
+  onIdle(connection: Connection): void {
+    this.#idle.push(connection);
+  }
+
+  onClosed(connection: Connection): void {
+    this.#all.delete(connection);
+    const index = this.#idle.indexOf(connection);
+    if (index !== -1) this.#idle.splice(index, 1);
+    if (this.#all.size === 0) {
+      clearInterval(this.#sweep);
+      this.#sweep = undefined;
+    }
+  }
+
+  /** Fails what runs and closes all connections. */
+  close(): void {
+    for (const connection of [...this.#all]) connection.close();
+  }
+
+  #connect(exchange: Exchange): void {
+    const { base, ca, connectTimeoutMs } = this.#options;
+    const isTls = base.protocol === 'https:';
+    const host = base.hostname.replace(/^\[(.*)\]$/, '$1');
+    const connection = new Connection(
+      this,
+      exchange,
+      connectTimeoutMs,
+      isTls ? 'secureConnect' : 'connect',
+      (onRead) => {
+        const options = {
+          host,
+          port: Number(base.port) || (isTls ? 443 : 80),
+          noDelay: true,
+          keepAlive: true,
+          keepAliveInitialDelay: 60_000,
+          onread: {
+            buffer: this.#buffer,
+            callback: (length: number) => {
+              onRead(this.#buffer.subarray(0, length));
+              return true;
+            },
+          },
+        };
+        if (!isTls) return connectTcp(options);
+        const socket = connectTls({
+          ...options,
+          ...(ca !== undefined && { ca }),
+          ...(isIP(host) === 0 && { servername: host }),
+          ALPNProtocols: ['http/1.1'],
+          session: this.#tlsSession,
+        });
+        return socket.on('session', (session) => {
+          this.#tlsSession = session;
+        });
+      },
+    );
+    this.#all.add(connection);
+    this.#sweep ??= setInterval(() => this.#expire(), sweepMs).unref();
+  }
+
+  #expire(): void {
+    const nowMs = performance.now();
+    for (const connection of this.#all) if (connection.deadlineMs <= nowMs) connection.expire();
+  }
+
+  /** The constant part of a request's head, made once for each path and for JSON only: multipart has boundaries of its own. */
+  #headStart({ path, contentType }: UpstreamRequest): string {
+    const isJson = contentType === 'application/json';
+    const known = isJson ? this.#headStarts.get(path) : undefined;
+    if (known !== undefined) return known;
+    const { base, apiKey } = this.#options;
+    const basePath = base.pathname === '/' ? '' : base.pathname;
+    const headStart =
+      `POST ${basePath}${path} HTTP/1.1\r\nhost: ${base.host}\r\nconnection: keep-alive\r\n` +
+      `${apiKey === undefined ? '' : `authorization: Bearer ${apiKey}\r\n`}` +
+      `content-type: ${contentType}\r\naccept: */*\r\ncontent-length: `;
+    if (isJson) this.#headStarts.set(path, headStart);
+    return headStart;
+  }
+}
