@@ -1,4 +1,6 @@
+import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -11,7 +13,7 @@ import {
   type TestBilling,
   usageEvent,
 } from '../../services/billing/fixtures/test-billing.ts';
-import { Budgets, type Hold } from '../../services/models/limits/budgets.ts';
+import { Budgets, type BudgetsDeps, type Hold } from '../../services/models/limits/budgets.ts';
 import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
@@ -24,12 +26,27 @@ beforeAll(async () => {
 });
 afterAll(() => started.close());
 
+/**
+ * Billing as edges reach it on a machine with time to spare. On a busy one a settlement may miss its second, or a lease lapse under a
+ * call that runs: then callers are refused for room that is still held, or served beyond it, which is not what these tests are about.
+ */
+function patientBilling(): BudgetsDeps['billing'] {
+  const { billing } = started;
+  const timeoutMs = 60_000;
+  const timeToLive = durationFromMs(3_600_000);
+  return {
+    lease: (request, options) =>
+      untilServed(() => billing.lease({ ...request, timeToLive }, { ...options, timeoutMs })),
+    settle: (request, options) =>
+      untilServed(() => billing.settle({ ...request, timeToLive }, { ...options, timeoutMs })),
+    releaseHold: (request, options) => untilServed(() => billing.releaseHold(request, { ...options, timeoutMs })),
+  };
+}
+
 /** Four edges of one gateway, settling as they do in production. */
 function fourEdges() {
-  const edges = Array.from(
-    { length: 4 },
-    () => new Budgets({ billing: started.billing, clock: systemClock, logger: silentLogger }),
-  );
+  const billing = patientBilling();
+  const edges = Array.from({ length: 4 }, () => new Budgets({ billing, clock: systemClock, logger: silentLogger }));
   const timers = edges.map((edge) => setInterval(() => void edge.tick(), settleIntervalMs));
   return {
     edges,
@@ -58,11 +75,11 @@ async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise
   }
 }
 
-/** A call from admission to its charge; null when it was refused. Its charge goes on by itself. */
+/** A call from admission to its end; null when it was refused. Its event is to be charged later, as those of a shipper are. */
 async function runCall(
   edge: Budgets,
   caller: Caller,
-  options: { capNanoUsd?: bigint; costNanoUsd: bigint; reason: ErrorReason; charges: Promise<unknown>[] },
+  options: { capNanoUsd?: bigint; costNanoUsd: bigint; reason: ErrorReason; events: UsageEvent[] },
 ): Promise<bigint | null> {
   let hold: Hold;
   try {
@@ -73,9 +90,14 @@ async function runCall(
   }
   await new Promise((resolve) => setImmediate(resolve));
   await hold.settle(options.costNanoUsd);
-  const event = usageEvent({ ...caller, costNanoUsd: options.costNanoUsd, leaseIds: [...hold.leaseIds] });
-  options.charges.push(untilServed(() => started.billing.charge({ events: [event] }, service)));
+  options.events.push(usageEvent({ ...caller, costNanoUsd: options.costNanoUsd, leaseIds: [...hold.leaseIds] }));
   return options.costNanoUsd;
+}
+
+/** Charges what has been metered since the last time. */
+async function ship(events: UsageEvent[]): Promise<void> {
+  await untilServed(() => started.billing.charge({ events }, { ...service, timeoutMs: 60_000 }));
+  events.length = 0;
 }
 
 const held = async ({ tenantId }: Caller): Promise<bigint> => {
@@ -92,29 +114,31 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   const caller = someone();
   const capNanoUsd = 60n * costMax;
   const random = new SeededRandom(7);
-  const charges: Promise<unknown>[] = [];
+  const events: UsageEvent[] = [];
   const call = (index: number) =>
     runCall(gateway.edges[index % 4]!, caller, {
       capNanoUsd,
       costNanoUsd: BigInt(random.between(300_000, 1_000_000)),
       reason: ErrorReason.SPEND_CAP_EXCEEDED,
-      charges,
+      events,
     });
 
   let spent = 0n;
   for (const cost of await Promise.all(Array.from({ length: 200 }, (_, index) => call(index)))) spent += cost ?? 0n;
   expect(spent).toBeLessThan(capNanoUsd + costMax);
+  await ship(events);
 
-  // One after the other, at whichever edge: nobody is refused while what was spent is below the cap.
+  // One after the other, at whichever edge: nobody is refused while what was spent is below the cap, charged or not.
   for (let index = 0; ; index++) {
     const cost = await call(index);
     if (cost === null) break;
     spent += cost;
+    if (index % 3 === 0) await ship(events);
   }
   expect(spent).toBeGreaterThanOrEqual(capNanoUsd);
   expect(spent).toBeLessThan(capNanoUsd + costMax);
 
-  await Promise.all(charges);
+  await ship(events);
   const { spends } = await started.billing.getSpendToday({ apiKeyIds: [caller.apiKeyId] }, as(person(caller)));
   expect(spends[0]!.spentNanoUsd).toBe(spent);
   await Promise.all(gateway.edges.map((edge) => edge.close()));
@@ -130,11 +154,12 @@ test('credit without PAYG runs out at its end, whichever edge asks', async () =>
     { requestId: uuidv7(), tenantId, source: 1, amountNanoUsd: 20n * costMax },
     operator,
   );
-  const charges: Promise<unknown>[] = [];
-  const options = { costNanoUsd: 700_000n, reason: ErrorReason.CREDIT_BALANCE_EXHAUSTED, charges };
+  const events: UsageEvent[] = [];
+  const options = { costNanoUsd: 700_000n, reason: ErrorReason.CREDIT_BALANCE_EXHAUSTED, events };
   let spent = 0n;
   const all = Array.from({ length: 60 }, (_, index) => runCall(gateway.edges[index % 4]!, caller, options));
   for (const cost of await Promise.all(all)) spent += cost ?? 0n;
+  await ship(events);
   for (let index = 0; ; index++) {
     const cost = await runCall(gateway.edges[index % 4]!, caller, options);
     if (cost === null) break;
@@ -142,7 +167,7 @@ test('credit without PAYG runs out at its end, whichever edge asks', async () =>
   }
   expect(spent).toBeGreaterThanOrEqual(20n * costMax);
   expect(spent).toBeLessThan(21n * costMax);
-  await Promise.all(charges);
+  await ship(events);
   await Promise.all(gateway.edges.map((edge) => edge.close()));
   expect(await held(caller)).toBe(0n);
   const { faults } = await started.billing.verifyLedger({ tenantId }, service);
