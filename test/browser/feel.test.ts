@@ -8,6 +8,7 @@ import { portalDist } from '../../edge/portal/build.ts';
 import { seriousFindings } from './support/axe.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
+import { settled } from './support/settled.ts';
 
 const portalSources = fileURLToPath(new URL('../../edge/portal/src', import.meta.url));
 
@@ -126,6 +127,30 @@ test('an empty page teaches what to do', async () => {
   await goWithin(page, '/jobs');
   await page.getByText('No jobs yet').waitFor();
   expect(await page.getByRole('region', { name: 'A background call' }).textContent()).toContain('"background":true');
+  await close();
+});
+
+test('while an answer is on its way a page has its title already and holds the place by skeletons', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/nothing-here');
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+  let answer = Promise.withResolvers<void>();
+  await page.route('**/api/**', async (route) => {
+    await answer.promise;
+    await route.continue();
+  });
+  const wrong: string[] = [];
+  for (const path of ['/models', '/keys', '/jobs', '/usage', '/billing', '/limits', '/organization', '/audit']) {
+    answer = Promise.withResolvers<void>();
+    await goWithin(page, path);
+    await page.getByRole('heading', { name: 'Page not found' }).waitFor({ state: 'detached' });
+    await page.getByRole('main').getByRole('status', { name: 'Loading' }).first().waitFor();
+    if (((await page.locator('h1').textContent()) ?? '') === '') wrong.push(`${path}: no title`);
+    answer.resolve();
+    await settled(page);
+    await goWithin(page, '/nothing-here');
+  }
+  expect(wrong).toEqual([]);
   await close();
 });
 

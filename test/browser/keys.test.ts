@@ -156,16 +156,25 @@ test('an edit sends what changed; rotating gives a new secret; deleting takes th
   await close();
 });
 
-test('an edit that the gateway refuses goes back to what was', async () => {
+test('an edit shows at once, and goes back to what was when the gateway refuses it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByRole('link', { name: 'Checkout production' }).click();
   await page.getByRole('button', { name: 'Edit' }).click();
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api-keys/*', async (route) => {
+    if (route.request().method() === 'PATCH') await answer.promise;
+    await route.continue();
+  });
   await dialog(page).getByLabel('Name').fill('y');
   await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+  // The dialog hides the rest of the page from assistive technology.
+  await page.locator('h1').getByText('y', { exact: true }).waitFor();
+  answer.resolve();
   await dialog(page)
     .getByText(/fewer than 2 characters/)
     .waitFor();
+  await page.locator('h1').getByText('Checkout production', { exact: true }).waitFor();
   await dialog(page).getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
   await close();

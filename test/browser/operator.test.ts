@@ -60,39 +60,6 @@ test('an operator makes an organization, its credit, limits and a coupon, and se
   await close();
 });
 
-test('an operator adds a model with a deployment and a price, and watches it serve', async () => {
-  const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.operator, '/operator/models');
-  await page.getByRole('button', { name: 'Add model' }).click();
-  await dialog(page).getByLabel('Name', { exact: true }).fill('acme/nova');
-  await dialog(page).getByLabel('Display name').fill('Nova');
-  await dialog(page).getByRole('button', { name: 'Add model' }).click();
-  await page.getByRole('heading', { level: 1, name: 'Nova' }).waitFor();
-  await page.getByRole('button', { name: 'Add deployment' }).click();
-  await dialog(page).getByLabel('Server').selectOption('sandbox');
-  await dialog(page).getByLabel("The upstream's name of the model").fill('sandbox-chat');
-  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
-  await page.getByRole('table', { name: 'Deployments' }).getByText('Running').waitFor();
-  await page.getByRole('button', { name: 'Set price' }).click();
-  await dialog(page).getByLabel('Million input tokens').first().fill('-1');
-  await dialog(page).getByRole('button', { name: 'Set price' }).click();
-  await dialog(page)
-    .getByText(/input_per_million_tokens_usd/)
-    .waitFor();
-  await dialog(page).getByLabel('Million input tokens').first().fill('0.5');
-  await dialog(page).getByRole('button', { name: 'Set price' }).click();
-  await page
-    .getByRole('table', { name: 'Prices' })
-    .getByText(/\$0\.50/)
-    .waitFor();
-  await page.goto(`${portal.url}/operator/health`);
-  await page.getByRole('row').filter({ hasText: 'acme/nova' }).getByText('Running').waitFor();
-  await page.getByRole('row').filter({ hasText: 'studio/paint' }).getByText('Stopped').waitFor();
-  await page.goto(`${portal.url}/operator/jobs`);
-  await page.getByRole('row').filter({ hasText: portal.world.jobId }).getByText('completed').waitFor();
-  await close();
-});
-
 test('an operator suspends an organization, everybody in it is told, and restores it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
@@ -115,54 +82,6 @@ test('an operator suspends an organization, everybody in it is told, and restore
   await page.getByRole('button', { name: 'Restore' }).click();
   await dialog(page).getByRole('button', { name: 'Restore' }).click();
   await page.getByText('Suspended since').waitFor({ state: 'detached' });
-  await close();
-});
-
-test('an operator sees what an announcement will cause before making it', async () => {
-  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
-  await signIn(page, portal.url, users.operator, '/operator/retirements');
-  await page.getByRole('button', { name: 'Announce' }).click();
-  await dialog(page).getByLabel('Model', { exact: true }).selectOption('acme/ember-8b:fast');
-  await dialog(page).getByLabel('Successor', { exact: true }).selectOption('acme/ember-70b');
-  const headers = dialog(page).getByRole('region', { name: 'Preview of the headers' });
-  expect(await headers.textContent()).toMatch(
-    /Deprecation: @\d{10}\nLink: <http.*\/retirements\/acme%2Fember-8b%3Afast>; rel="deprecation".*rel="successor-version"/,
-  );
-  expect(await dialog(page).getByRole('region', { name: 'Preview of the mail' }).count()).toBe(0);
-  await dialog(page).getByLabel('Retires (local time)').fill('2031-01-31T12:00');
-  await dialog(page).getByText('Mail: 30 days left').waitFor();
-  expect(await headers.textContent()).toContain('Sunset: Fri, 31 Jan 2031 12:00:00 GMT');
-  expect(await dialog(page).getByRole('region', { name: 'Preview of the mail' }).textContent()).toContain(
-    'Its successor is acme/ember-70b: use that name as model.',
-  );
-  const shown = [headers, dialog(page).getByRole('region', { name: 'Preview of the mail' })];
-  const [shownHeaders, shownMail] = await Promise.all(shown.map((region) => region.locator('pre').textContent()));
-  await dialog(page).getByRole('button', { name: 'Announce' }).click();
-  await page.getByText('The retirement of acme/ember-8b:fast is announced.').first().waitFor();
-  // What the gateway then sends is what was shown.
-  const { call } = portal.gateway;
-  const { owner, operator } = portal.world.people;
-  const address = `/v1/models/${encodeURIComponent('acme/ember-8b:fast')}`;
-  const own = (text: string) => text.replaceAll(portal.url, portal.gateway.env.publicUrl);
-  await expect.poll(async () => (await call('GET', address, owner.token)).headers.get('link')).not.toBeNull();
-  const sent = (await call('GET', address, owner.token)).headers;
-  const exactly = own(shownHeaders!).replace(/@\d+/, sent.get('deprecation')!);
-  expect(`Deprecation: ${sent.get('deprecation')}\nSunset: ${sent.get('sunset')}\nLink: ${sent.get('link')}`).toBe(
-    exactly,
-  );
-  const mailed = async () => {
-    const { json } = await call('GET', '/api/v1/admin/mail?search=owner@example.com', operator.token);
-    const mail = json.data.find(({ subject }: { subject: string }) => subject.includes('ember-8b'));
-    return mail && `Subject: ${mail.subject}\n\n${mail.text.trim()}`;
-  };
-  await expect.poll(mailed, { timeout: 30_000 }).toBe(own(shownMail!));
-  await page.goto(`${portal.url}/models`);
-  await page
-    .getByRole('row')
-    .filter({ hasText: 'Ember 8B Fast' })
-    .getByText(/Retiring · \d+ days left/)
-    .waitFor();
-  expect(await page.getByRole('row').filter({ hasText: 'Spark' }).textContent()).not.toContain('days left');
   await close();
 });
 

@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -76,7 +76,15 @@ test('an owner is told that the last owner stays, and the list goes back', async
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');
   const role = page.getByLabel('Role of owner@example.com');
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/members/*', async (route) => {
+    await answer.promise;
+    await route.continue();
+  });
   await role.selectOption('member');
+  // Shown at once, before any answer.
+  await expect.poll(() => role.inputValue()).toBe('member');
+  answer.resolve();
   await page
     .getByText(/last owner/)
     .first()
@@ -116,5 +124,32 @@ test('money: limits are edited with the API’s complaint at the field, coupons 
   const download = page.waitForEvent('download');
   await page.getByRole('button', { name: `PDF of ${portal.world.invoiceNumber}` }).click();
   expect((await download).suggestedFilename()).toBe(`invoice-${portal.world.invoiceNumber}.pdf`);
+  await close();
+});
+
+test('rate limits show what is left, and a refused call says so', async () => {
+  const { page, close } = await openPage(browser);
+  const { operator, member, tenantId } = portal.world.people;
+  const { call } = portal.gateway;
+  await call('PATCH', `/api/v1/admin/organizations/${tenantId}`, operator.token, {
+    rate_limits: { requests_per_minute: 1 },
+  });
+  const limits = async () => (await call('GET', '/api/v1/rate-limits', member.token)).json;
+  await expect.poll(async () => (await limits()).limits.requests_per_minute).toBe(1);
+  await signIn(page, portal.url, users.member, '/limits');
+  await page.getByRole('meter', { name: 'Requests per minute' }).waitFor();
+  await page.getByText('1 left now', { exact: true }).waitFor();
+  const chat = { model: 'acme/ember-8b:fast', messages: [{ role: 'user', content: 'Hello' }] };
+  expect((await call('POST', '/v1/chat/completions', member.token, chat)).status).toBe(200);
+  await page.reload();
+  await page.getByText('0 left now', { exact: true }).waitFor();
+  expect(await page.getByRole('meter', { name: 'Requests per minute' }).getAttribute('aria-valuenow')).toBe('1');
+  await goWithin(page, '/playground');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page
+    .getByRole('alert')
+    .getByText(/rate limit/i)
+    .waitFor();
   await close();
 });

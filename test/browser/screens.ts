@@ -11,7 +11,7 @@ import { withPortal } from './support/standalone.ts';
  * on a desktop and a phone, light and dark. For people to look at; nothing is compared.
  */
 const directory = fileURLToPath(new URL('./screens', import.meta.url));
-const sizes = { desktop: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } } as const;
+const sizes = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } } as const;
 const wanted = process.argv.slice(2);
 
 await withPortal({ days: 100, perDay: 24 }, async ({ url, world }, browser) => {

@@ -2,14 +2,12 @@ import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
-import { CodeBlock } from '../../ui/code-block.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, SelectField, TextArea, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
-import { Timeline } from './timeline.tsx';
+import { Consequences } from './consequences.tsx';
 import type { AdminModel } from './types.ts';
 
 /** Announces a retirement, with all that it will cause shown before it is sent. */
@@ -36,8 +34,8 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
     sunsetAt,
     successor: kind === 'successor' ? successor : '',
     note: kind === 'note' ? note : '',
+    mailed: false,
   };
-  const mail = previewMail(draft, window.location.origin);
   const submit = () =>
     announce.run({
       method: 'POST',
@@ -114,14 +112,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
             )}
           </div>
         </div>
-        {model !== '' && (
-          <div className="grid gap-4 rounded-lg border border-line p-4">
-            <p className="text-sm font-medium">What will happen</p>
-            <Timeline points={timelineOf(draft, new Date())} />
-            <CodeBlock label="Preview of the headers" code={previewHeaders(draft, window.location.origin)} />
-            {mail !== null && <CodeBlock label="Preview of the mail" code={mail} />}
-          </div>
-        )}
+        {model !== '' && <Consequences draft={draft} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button

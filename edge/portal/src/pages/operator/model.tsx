@@ -1,21 +1,19 @@
 import { useState } from 'react';
-import { useAction, useGet } from '../../api/hooks.ts';
+import { useGet } from '../../api/hooks.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
-import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { useToast } from '../../ui/toast.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { priceSummary } from '../models/prices.ts';
 import { DeploymentDialog } from './deployment-dialog.tsx';
+import { Grants } from './grants.tsx';
 import { PriceDialog } from './price-dialog.tsx';
 import type { AdminDeployment, AdminModel, AdminPrice } from './types.ts';
 
@@ -154,61 +152,3 @@ const priceColumns: readonly Column<AdminPrice>[] = [
   { name: 'Rates', cell: (row) => <span className="tabular">{priceSummary(row)}</span> },
   { name: 'Version', cell: (row) => <code className="font-mono text-xs text-faint">{row.id}</code> },
 ];
-
-function Grants({ model }: { model: AdminModel }) {
-  const toast = useToast();
-  const [tenant, setTenant] = useState('');
-  const grant = useAction({
-    stale: ['/admin/models'],
-    onSuccess: () => {
-      setTenant('');
-      toast.say('The model is granted.');
-    },
-  });
-  const revoke = useAction({
-    stale: ['/admin/models'],
-    onSuccess: () => toast.say('The grant is taken back.'),
-    onError: toast.complain,
-  });
-  const path = `/admin/grants?model=${encodeURIComponent(model.id)}&tenant_id=`;
-  return (
-    <Card title="Grants" description="The organizations for which this private model exists.">
-      <ul className="mb-4 grid gap-2 text-sm">
-        {model.granted_tenant_ids.map((id) => (
-          <li key={id} className="flex items-center justify-between gap-3">
-            <code className="font-mono text-xs wrap-anywhere">{id}</code>
-            <Button
-              size="small"
-              pending={revoke.pending}
-              onClick={() => revoke.run({ method: 'DELETE', path: path + encodeURIComponent(id) })}
-            >
-              Take back
-            </Button>
-          </li>
-        ))}
-        {model.granted_tenant_ids.length === 0 && <li className="text-faint">None.</li>}
-      </ul>
-      <Form
-        onSubmit={() =>
-          grant.run({ method: 'POST', path: '/admin/grants', body: { model: model.id, tenant_id: tenant.trim() } })
-        }
-        className="grid gap-3 sm:max-w-lg"
-      >
-        <FormError error={grant.error} fields={['tenant_id']} />
-        <TextField
-          label="Organization id"
-          spellCheck={false}
-          className="font-mono"
-          value={tenant}
-          onChange={setTenant}
-          error={fieldError(grant.error, 'tenant_id')}
-        />
-        <div>
-          <Button type="submit" pending={grant.pending} disabled={tenant.trim() === ''}>
-            Grant
-          </Button>
-        </div>
-      </Form>
-    </Card>
-  );
-}

@@ -5,8 +5,8 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { timelineOf } from './retirement-preview.ts';
-import { Timeline } from './timeline.tsx';
+import { Consequences } from './consequences.tsx';
+import { draftOf } from './retirement-preview.ts';
 import type { AdminRetirement } from './types.ts';
 
 const stale = ['/admin/retirements', '/admin/models', '/models'];
@@ -24,7 +24,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
   });
   const sunsetAt = date === '' ? null : new Date(date);
   return (
-    <Dialog open onClose={onClose} title={`When does ${retirement.model} retire?`}>
+    <Dialog open onClose={onClose} wide title={`When does ${retirement.model} retire?`}>
       <Form
         onSubmit={() =>
           sunsetAt !== null &&
@@ -40,9 +40,7 @@ export function DateDialog({ retirement, onClose }: { retirement: AdminRetiremen
           onChange={setDate}
           error={fieldError(save.error, 'sunset_at')}
         />
-        {sunsetAt !== null && (
-          <Timeline points={timelineOf({ deprecatedAt: new Date(retirement.deprecated_at), sunsetAt }, new Date())} />
-        )}
+        {sunsetAt !== null && <Consequences draft={{ ...draftOf(retirement), sunsetAt }} />}
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" pending={save.pending} disabled={sunsetAt === null}>

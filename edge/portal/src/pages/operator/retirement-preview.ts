@@ -1,4 +1,25 @@
-export type Draft = { model: string; deprecatedAt: Date; sunsetAt: Date | null; successor: string; note: string };
+import type { AdminRetirement } from './types.ts';
+
+export type Draft = {
+  model: string;
+  deprecatedAt: Date;
+  sunsetAt: Date | null;
+  successor: string;
+  note: string;
+  /** The first mail has gone out, so that the next one reminds. */
+  mailed: boolean;
+};
+
+export function draftOf(retirement: AdminRetirement): Draft {
+  return {
+    model: retirement.model,
+    deprecatedAt: new Date(retirement.deprecated_at),
+    sunsetAt: retirement.sunset_at === null ? null : new Date(retirement.sunset_at),
+    successor: retirement.replacement_model_name ?? '',
+    note: retirement.retirement_note ?? '',
+    mailed: retirement.sunset_at !== null,
+  };
+}
 
 /** The headers of every response that names the model, as the edge writes them (service.md, Retirement headers). */
 export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Draft, origin: string): string {
@@ -11,12 +32,12 @@ export function previewHeaders({ model, deprecatedAt, sunsetAt, successor }: Dra
   ].join('\n');
 }
 
-/** The first mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails go out only with one. */
-export function previewMail({ model, sunsetAt, successor, note }: Draft, origin: string): string | null {
+/** The next mail to a model's users, as Models writes it (services/models/domain/reminder-mail.ts); null without a date, since mails go out only with one. */
+export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft, origin: string): string | null {
   if (sunsetAt === null) return null;
   const [day, time] = [sunsetAt.toISOString().slice(0, 10), sunsetAt.toISOString().slice(11, 16)];
   return [
-    `Subject: ${model} retires on ${day}`,
+    `Subject: ${mailed ? 'Reminder: ' : ''}${model} retires on ${day}`,
     `The model ${model} retires on ${day} at ${time} UTC.`,
     'Until then it serves every request unchanged. From then on requests that name it are answered with 410 and the code model_sunset.',
     successor === '' ? note : `Its successor is ${successor}: use that name as model.`,

@@ -14,7 +14,7 @@ import { Time } from '../../ui/time.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { AnnounceDialog } from './announce-dialog.tsx';
 import { DateDialog, WithdrawDialog } from './retirement-dialogs.tsx';
-import { previewHeaders, timelineOf } from './retirement-preview.ts';
+import { draftOf, previewHeaders, timelineOf } from './retirement-preview.ts';
 import { Timeline } from './timeline.tsx';
 import type { AdminRetirement } from './types.ts';
 
@@ -59,13 +59,7 @@ function RetirementCard({ retirement, marked }: { retirement: AdminRetirement; m
   const [dialog, setDialog] = useState<'date' | 'withdraw' | null>(null);
   const over = retirement.sunset_at !== null && Date.parse(retirement.sunset_at) <= Date.now();
   const open = retirement.withdrawn_at === null && !over;
-  const draft = {
-    model: retirement.model,
-    deprecatedAt: new Date(retirement.deprecated_at),
-    sunsetAt: retirement.sunset_at === null ? null : new Date(retirement.sunset_at),
-    successor: retirement.replacement_model_name ?? '',
-    note: retirement.retirement_note ?? '',
-  };
+  const draft = draftOf(retirement);
   return (
     <Card
       className={marked ? 'ring-2 ring-accent' : ''}

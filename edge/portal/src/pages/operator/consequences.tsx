@@ -1,0 +1,16 @@
+import { CodeBlock } from '../../ui/code-block.tsx';
+import { type Draft, previewHeaders, previewMail, timelineOf } from './retirement-preview.ts';
+import { Timeline } from './timeline.tsx';
+
+/** All that a retirement will cause, shown before it is sent: its timeline, the headers and the next mail. */
+export function Consequences({ draft }: { draft: Draft }) {
+  const mail = previewMail(draft, window.location.origin);
+  return (
+    <div className="grid gap-4 rounded-lg border border-line p-4">
+      <p className="text-sm font-medium">What will happen</p>
+      <Timeline points={timelineOf(draft, new Date())} />
+      <CodeBlock label="Preview of the headers" code={previewHeaders(draft, window.location.origin)} />
+      {mail !== null && <CodeBlock label="Preview of the mail" code={mail} />}
+    </div>
+  );
+}

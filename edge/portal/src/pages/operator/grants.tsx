@@ -1,0 +1,96 @@
+import { useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { TextField } from '../../ui/field.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import type { AdminModel, AdminOrganization } from './types.ts';
+
+/** As many organizations as a search offers at once. */
+const offeredMax = 5;
+
+/** For which organizations a private model exists: taken back in the list, granted by a search for the name. */
+export function Grants({ model }: { model: AdminModel }) {
+  const toast = useToast();
+  const [search, setSearch] = useState('');
+  const found = useGet<List<AdminOrganization>>(
+    '/admin/organizations',
+    { search: search.trim(), limit: offeredMax + model.granted_tenant_ids.length },
+    { enabled: search.trim() !== '' },
+  );
+  const grant = useAction({
+    stale: ['/admin/models'],
+    onSuccess: () => {
+      setSearch('');
+      toast.say('The model is granted.');
+    },
+    onError: toast.complain,
+  });
+  const revoke = useAction({
+    stale: ['/admin/models'],
+    onSuccess: () => toast.say('The grant is taken back.'),
+    onError: toast.complain,
+  });
+  const path = `/admin/grants?model=${encodeURIComponent(model.id)}&tenant_id=`;
+  const offered = (search.trim() === '' ? [] : (found.data?.data ?? []))
+    .filter(({ id }) => !model.granted_tenant_ids.includes(id))
+    .slice(0, offeredMax);
+  return (
+    <Card title="Grants" description="The organizations for which this private model exists.">
+      <ul aria-label="Granted to" className="mb-4 grid gap-2 text-sm">
+        {model.granted_tenant_ids.map((id) => (
+          <li key={id} className="flex items-center justify-between gap-3">
+            <OrganizationName id={id} />
+            <Button
+              size="small"
+              pending={revoke.pending}
+              onClick={() => revoke.run({ method: 'DELETE', path: path + encodeURIComponent(id) })}
+            >
+              Take back
+            </Button>
+          </li>
+        ))}
+        {model.granted_tenant_ids.length === 0 && <li className="text-faint">Nobody has it yet.</li>}
+      </ul>
+      <div className="grid gap-3 sm:max-w-lg">
+        <TextField
+          label="Grant to an organization"
+          type="search"
+          placeholder="Its name"
+          spellCheck={false}
+          value={search}
+          onChange={setSearch}
+        />
+        <ul aria-label="Organizations found" aria-live="polite" className="grid gap-2 text-sm">
+          {offered.map(({ id, name }) => (
+            <li key={id} className="flex items-center justify-between gap-3">
+              <span className="min-w-0 wrap-anywhere">{name}</span>
+              <Button
+                size="small"
+                pending={grant.pending}
+                onClick={() =>
+                  grant.run({ method: 'POST', path: '/admin/grants', body: { model: model.id, tenant_id: id } })
+                }
+              >
+                Grant
+              </Button>
+            </li>
+          ))}
+          {search.trim() !== '' && found.isFetched && !found.isFetching && offered.length === 0 && (
+            <li className="text-faint">No other organization fits.</li>
+          )}
+        </ul>
+      </div>
+    </Card>
+  );
+}
+
+function OrganizationName({ id }: { id: string }) {
+  const organization = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false });
+  return (
+    <span className="min-w-0 wrap-anywhere">
+      {organization.data?.name ?? <code className="font-mono text-xs">{id}</code>}
+    </span>
+  );
+}

@@ -1,0 +1,191 @@
+import type { Browser, Page } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+const dialog = (page: Page) => page.getByRole('dialog');
+
+test('an operator adds a model with a deployment and a price, and watches it serve', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/models');
+  await page.getByRole('button', { name: 'Add model' }).click();
+  await dialog(page).getByLabel('Name', { exact: true }).fill('acme/nova');
+  await dialog(page).getByLabel('Display name').fill('Nova');
+  await dialog(page).getByRole('button', { name: 'Add model' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Nova' }).waitFor();
+  await page.getByRole('button', { name: 'Add deployment' }).click();
+  await dialog(page).getByLabel('Server').selectOption('sandbox');
+  await dialog(page).getByLabel("The upstream's name of the model").fill('sandbox-chat');
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  await page.getByRole('table', { name: 'Deployments' }).getByText('Running').waitFor();
+  await page.getByRole('button', { name: 'Set price' }).click();
+  await dialog(page).getByLabel('Million input tokens').first().fill('-1');
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  await dialog(page)
+    .getByText(/input_per_million_tokens_usd/)
+    .waitFor();
+  await dialog(page).getByLabel('Million input tokens').first().fill('0.5');
+  await dialog(page).getByRole('button', { name: 'Set price' }).click();
+  await page
+    .getByRole('table', { name: 'Prices' })
+    .getByText(/\$0\.50/)
+    .waitFor();
+  await page.goto(`${portal.url}/operator/health`);
+  await page.getByRole('row').filter({ hasText: 'acme/nova' }).getByText('Running').waitFor();
+  await page.getByRole('row').filter({ hasText: 'studio/paint' }).getByText('Stopped').waitFor();
+  await page.goto(`${portal.url}/operator/jobs`);
+  await page.getByRole('row').filter({ hasText: portal.world.jobId }).getByText('completed').waitFor();
+  await close();
+});
+
+test('an operator takes a deployment out and back, each status is seen as it changes, and removes it', async () => {
+  const { page, close } = await openPage(browser);
+  await page.clock.install();
+  const { owner, operator } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('test/slow')}`);
+  const deployments = page.getByRole('table', { name: 'Deployments' });
+  await deployments.getByText('Running').waitFor();
+  await deployments.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel('Weight').fill('-1');
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  await expect.poll(() => dialog(page).getByLabel('Weight').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByLabel('Weight').fill('7');
+  await dialog(page).getByLabel('May serve').click();
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  await deployments.getByText('Stopped').waitFor();
+  await deployments.getByRole('cell', { name: '7', exact: true }).waitFor();
+  const model = () => portal.gateway.call('GET', `/v1/models/${encodeURIComponent('test/slow')}`, owner.token);
+  await expect.poll(async () => (await model()).json.is_serviceable).toBe(false);
+  // Somebody else lets it serve again: the page finds out without a hand.
+  const { json } = await portal.gateway.call(
+    'GET',
+    `/api/v1/admin/models/${encodeURIComponent('test/slow')}`,
+    operator.token,
+  );
+  await portal.gateway.call('PATCH', `/api/v1/admin/deployments/${json.deployments[0].id}`, operator.token, {
+    enabled: true,
+  });
+  await page.clock.fastForward(5_000);
+  await deployments.getByText('Running').waitFor();
+  await deployments.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByRole('button', { name: 'Remove' }).click();
+  await page.getByText('Nowhere to run').waitFor();
+  await close();
+});
+
+test('a private model is granted to an organization and taken back, and its members see it or do not', async () => {
+  const { page, close } = await openPage(browser);
+  const { member } = portal.world.people;
+  const address = `/v1/models/${encodeURIComponent('voice/speak')}`;
+  const statusForMember = async () => (await portal.gateway.call('GET', address, member.token)).status;
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('voice/speak')}`);
+  const granted = page.getByRole('list', { name: 'Granted to' });
+  await granted.getByText('Northwind Robotics').waitFor();
+  await granted.getByRole('button', { name: 'Take back' }).click();
+  await granted.getByText('Nobody has it yet.').waitFor();
+  await expect.poll(statusForMember).toBe(404);
+  await page.getByLabel('Grant to an organization').fill('no such organization');
+  await page.getByText('No other organization fits.').waitFor();
+  await page.getByLabel('Grant to an organization').fill('northwind');
+  const found = page.getByRole('list', { name: 'Organizations found' }).getByRole('listitem');
+  await found.filter({ hasText: 'Northwind Robotics' }).getByRole('button', { name: 'Grant' }).click();
+  await granted.getByText('Northwind Robotics').waitFor();
+  await expect.poll(statusForMember).toBe(200);
+  await close();
+});
+
+test('an operator sees what an announcement will cause before making it', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
+  await signIn(page, portal.url, users.operator, '/operator/retirements');
+  await page.getByRole('button', { name: 'Announce' }).click();
+  await dialog(page).getByLabel('Model', { exact: true }).selectOption('acme/ember-8b:fast');
+  await dialog(page).getByLabel('Successor', { exact: true }).selectOption('acme/ember-70b');
+  const headers = dialog(page).getByRole('region', { name: 'Preview of the headers' });
+  expect(await headers.textContent()).toMatch(
+    /Deprecation: @\d{10}\nLink: <http.*\/retirements\/acme%2Fember-8b%3Afast>; rel="deprecation".*rel="successor-version"/,
+  );
+  expect(await dialog(page).getByRole('region', { name: 'Preview of the mail' }).count()).toBe(0);
+  await dialog(page).getByLabel('Retires (local time)').fill('2031-01-31T12:00');
+  await dialog(page).getByText('Mail: 30 days left').waitFor();
+  expect(await headers.textContent()).toContain('Sunset: Fri, 31 Jan 2031 12:00:00 GMT');
+  expect(await dialog(page).getByRole('region', { name: 'Preview of the mail' }).textContent()).toContain(
+    'Its successor is acme/ember-70b: use that name as model.',
+  );
+  const shown = [headers, dialog(page).getByRole('region', { name: 'Preview of the mail' })];
+  const [shownHeaders, shownMail] = await Promise.all(shown.map((region) => region.locator('pre').textContent()));
+  await dialog(page).getByRole('button', { name: 'Announce' }).click();
+  await page.getByText('The retirement of acme/ember-8b:fast is announced.').first().waitFor();
+  // What the gateway then sends is what was shown.
+  const { call } = portal.gateway;
+  const { owner, operator } = portal.world.people;
+  const address = `/v1/models/${encodeURIComponent('acme/ember-8b:fast')}`;
+  const own = (text: string) => text.replaceAll(portal.url, portal.gateway.env.publicUrl);
+  await expect.poll(async () => (await call('GET', address, owner.token)).headers.get('link')).not.toBeNull();
+  const sent = (await call('GET', address, owner.token)).headers;
+  const exactly = own(shownHeaders!).replace(/@\d+/, sent.get('deprecation')!);
+  expect(`Deprecation: ${sent.get('deprecation')}\nSunset: ${sent.get('sunset')}\nLink: ${sent.get('link')}`).toBe(
+    exactly,
+  );
+  const mailed = async () => {
+    const { json } = await call('GET', '/api/v1/admin/mail?search=owner@example.com', operator.token);
+    const mail = json.data.find(({ subject }: { subject: string }) => subject.includes('ember-8b'));
+    return mail && `Subject: ${mail.subject}\n\n${mail.text.trim()}`;
+  };
+  await expect.poll(mailed, { timeout: 30_000 }).toBe(own(shownMail!));
+  await page.goto(`${portal.url}/models`);
+  await page
+    .getByRole('row')
+    .filter({ hasText: 'Ember 8B Fast' })
+    .getByText(/Retiring · \d+ days left/)
+    .waitFor();
+  expect(await page.getByRole('row').filter({ hasText: 'Spark' }).textContent()).not.toContain('days left');
+  await close();
+});
+
+test('an operator dates a retirement, moves it and withdraws it, and sees before what each will cause', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
+  const { owner } = portal.world.people;
+  const address = `/v1/models/${encodeURIComponent('acme/spark')}`;
+  const sent = async (name: string) => (await portal.gateway.call('GET', address, owner.token)).headers.get(name);
+  await signIn(page, portal.url, users.operator, '/operator/retirements');
+  const card = page.getByRole('main').locator('section').filter({ hasText: 'acme/spark' }).first();
+  await card.getByText('Announced, no date: headers, no mail').waitFor();
+  await card.getByRole('button', { name: 'Set date' }).click();
+  const date = dialog(page).getByLabel('Retires (local time)');
+  await date.fill('2020-01-31T12:00');
+  await dialog(page).getByRole('button', { name: 'Save date' }).click();
+  await expect.poll(() => date.getAttribute('aria-invalid')).toBe('true');
+  await date.fill('2031-01-31T12:00');
+  await dialog(page).getByText('Mail: 30 days left').waitFor();
+  const mail = dialog(page).getByRole('region', { name: 'Preview of the mail' });
+  expect(await mail.textContent()).toMatch(/Subject: acme\/spark retires on 2031-01-31.*there is no equal/s);
+  await dialog(page).getByRole('button', { name: 'Save date' }).click();
+  await card.getByText('Sunset: Fri, 31 Jan 2031 12:00:00 GMT').waitFor();
+  await expect.poll(() => sent('sunset')).toBe('Fri, 31 Jan 2031 12:00:00 GMT');
+  const deprecation = await sent('deprecation');
+
+  await card.getByRole('button', { name: 'Move date' }).click();
+  await date.fill('2032-02-29T06:30');
+  expect(await mail.textContent()).toContain('Subject: Reminder: acme/spark retires on 2032-02-29');
+  const headers = dialog(page).getByRole('region', { name: 'Preview of the headers' });
+  expect(await headers.textContent()).toContain(`Deprecation: ${deprecation}\nSunset: Sun, 29 Feb 2032 06:30:00 GMT`);
+  await dialog(page).getByRole('button', { name: 'Save date' }).click();
+  await expect.poll(() => sent('sunset')).toBe('Sun, 29 Feb 2032 06:30:00 GMT');
+  expect(await sent('deprecation')).toBe(deprecation);
+
+  await card.getByRole('button', { name: 'Withdraw' }).click();
+  await dialog(page).getByRole('button', { name: 'Withdraw' }).click();
+  await card.getByText('Withdrawn', { exact: true }).first().waitFor();
+  await expect.poll(() => sent('deprecation')).toBeNull();
+  await close();
+});
