@@ -39,7 +39,7 @@ type TileProps = { label: string; value: ReactNode; detail?: ReactNode; title?: 
 export function Tile({ label, value, detail, title }: TileProps) {
   return (
     <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5" title={title}>
-      <dt className="truncate text-sm text-faint">{label}</dt>
+      <dt className="text-sm text-faint">{label}</dt>
       <dd className="mt-1 text-xl font-semibold wrap-anywhere tabular tracking-tight">{value}</dd>
       {detail !== undefined && <dd className="mt-0.5 truncate text-xs text-soft">{detail}</dd>}
     </div>
@@ -57,11 +57,11 @@ export function TileRow({ children, columns = 4 }: { children: ReactNode; column
 /** Names and values, one under the other. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
   return (
-    <dl className="grid content-start gap-x-6 gap-y-2 text-sm sm:grid-cols-[10rem_minmax(0,1fr)]">
+    <dl className="grid grid-cols-[7rem_minmax(0,1fr)] content-start gap-x-4 gap-y-2 text-sm sm:grid-cols-[10rem_minmax(0,1fr)] sm:gap-x-6">
       {facts.map(([name, value]) => (
         <div key={name} className="contents">
           <dt className="text-faint">{name}</dt>
-          <dd className="mb-1 wrap-anywhere sm:mb-0">{value}</dd>
+          <dd className="wrap-anywhere">{value}</dd>
         </div>
       ))}
     </dl>

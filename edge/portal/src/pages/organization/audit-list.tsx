@@ -38,9 +38,11 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'By',
     cell: (event) => (
-      <span className="inline-block min-w-24" title={event.actor.id ?? undefined}>
+      <span className="block min-w-24" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        {event.actor.id !== null && <span className="font-mono text-xs text-faint">…{event.actor.id.slice(-8)}</span>}
+        {event.actor.id !== null && (
+          <span className="font-mono text-xs whitespace-nowrap text-faint">…{event.actor.id.slice(-8)}</span>
+        )}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),
@@ -48,7 +50,7 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'On',
     cell: (event) => (
-      <span className="inline-block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
+      <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
         {event.target.type.replace('_', ' ')}{' '}
         {event.target.id !== null && (
           <span className="block font-mono text-xs text-faint">

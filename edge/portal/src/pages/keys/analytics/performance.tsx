@@ -19,7 +19,7 @@ export function Performance({ performance }: { performance: KeyAnalytics['perfor
   const facts: readonly (readonly [string, string])[] = [
     ['Median latency', p50_latency_ms == null ? '—' : formatDurationMs(p50_latency_ms)],
     ['95th percentile', p95_latency_ms == null ? '—' : formatDurationMs(p95_latency_ms)],
-    ['Tokens per second', tokens_per_second == null ? '—' : tokens_per_second.toFixed(1)],
+    ['Tokens per second', tokens_per_second == null ? '—' : formatCompact(tokens_per_second)],
     [
       'Cache hits',
       looked === 0
