@@ -66,7 +66,7 @@ async function retiredModel(name: string): Promise<string> {
   await admin('POST', '/models', { name, operations: ['realtime_transcription'] });
   await admin('POST', '/retirements', {
     model: name,
-    sunset_at: new Date(Date.now() + 400).toISOString(),
+    sunset_at: new Date(Date.now() + 1_500).toISOString(),
     replacement_model_name: model,
   });
   await waitFor(async () => (await bench.gateway.call('GET', `/v1/models/${name}`, bench.key.key)).status === 410, {
