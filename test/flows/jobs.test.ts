@@ -234,6 +234,23 @@ describe('what changes between submission and run', () => {
     await call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session);
   });
 
+  test('the key takes calls from other addresses only: the job, which was submitted from an allowed one, runs', async () => {
+    const { gateway } = bench;
+    const key = await gateway.createKey(bench.session, { ip_allowlist: ['127.0.0.0/8', '::1'] });
+    const id = await parked({}, key.key);
+    const elsewhere = { ip_allowlist: ['192.0.2.7'] };
+    expect((await call('PATCH', `/api/v1/api-keys/${key.id}`, bench.session, elsewhere)).status).toBe(200);
+    unpark();
+    expect(await ended(id)).toMatchObject({ status: 'completed', error: null });
+    // From here nothing more is submitted, and nothing read.
+    await waitFor(async () => (await submit(key.key)).json.error?.code === 'ip_not_allowed', {
+      description: 'the edge to hear of the list',
+    });
+    const read = await call('GET', `/api/v1/jobs/${id}`, key.key);
+    expect([read.status, read.json.error.code]).toEqual([403, 'ip_not_allowed']);
+    await call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session);
+  });
+
   test('the model is retired: the job fails with model_sunset', async () => {
     bench.session = await bench.gateway.login();
     await bench.renew();

@@ -39,6 +39,9 @@ const options = () => ({ contextValues: callerContext(serviceCaller('jobs')), ti
 /**
  * Looks up whether a job's caller may still run it, since its submission may be long ago. Rejects with INVALID_API_KEY, EXPIRED_API_KEY,
  * INVALID_TOKEN or TENANT_SUSPENDED; OVERLOADED when nobody can tell.
+ *
+ * A key's IP allowlist is not among the questions: it says from where the key may be used, the submission was such a use and came from
+ * an allowed address, and a job that runs comes from no address. Reading the job checks the address of its reader.
  */
 export const currentCaller = (deps: CurrentCallersDeps, caller: Caller): Promise<CurrentCaller> =>
   caller.apiKeyId === '' ? currentUser(deps, caller) : currentKey(deps, caller);

@@ -1,0 +1,95 @@
+import { create } from '@bufbuild/protobuf';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import {
+  InvokeEndSchema,
+  InvokeHeadSchema,
+  InvokeResponseSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { inRowBytesMax } from '../db/bodies.ts';
+import { publicJobId } from '../domain/job-id.ts';
+import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { readJob } from '../rpc/get-job.ts';
+import { removeExpired } from './housekeeping.ts';
+import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
+
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = await openJobsDatabase(testDatabase.url);
+});
+afterAll(async () => {
+  await database?.close();
+  await testDatabase?.drop();
+});
+beforeEach(() => database.pool.query('delete from jobs'));
+
+const later = (ms: number) => ({ now: () => Date.now() + ms, monotonic: () => performance.now() + ms });
+const dayMs = 86_400_000;
+const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+
+const count = async (table: 'jobs' | 'job_bodies'): Promise<number> =>
+  (await database.pool.query(`select count(*)::int as count from ${table}`)).rows[0].count;
+
+/** Answers each job with so many bytes. */
+const answering = (bytes: number): JobWorkerDeps => ({
+  ...workerDeps(database, () => {}),
+  inference: {
+    async *invoke() {
+      yield create(InvokeResponseSchema, {
+        head: create(InvokeHeadSchema, { status: 200, contentType: 'audio/wav' }),
+        body: Buffer.alloc(bytes, 'a'),
+        end: create(InvokeEndSchema, { success: true }),
+      });
+    },
+  },
+});
+
+async function endWith(bytes: number): Promise<string> {
+  const [id] = await queueJobs(database, 1, tenant);
+  const worker = new JobWorker(answering(bytes), workerDefaults);
+  await waitFor(
+    async () => (await database.pool.query('select 1 from jobs where id = $1 and status = 3', [id])).rowCount === 1,
+    { description: 'the end of the job' },
+  );
+  await worker.close(1_000);
+  return id!;
+}
+
+test('a result is whole for 24 hours, in the row of its job or in parts, and then all of it is removed', async () => {
+  const largeBytes = 3 * 1024 * 1024 + 1;
+  const sizes = [inRowBytesMax, inRowBytesMax + 1, largeBytes];
+  const ids: string[] = [];
+  for (const size of sizes) ids.push(await endWith(size));
+  // One part of the second, four of the third.
+  expect(await count('job_bodies')).toBe(5);
+
+  const almost = later(dayMs - 60_000);
+  expect(await removeExpired({ database, clock: almost })).toBe(0);
+  for (const [index, id] of ids.entries()) {
+    const { result } = await readJob({ database, clock: almost }, { ...tenant, id });
+    expect(result?.body.byteLength).toBe(sizes[index]);
+  }
+
+  const [waiting] = await queueJobs(database, 1, tenant);
+  const over = later(dayMs + 1_000);
+  // Nobody sees it any more, whenever it is removed.
+  await expect(readJob({ database, clock: over }, { ...tenant, id: ids[2]! })).rejects.toThrow();
+  expect(await removeExpired({ database, clock: over })).toBe(3);
+  expect(await count('job_bodies')).toBe(0);
+  // A job that has not ended does not expire.
+  expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
+});
+
+test('however many have expired, one round removes them all', async () => {
+  await queueJobs(database, 1_201, tenant);
+  await database.pool.query(
+    'update jobs set status = 4, ended_at = now(), expires_at = now() - random() * interval $$1 day$$',
+  );
+  expect(await removeExpired({ database, clock: later(0) })).toBe(1_201);
+  expect(await count('jobs')).toBe(0);
+});
