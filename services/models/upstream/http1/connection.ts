@@ -206,20 +206,21 @@ export class Connection {
     }
     const parser = this.#parser;
     const exchange = this.#exchange;
+    let failure: UpstreamFailure | null = null;
     try {
       parser.push(bytes);
-      if (this.#phase === 'head' && parser.head !== null) {
-        this.#phase = 'body';
-        exchange.handler.onHead(parser.head);
-      }
-      if (parser.data.length > 0 && exchange.connection !== null) exchange.handler.onData(parser.data);
     } catch (error) {
-      const kind = error instanceof ProtocolError ? 'protocol' : 'reset';
-      this.#fail({ kind, message: (error as Error).message });
-      return;
+      failure = { kind: error instanceof ProtocolError ? 'protocol' : 'reset', message: (error as Error).message };
     }
+    // What came before a fault counts, as if it had come in a piece of its own.
+    if (this.#phase === 'head' && parser.head !== null) {
+      this.#phase = 'body';
+      exchange.handler.onHead(parser.head);
+    }
+    if (parser.data.length > 0 && exchange.connection !== null) exchange.handler.onData(parser.data);
     if (exchange.connection === null) return;
-    if (parser.done) this.#finish();
+    if (failure !== null) this.#fail(failure);
+    else if (parser.done) this.#finish();
     else if (this.#phase === 'body') this.#deadlineIn(exchange.request.idleTimeoutMs);
   }
 

@@ -150,16 +150,20 @@ export class ResponseParser {
     const data = Buffer.allocUnsafe(piece.length - from);
     let filled = 0;
     let at = from;
-    while (at < piece.length && this.#state !== 'done') {
-      if (this.#state === 'chunk') {
-        const end = Math.min(piece.length, at + this.#left);
-        filled += piece.copy(data, filled, at, end);
-        this.#left -= end - at;
-        at = end;
-        if (this.#left === 0) this.#state = 'chunkCr';
-      } else this.#readFrame(piece[at++]!);
+    try {
+      while (at < piece.length && this.#state !== 'done') {
+        if (this.#state === 'chunk') {
+          const end = Math.min(piece.length, at + this.#left);
+          filled += piece.copy(data, filled, at, end);
+          this.#left -= end - at;
+          at = end;
+          if (this.#left === 0) this.#state = 'chunkCr';
+        } else this.#readFrame(piece[at++]!);
+      }
+    } finally {
+      // What came before a malformed chunk is part of the body all the same.
+      this.data = data.subarray(0, filled);
     }
-    this.data = data.subarray(0, filled);
     return at;
   }
 
