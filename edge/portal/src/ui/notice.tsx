@@ -41,8 +41,11 @@ export function Notice({ tone = 'neutral', children, action, role, className }: 
       className={classNames('flex items-start gap-2.5 rounded-lg px-3.5 py-2.5 text-sm', tones[tone], className)}
     >
       <Icon name={icons[tone]} className={classNames('mt-0.5 size-4', iconTones[tone])} />
-      <div className="min-w-0 flex-1 wrap-anywhere">{children}</div>
-      {action}
+      {/* Where both do not fit in a line, the action goes below. */}
+      <div className="flex min-w-0 flex-1 flex-wrap justify-between gap-x-4 gap-y-1">
+        <div className="min-w-0 grow basis-64 wrap-anywhere">{children}</div>
+        {action}
+      </div>
     </div>
   );
 }

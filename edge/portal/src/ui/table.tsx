@@ -108,7 +108,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<R
                   data-label={column.name}
                   className={classNames(
                     'px-3 py-2.5 align-middle first:pl-5 last:pr-5 sm:first:min-w-44',
-                    column.end && 'sm:text-right tabular',
+                    column.end && 'sm:text-right sm:whitespace-nowrap tabular',
                   )}
                 >
                   <div className="min-w-0">{column.cell(row.original)}</div>
