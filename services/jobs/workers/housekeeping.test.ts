@@ -54,7 +54,7 @@ async function endWith(bytes: number): Promise<string> {
   const worker = new JobWorker(answering(bytes), workerDefaults);
   await waitFor(
     async () => (await database.pool.query('select 1 from jobs where id = $1 and status = 3', [id])).rowCount === 1,
-    { description: 'the end of the job' },
+    { description: 'the end of the job', timeoutMs: 20_000 },
   );
   await worker.close(1_000);
   return id!;
