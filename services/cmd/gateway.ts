@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fastify } from 'fastify';
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -19,7 +20,7 @@ import { createRpcServer, type RpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { createMessageValidation } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
-import type { Readiness } from '../../edge/http/health.ts';
+import { type Readiness, registerHealth } from '../../edge/http/health.ts';
 import { createEdge } from '../../edge/server.ts';
 import { openCredentials } from '../../edge/snapshots/credentials.ts';
 import { startJobWorker } from '../jobs/workers/start.ts';
@@ -50,6 +51,8 @@ export type Gateway = {
   url: string | undefined;
   /** Where other processes connect; undefined without services. */
   rpcUrl: string | undefined;
+  /** Where a process without an edge shows its health and metrics, if it is to. */
+  healthUrl: string | undefined;
   switchboard: Switchboard;
   /** Waits until `/readyz` says yes; at once without an edge. */
   ready(): Promise<void>;
@@ -214,11 +217,22 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         clearTimeout(cut);
       });
     }
+    let healthUrl: string | undefined;
+    if (!parts.edge && env.metricsPort !== undefined) {
+      const health = fastify();
+      registerHealth(health, () => ({ ready: true }), registry);
+      healthUrl = await listening(
+        'METRICS_PORT',
+        env.metricsPort,
+        health.listen({ host: env.host, port: env.metricsPort }),
+      );
+      closers.push(() => health.close());
+    }
     if (parts.bootstrap !== undefined) catalogVersionMin = (await parts.bootstrap(switchboard)).catalogVersion;
     const ready = async (): Promise<void> => {
       while (!closed && readiness?.().ready === false) await delay(readyPollMs);
     };
-    return { url, rpcUrl, switchboard, ready, close: closeAll };
+    return { url, rpcUrl, healthUrl, switchboard, ready, close: closeAll };
   } catch (error) {
     await closeAll();
     throw error;

@@ -14,6 +14,8 @@ await run('service', async (env, logger) => {
   }
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: names as ServiceName[], edge: false, worker: false }, logger);
-  process.stdout.write(`${names.join(', ')} at ${gateway.rpcUrl}\n`);
+  process.stdout.write(
+    `${names.join(', ')} at ${gateway.rpcUrl}${gateway.healthUrl ? `, metrics at ${gateway.healthUrl}/metrics` : ''}\n`,
+  );
   return gateway;
 });

@@ -9,6 +9,6 @@ await run('worker', async (env, logger) => {
   }
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: [], edge: false, worker: true }, logger);
-  process.stdout.write('The worker takes jobs.\n');
+  process.stdout.write(`The worker takes jobs.${gateway.healthUrl ? ` Metrics: ${gateway.healthUrl}/metrics` : ''}\n`);
   return gateway;
 });

@@ -10,6 +10,8 @@ export type Env = {
   host: string;
   rpcPort: number;
   rpcHost: string;
+  /** Where a process without an edge shows its health and metrics; undefined: nowhere. */
+  metricsPort: number | undefined;
   /** Where each service answers, when it is not in this process; empty in the one-process mode. */
   rpcUrls: ReadonlyMap<string, string>;
   /** Undefined: the embedded Postgres under `dataDir`. */
@@ -66,6 +68,7 @@ export function readEnv(source: Source): Env {
     host,
     rpcPort: readInteger(source, 'RPC_PORT', 8081, 0, 65_535),
     rpcHost: source.RPC_HOST || '127.0.0.1',
+    metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     rpcUrls: readRpcUrls(source),
     databaseUrl: readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']),
     dataDir,

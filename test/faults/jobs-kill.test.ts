@@ -40,7 +40,7 @@ afterAll(async () => {
 });
 
 /** `npm run worker` beside the gateway, on the same data folder as its predecessor. */
-async function startWorker(): Promise<StartedProcess> {
+async function startWorker(): Promise<StartedProcess & { metricsUrl: string }> {
   const names = ['keys', 'auth', 'usage', 'billing', 'models'];
   const worker = startProcess({
     script: 'services/cmd/worker.ts',
@@ -50,11 +50,12 @@ async function startWorker(): Promise<StartedProcess> {
       RPC_URLS: names.map((name) => `${name}=${gateway.gateway.rpcUrl}`).join(','),
       KEY_PEPPER: 'a pepper for tests that is long enough',
       SERVICE_SECRET: 'a service secret for tests that is long enough',
+      METRICS_PORT: '0',
       LOG_LEVEL: 'error',
     },
   });
-  await worker.waitForLine(/takes jobs/);
-  return worker;
+  const [, metricsUrl] = await worker.waitForLine(/takes jobs\. Metrics: (\S+)/);
+  return Object.assign(worker, { metricsUrl: metricsUrl! });
 }
 
 test('a worker killed before its call, during it, and between the answer and its commit: one result, one charge', async () => {
@@ -137,6 +138,8 @@ test('a worker killed before its call, during it, and between the answer and its
       expect(completed.result.choices).toHaveLength(1);
     }
     expect(watch.ms).toBeLessThan(29_000);
+    const metrics = await (await fetch(second.metricsUrl)).text();
+    expect(metrics).toMatch(/^modelgateway_jobs_ended_total\{outcome="completed"\} 3$/m);
     expect([callsOf('during'), callsOf('behind'), callsOf('before')].map(({ length }) => length)).toEqual([2, 2, 1]);
 
     const charged = await waitFor(

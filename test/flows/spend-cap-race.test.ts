@@ -96,6 +96,7 @@ async function runCall(
 
 /** Charges what has been metered since the last time. */
 async function ship(events: UsageEvent[]): Promise<void> {
+  if (events.length === 0) return;
   await untilServed(() => started.billing.charge({ events }, { ...service, timeoutMs: 60_000 }));
   events.length = 0;
 }
