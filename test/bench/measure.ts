@@ -188,6 +188,9 @@ export async function measureCosts(
   );
 }
 
+/** V8 compiles what is hot step by step: a gateway's code is as quick as it gets after some ten thousand requests. */
+const warmUpSeconds = 8;
+
 /** The warm-up, which also finds out how large a share of its core keeps an entrant busy. */
 async function findCrowd(
   stage: Stage,
@@ -195,7 +198,7 @@ async function findCrowd(
   workload: Workload,
   seconds: number,
 ): Promise<{ crowd: number; refused: string | undefined }> {
-  await runRound(stage, entrant, workload, { seconds });
+  await runRound(stage, entrant, workload, { seconds: Math.max(seconds, warmUpSeconds) });
   let refused: string | undefined;
   for (const crowd of workload.paced || cores === undefined ? [0] : crowds) {
     await using _crowd = stage.crowd(crowd);
