@@ -146,6 +146,30 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   expect(await held(caller)).toBe(0n);
 });
 
+test('what an edge holds for a thousand keys is kept and given back in a few transactions', async () => {
+  const edge = new Budgets({ billing: patientBilling(), clock: systemClock, logger: silentLogger });
+  const { tenantId, userId } = someone();
+  const key = { spendCapNanoUsd: 1_000n * costMax };
+  const use = async (): Promise<void> => {
+    const hold = await untilServed(() => edge.hold({ tenantId, userId, apiKeyId: uuidv7() }, key, costMax));
+    await hold.settle(0n);
+  };
+  await Promise.all(Array.from({ length: 1_100 }, use));
+  expect(edge.leaseCount).toBe(1_100);
+  let transactions = 0;
+  const count = (): void => {
+    transactions += 1;
+  };
+  const { pool } = started.deps.database;
+  pool.on('acquire', count);
+  await edge.tick();
+  await edge.close();
+  pool.off('acquire', count);
+  expect(edge.leaseCount).toBe(0);
+  expect(transactions).toBeLessThan(50);
+  expect(await held({ tenantId, userId, apiKeyId: '' })).toBe(0n);
+});
+
 test('credit without PAYG runs out at its end, whichever edge asks', async () => {
   await using gateway = fourEdges();
   const caller = someone();

@@ -88,6 +88,41 @@ export async function readPosted(sql: Sql, key: SpendKey): Promise<bigint> {
   return rows[0]?.posted_nano_usd ?? 0n;
 }
 
+/** The given rows as they stand, by subject and without locks; those that are not there are missing. */
+export async function readSpends(
+  sql: Sql,
+  keys: readonly SpendKey[],
+): Promise<Map<string, (Spend & { periodStart: PeriodStart })[]>> {
+  if (keys.length === 0) return new Map();
+  const { rows } = await sql.query<{
+    subject_id: string;
+    period_start: PeriodStart;
+    posted_nano_usd: bigint;
+    held_nano_usd: bigint;
+  }>({
+    name: 'read-spends',
+    text: `
+      select spend.* from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
+        as wanted (tenant_id, kind, subject_id, period_start)
+      join spend using (tenant_id, kind, subject_id, period_start)`,
+    values: [
+      plainArray(keys.map((key) => key.tenantId)),
+      plainArray(keys.map((key) => key.kind)),
+      plainArray(keys.map((key) => key.subjectId)),
+      plainArray(keys.map((key) => key.periodStart)),
+    ],
+  });
+  return Map.groupBy(
+    rows.map((row) => ({
+      subjectId: row.subject_id,
+      periodStart: row.period_start,
+      postedNanoUsd: row.posted_nano_usd,
+      heldNanoUsd: row.held_nano_usd,
+    })),
+    ({ subjectId }) => subjectId,
+  );
+}
+
 /** What the change of a lease means for its budget: the room it takes up more, or less. */
 export function heldChange(before: LeaseAmounts | null, after: LeaseAmounts): bigint {
   return heldBy(after) - (before === null ? 0n : heldBy(before));

@@ -13,7 +13,8 @@ export const settleIntervalMs = 500;
 const idleMs = 2_000;
 /** An answer waits for the settlement of its central hold, so this may not take long. */
 const rpcTimeoutMs = 1_000;
-const settlementsMax = 10_000;
+/** So many as are settled well within that time. */
+const settlementsMax = 1_000;
 
 /** Every lease that Billing holds for this process, and what Billing is told of them. */
 export class LeaseSettler {
@@ -75,7 +76,8 @@ export class LeaseSettler {
   }
 
   async #tellQueued(): Promise<void> {
-    const due = [...this.#queued].slice(0, settlementsMax);
+    // Answers wait for central holds, nobody for slices.
+    const due = [...this.#queued].sort((a, b) => Number(b.central) - Number(a.central)).slice(0, settlementsMax);
     for (const lease of due) this.#queued.delete(lease);
     const known = due.filter(({ id }) => this.#leases.has(id));
     if (known.length > 0) await this.#tell(known);
