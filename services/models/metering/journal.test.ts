@@ -112,6 +112,26 @@ test('the begin of a long request outlives the segment it was written to', async
   expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'long', tokens: 12, interrupted: true });
 });
 
+test('a journal is given up only once no deletion of a segment is under way, so that its adopter finds what it lists', async () => {
+  using folder = journalFolder();
+  const order: string[] = [];
+  const unlink: JournalFiles['unlink'] = (path, done) =>
+    void setTimeout(() => {
+      order.push('deleted');
+      fs.unlink(path, done);
+    }, 30);
+  const journal = openTestJournal(folder.path, { segmentBytes: 500, files: filesWith({ unlink }) });
+  for (let number = 0; number < 20; number += 1) await written(journal, event(number));
+  journal.begin('open', event(20));
+  await drain(journal);
+  await journal.close();
+  order.push('given up');
+  expect(order.filter((step) => step === 'deleted').length).toBeGreaterThan(1);
+  expect(order.at(-1)).toBe('given up');
+  const [orphan] = adopt(folder.path);
+  expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'event-20', tokens: 0, interrupted: true });
+});
+
 describe('an outage of usage', () => {
   test('memory holds no more than its bound, and every event comes once and in order', async () => {
     using folder = journalFolder();

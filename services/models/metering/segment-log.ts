@@ -63,6 +63,7 @@ export class SegmentLog {
   #unsynced = { fds: new Set<number>(), newFiles: false };
   #syncTimer: NodeJS.Timeout | null = null;
   #syncing: Promise<void> | null = null;
+  readonly #removals = new Set<Promise<void>>();
   writeErrors = 0;
 
   constructor(options: SegmentLogOptions) {
@@ -244,14 +245,18 @@ export class SegmentLog {
   removeBefore(segment: number): void {
     while (this.#sealed[0] !== undefined && this.#sealed[0].segment < segment) {
       const path = segmentPath(this.#options.folder, this.#sealed.shift()!.segment);
-      this.#files.unlink(path, (error) => {
+      const removal = confirmed((done) => this.#files.unlink(path, done))
         // What stays is at worst sent again by an adopter.
-        if (error !== null) this.#options.logger.warn({ err: error, path }, 'a journal segment could not be deleted');
-      });
+        .catch((error) => this.#options.logger.warn({ err: error, path }, 'a journal segment could not be deleted'))
+        .finally(() => this.#removals.delete(removal));
+      this.#removals.add(removal);
     }
   }
 
-  /** Writes and syncs what it can and closes the files. Nothing may be appended afterwards. */
+  /**
+   * Writes and syncs what it can, closes the files, and waits for deletions under way: whoever adopts the folder next must
+   * find the files that it lists. Nothing may be appended afterwards.
+   */
   async close(): Promise<void> {
     this.flush();
     if (this.#retry !== null) clearTimeout(this.#retry);
@@ -262,6 +267,7 @@ export class SegmentLog {
     }
     if (this.#fd !== null) this.#close(this.#fd);
     if (this.#folderFd !== null) this.#close(this.#folderFd);
+    await Promise.all(this.#removals);
   }
 
   #close(fd: number): void {
