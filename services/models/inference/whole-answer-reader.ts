@@ -57,10 +57,16 @@ export class WholeAnswerReader implements AnswerReader {
   }
 }
 
+/** Pieces as one: without a copy when they already stand one behind the other, as the upstream client gathers them. */
 function oneBuffer(pieces: readonly Uint8Array[]): Buffer {
   const [first] = pieces;
-  if (first === undefined || pieces.length > 1) return Buffer.concat(pieces);
-  return Buffer.from(first.buffer, first.byteOffset, first.byteLength);
+  if (first === undefined) return Buffer.alloc(0);
+  let length = 0;
+  for (const { buffer, byteOffset, byteLength } of pieces) {
+    if (buffer !== first.buffer || byteOffset !== first.byteOffset + length) return Buffer.concat(pieces);
+    length += byteLength;
+  }
+  return Buffer.from(first.buffer, first.byteOffset, length);
 }
 
 const openBrace = 0x7b;

@@ -65,6 +65,18 @@ describe('an answer is refused that', () => {
   });
 });
 
+test('the pieces of a body of known length stand one behind the other in one buffer', () => {
+  const parser = new ResponseParser();
+  const pieces = ['content-length: 9\r\n\r\nab', 'cdef', 'ghi'].map((text, index) => {
+    parser.push(Buffer.from(index === 0 ? ok + text : text));
+    return parser.data;
+  });
+  expect(parser.done).toBe(true);
+  const [first] = pieces as [Buffer];
+  expect(Buffer.from(first.buffer, first.byteOffset, 9).toString()).toBe('abcdefghi');
+  expect(pieces.map((piece) => piece.toString())).toEqual(['ab', 'cdef', 'ghi']);
+});
+
 describe('the connection is not used again after an answer that', () => {
   test.each<[string, string]>([
     ['says close', `${ok}connection: Foo, Close\r\ncontent-length: 0\r\n\r\n`],

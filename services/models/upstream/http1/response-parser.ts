@@ -2,6 +2,8 @@ import { checkTrailers, ProtocolError, ResponseHead } from './response-head.ts';
 
 /** The largest response head that is read, the heads of 1xx answers before it included; trailers have the same bound. */
 export const headBytesMax = 32 * 1024;
+/** Bodies of a known length, up to this, come together in one buffer. */
+const gatheredBytesMax = 1024 * 1024;
 /** The longest line before a chunk: its size and its extensions. */
 const chunkLineBytesMax = 1024;
 
@@ -26,7 +28,8 @@ type State =
 
 /**
  * Reads one answer (RFC 9112) from pieces as they come. After each `push`: `head` once it is whole, `data` for what the piece
- * holds of the body, chunks already put together in a buffer of their own, and `done`.
+ * holds of the body, in memory of its own, and `done`. The pieces of a body of known length stand one behind the other in one
+ * buffer, so that whoever wants it whole need not copy it once more.
  */
 export class ResponseParser {
   head: ResponseHead | null = null;
@@ -36,6 +39,8 @@ export class ResponseParser {
   #state: State = 'head';
   /** Bytes that are left of the body or of its chunk. */
   #left = 0;
+  /** A body of known length that comes in several pieces. */
+  #gathered: Buffer | null = null;
   #lineBytes = 0;
   #headBytes = 0;
   /** A head of which only a part has come, and how much of it. */
@@ -59,6 +64,7 @@ export class ResponseParser {
     this.surplus = false;
     this.#state = 'head';
     this.#headBytes = 0;
+    this.#gathered = null;
     this.#partial = null;
     this.#trailers = '';
   }
@@ -130,7 +136,7 @@ export class ResponseParser {
         return piece.length;
       case 'length': {
         const end = Math.min(piece.length, at + this.#left);
-        this.data = Buffer.from(piece.subarray(at, end));
+        this.data = this.#gather(piece.subarray(at, end));
         this.#left -= end - at;
         if (this.#left === 0) this.#state = 'done';
         return end;
@@ -138,6 +144,16 @@ export class ResponseParser {
       default:
         return this.#readChunks(piece, at);
     }
+  }
+
+  #gather(piece: Buffer): Buffer {
+    if (this.#gathered === null) {
+      if (piece.length === this.#left || this.#left > gatheredBytesMax) return Buffer.from(piece);
+      this.#gathered = Buffer.allocUnsafeSlow(this.#left);
+    }
+    const start = this.#gathered.length - this.#left;
+    piece.copy(this.#gathered, start);
+    return this.#gathered.subarray(start, start + piece.length);
   }
 
   #startChunk(): void {
