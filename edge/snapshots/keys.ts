@@ -150,7 +150,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     async close() {
       clearInterval(reportTimer);
       await feed.close();
-      await uses.report();
+      await uses.close();
     },
   };
 }

@@ -33,7 +33,7 @@ export class KeyUses {
     entry.lastUsedMs = nowMs;
   }
 
-  /** Reports what was counted. Never rejects: what does not arrive is sent again with the next report. */
+  /** Reports what was counted so far. Never rejects: what does not arrive is sent again with the next report. */
   report(): Promise<void> {
     this.#reporting ??= this.#reportAll().finally(() => {
       this.#reporting = null;
@@ -41,9 +41,19 @@ export class KeyUses {
     return this.#reporting;
   }
 
+  /** Reports the last uses. */
+  async close(): Promise<void> {
+    // A report on its way does not have them.
+    await this.#reporting;
+    await this.report();
+  }
+
   async #reportAll(): Promise<void> {
+    // Uses of the meantime wait for the next report: a busy edge would never come to the end of this one.
+    let left = (this.#unconfirmed === null ? 0 : 1) + Math.ceil(this.#used.length / usesMax);
     try {
-      for (let batch = this.#nextBatch(); batch !== null; batch = this.#nextBatch()) {
+      for (; left > 0; left -= 1) {
+        const batch = this.#nextBatch();
         this.#unconfirmed = batch;
         await this.#keys.recordKeyUse(batch, { contextValues: callerContext(serviceCaller('edge')), timeoutMs });
         this.#unconfirmed = null;
@@ -53,9 +63,8 @@ export class KeyUses {
     }
   }
 
-  #nextBatch(): Batch | null {
+  #nextBatch(): Batch {
     if (this.#unconfirmed !== null) return this.#unconfirmed;
-    if (this.#used.length === 0) return null;
     const entries = this.#used.splice(0, usesMax);
     return { batchId: uuidv7(), uses: [...sumByKey(entries).values()] };
   }

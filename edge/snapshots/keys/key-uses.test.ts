@@ -1,0 +1,79 @@
+import { expect, test } from 'vitest';
+import { createLogger } from '#shared/logger.ts';
+import type { CachedKey } from './key-cache.ts';
+import { KeyUses } from './key-uses.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+
+const usedKey = (keyId: string) =>
+  ({ principal: { tenantId: 'a tenant', keyId }, uses: 0, lastUsedMs: 0 }) as unknown as CachedKey;
+
+type Report = { batchId: string; counts: bigint[] };
+
+/** Keys, which answers reports only when the test lets it. */
+function slowKeys() {
+  const reports: Report[] = [];
+  const answers: { give(): void; refuse(): void }[] = [];
+  const recordKeyUse = ({ batchId, uses }: { batchId: string; uses: { count: bigint }[] }) => {
+    reports.push({ batchId, counts: uses.map(({ count }) => count) });
+    return new Promise((resolve, reject) => {
+      answers.push({ give: () => resolve({}), refuse: () => reject(new Error('out of reach')) });
+    });
+  };
+  return { keys: { recordKeyUse } as unknown as ConstructorParameters<typeof KeyUses>[0], reports, answers };
+}
+
+test('a key that is used without pause is reported once for each report', async () => {
+  const { keys, reports, answers } = slowKeys();
+  const uses = new KeyUses(keys, logger);
+  const key = usedKey('a key');
+  uses.count(key, 1);
+  uses.count(key, 2);
+
+  const first = uses.report();
+  uses.count(key, 3);
+  answers[0]!.give();
+  await first;
+  expect(reports.map(({ counts }) => counts)).toEqual([[2n]]);
+
+  const second = uses.report();
+  answers[1]!.give();
+  await second;
+  expect(reports.map(({ counts }) => counts)).toEqual([[2n], [1n]]);
+});
+
+test('the last uses are reported though a report is on its way', async () => {
+  const { keys, reports, answers } = slowKeys();
+  const uses = new KeyUses(keys, logger);
+  const key = usedKey('a key');
+  uses.count(key, 1);
+  const first = uses.report();
+  uses.count(key, 2);
+
+  const closed = uses.close();
+  answers[0]!.give();
+  await first;
+  await expect.poll(() => answers.length).toBe(2);
+  answers[1]!.give();
+  await closed;
+  expect(reports.map(({ counts }) => counts)).toEqual([[1n], [1n]]);
+});
+
+test('a report that did not arrive is sent again as it was, and what was counted since goes with another', async () => {
+  const { keys, reports, answers } = slowKeys();
+  const uses = new KeyUses(keys, logger);
+  const key = usedKey('a key');
+  uses.count(key, 1);
+  const first = uses.report();
+  answers[0]!.refuse();
+  await first;
+  uses.count(key, 2);
+
+  const second = uses.report();
+  answers[1]!.give();
+  await expect.poll(() => answers.length).toBe(3);
+  answers[2]!.give();
+  await second;
+  expect(reports[1]).toEqual(reports[0]);
+  expect(reports[2]!.counts).toEqual([1n]);
+});
