@@ -91,6 +91,20 @@ test('IPv6 ranges hold no IPv4 client, and the other way round', () => {
   expect(compileIpAllowlist(['0.0.0.0/0'])!('2001:db8::1')).toBe(false);
 });
 
+test('an address that was allowed before allows no other', () => {
+  const allows = compileIpAllowlist(['10.0.0.0/8', '2001:db8::/32'])!;
+  for (const [ip, allowed] of [
+    ['10.1.2.3', true],
+    ['11.1.2.3', false],
+    ['10.1.2.3', true],
+    ['2001:db8::1', true],
+    ['2001:db9::1', false],
+    ['', false],
+  ] as const) {
+    expect(allows(ip), ip).toBe(allowed);
+  }
+});
+
 test('an empty list is no restriction, and what is no address is not allowed', () => {
   expect(compileIpAllowlist([])).toBeNull();
   const allows = compileIpAllowlist(['0.0.0.0/0', '::/0'])!;

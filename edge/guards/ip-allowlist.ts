@@ -12,13 +12,22 @@ export function compileIpAllowlist(entries: readonly string[]): ((ip: string) =>
   const ranges = entries.map(parseRange).filter((range) => range !== null);
   const ipv4 = compileIpv4(ranges);
   const ipv6 = ranges.filter(({ network }) => typeof network !== 'number');
+  // Most keys are used from one address, request after request.
+  let lastAllowed = '';
   return (ip) => {
+    if (ip === lastAllowed) return true;
+    if (!isInside(ip)) return false;
+    lastAllowed = ip;
+    return true;
+  };
+
+  function isInside(ip: string): boolean {
     const address = parseAddress(withoutZone(ip));
     if (address === null) return false;
     return typeof address === 'number'
       ? containsIpv4(ipv4, address)
       : ipv6.some(({ network, prefix }) => containsIpv6(network as Ipv6Words, prefix, address));
-  };
+  }
 }
 
 /** The system adds a zone to link-local peers (`fe80::1%eth0`); it says nothing of the address. */

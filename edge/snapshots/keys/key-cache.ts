@@ -14,7 +14,19 @@ export type CachedKey = {
   lastUsedMs: number;
   /** Set by each use; the cache clears it when it looks for a place. */
   recentlyUsed: boolean;
+  /** Another secret in the same slot of the cache. */
+  next: CachedKey | undefined;
 };
+
+/**
+ * The hash's first 30 bits: a Map finds a small integer at once, where it hashes a new string and compares it with others' from all
+ * over the memory.
+ */
+const slotOf = (tokenHash: string): number =>
+  tokenHash.charCodeAt(0) |
+  (tokenHash.charCodeAt(1) << 8) |
+  (tokenHash.charCodeAt(2) << 16) |
+  ((tokenHash.charCodeAt(3) & 0x3f) << 24);
 
 /** How long it is believed that nobody has a secret, in milliseconds. */
 const unknownForMs = 10_000;
@@ -29,8 +41,9 @@ const sparedMax = 32;
  */
 export class KeyCache {
   readonly #capacity: number;
-  /** From the least to the most recently inserted or spared. */
-  readonly #entries = new Map<string, CachedKey>();
+  /** By slot, each the first of a chain; from the least to the most recently inserted or spared. */
+  readonly #slots = new Map<number, CachedKey>();
+  #size = 0;
   readonly #byKeyId = new Map<string, Set<CachedKey>>();
   /** Until when, on the monotonic clock; in the order of insertion, hence of time. */
   readonly #unknown = new Map<string, number>();
@@ -40,20 +53,29 @@ export class KeyCache {
   }
 
   get size(): number {
-    return this.#entries.size;
+    return this.#size;
   }
 
   find(tokenHash: string): CachedKey | undefined {
-    const entry = this.#entries.get(tokenHash);
+    const entry = this.#entry(tokenHash);
     if (entry !== undefined) entry.recentlyUsed = true;
     return entry;
   }
 
+  #entry(tokenHash: string): CachedKey | undefined {
+    let entry = this.#slots.get(slotOf(tokenHash));
+    while (entry !== undefined && entry.tokenHash !== tokenHash) entry = entry.next;
+    return entry;
+  }
+
   put(entry: CachedKey): void {
-    this.#remove(this.#entries.get(entry.tokenHash));
-    if (this.#entries.size >= this.#capacity) this.#makeRoom();
+    this.#remove(this.#entry(entry.tokenHash));
+    if (this.#size >= this.#capacity) this.#makeRoom();
     this.#unknown.delete(entry.tokenHash);
-    this.#entries.set(entry.tokenHash, entry);
+    const slot = slotOf(entry.tokenHash);
+    entry.next = this.#slots.get(slot);
+    this.#slots.set(slot, entry);
+    this.#size += 1;
     const ofKey = this.#byKeyId.get(entry.principal.keyId);
     if (ofKey === undefined) this.#byKeyId.set(entry.principal.keyId, new Set([entry]));
     else ofKey.add(entry);
@@ -87,11 +109,13 @@ export class KeyCache {
 
   /** Changes principals one by one; this goes through the whole cache. */
   update(version: bigint, change: (principal: KeyPrincipal) => KeyPrincipal | 'remove'): void {
-    for (const entry of this.#entries.values()) {
-      if (entry.version >= version) continue;
-      const changed = change(entry.principal);
-      if (changed === 'remove') this.#remove(entry);
-      else entry.principal = changed;
+    for (const first of this.#slots.values()) {
+      for (let entry: CachedKey | undefined = first; entry !== undefined; entry = entry.next) {
+        if (entry.version >= version) continue;
+        const changed = change(entry.principal);
+        if (changed === 'remove') this.#remove(entry);
+        else entry.principal = changed;
+      }
     }
   }
 
@@ -104,7 +128,8 @@ export class KeyCache {
   }
 
   clear(): void {
-    this.#entries.clear();
+    this.#slots.clear();
+    this.#size = 0;
     this.#byKeyId.clear();
     this.#unknown.clear();
   }
@@ -112,21 +137,28 @@ export class KeyCache {
   /** Second chance: an entry that was used since it was last looked at is spared once, but the search is short. */
   #makeRoom(): void {
     let spared = 0;
-    for (const entry of this.#entries.values()) {
+    for (const [slot, entry] of this.#slots) {
       if (!entry.recentlyUsed || spared === sparedMax) {
         this.#remove(entry);
         return;
       }
       spared += 1;
       entry.recentlyUsed = false;
-      this.#entries.delete(entry.tokenHash);
-      this.#entries.set(entry.tokenHash, entry);
+      this.#slots.delete(slot);
+      this.#slots.set(slot, entry);
     }
   }
 
   #remove(entry: CachedKey | undefined): void {
     if (entry === undefined) return;
-    this.#entries.delete(entry.tokenHash);
+    const slot = slotOf(entry.tokenHash);
+    let before: CachedKey | undefined = this.#slots.get(slot);
+    if (before !== entry) {
+      while (before!.next !== entry) before = before!.next;
+      before!.next = entry.next;
+    } else if (entry.next === undefined) this.#slots.delete(slot);
+    else this.#slots.set(slot, entry.next);
+    this.#size -= 1;
     const ofKey = this.#byKeyId.get(entry.principal.keyId);
     ofKey?.delete(entry);
     if (ofKey?.size === 0) this.#byKeyId.delete(entry.principal.keyId);

@@ -70,6 +70,7 @@ export class KeyState {
       uses: 0,
       lastUsedMs: 0,
       recentlyUsed: false,
+      next: undefined,
     };
     this.#cache.put(entry);
     return entry;
