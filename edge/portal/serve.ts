@@ -50,10 +50,11 @@ export async function servePortal(app: FastifyInstance, directory: string): Prom
   });
 }
 
-/** Whether an unknown address should answer the portal's page instead of the API's 404. */
+/** Whether an unknown address should answer the portal's page instead of the API's 404: `/` always, others to browsers. */
 export function isPortalPath(request: FastifyRequest): boolean {
   if (request.method !== 'GET' && request.method !== 'HEAD') return false;
   const path = request.url.split('?', 1)[0]!;
+  if (path === '/') return true;
   if (/^\/(v1|api|assets|retirements|metrics|healthz|readyz|\.well-known)(\/|$)/.test(path)) return false;
   return (request.headers.accept ?? '').includes('text/html');
 }

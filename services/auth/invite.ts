@@ -35,10 +35,12 @@ export async function invite(
     expiresAt: new Date(clock.now() + invitationLifetimeMs),
   });
   await em.flush();
+  const link = linkWithToken(publicUrl, '/accept-invite', token);
   const mail = invitationMail({
     organization: organization?.name ?? null,
     role: roleName(role),
-    link: linkWithToken(publicUrl, '/accept-invite', token),
+    // The portal asks only those for an organization's name who open one.
+    link: organization === null ? `${link}&organization=new` : link,
     expiresAt: invitation.expiresAt,
   });
   await outbox.enqueue(em, [

@@ -32,6 +32,18 @@ test('what the first page loads of scripts is under 150 kB gzipped, and charts c
   expect(readdirSync(join(portalDist, 'assets')).some((name) => name.startsWith('bar-chart'))).toBe(true);
 });
 
+test('the portal answers at / whatever is accepted; deeper addresses answer browsers, and programs in JSON', async () => {
+  const answerTo = async (method: string, path: string, accept: string) => {
+    const answer = await fetch(portal.url + path, { method, headers: { accept } });
+    return [answer.status, answer.headers.get('content-type')];
+  };
+  const page = [200, 'text/html; charset=utf-8'];
+  expect(await answerTo('GET', '/', '*/*')).toEqual(page);
+  expect(await answerTo('HEAD', '/', '*/*')).toEqual(page);
+  expect(await answerTo('GET', '/keys?create=1', 'text/html,*/*')).toEqual(page);
+  expect(await answerTo('GET', '/keys', '*/*')).toEqual([404, 'application/json; charset=utf-8']);
+});
+
 test('no file of a component is longer than 250 lines', () => {
   const sources = readdirSync(portalSources, { recursive: true, encoding: 'utf8' }).filter((name) =>
     name.endsWith('.tsx'),

@@ -89,6 +89,7 @@ test('an operator revokes a key without ever seeing a secret', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/keys');
   const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
+  await first.getByRole('link', { name: 'Northwind Robotics' }).waitFor();
   await first.getByRole('button', { name: 'Revoke' }).click();
   await dialog(page).getByRole('button', { name: 'Revoke key' }).click();
   await first.getByText('revoked').waitFor();

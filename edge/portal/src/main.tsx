@@ -2,7 +2,9 @@ import './styles.css';
 import { createRoot } from 'react-dom/client';
 import { createApi } from './api/client.ts';
 import { App } from './app.tsx';
+import { preloadPage } from './router/routed-page.tsx';
 
+preloadPage(window.location.pathname);
 const api = createApi();
 void api.start();
 createRoot(document.getElementById('root')!).render(<App api={api} />);

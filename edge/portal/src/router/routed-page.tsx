@@ -11,14 +11,16 @@ export type PageParameters = { parameters: Readonly<Record<string, string>> };
 
 type Route = {
   pattern: string;
-  page: ComponentType<PageParameters>;
+  page: ComponentType<PageParameters> & { preload: () => void };
   /** Who sees the page; `public` pages need no session. */
   for: 'public' | 'user' | 'admin' | 'operator';
 };
 
 /** A page in a file of its own, loaded when it is first shown. The file's `Page…` export is named here. */
 function page<Name extends string>(load: () => Promise<{ [key in Name]: ComponentType<PageParameters> }>, name: Name) {
-  return lazy(async () => ({ default: (await fetched(load))[name] }));
+  const shown = lazy(async () => ({ default: (await fetched(load))[name] }));
+  // A failure is met again, and told, when the page is shown.
+  return Object.assign(shown, { preload: () => void load().catch(() => {}) });
 }
 
 const routes: readonly Route[] = [
@@ -123,6 +125,9 @@ function routeFor(path: string) {
   }
   return null;
 }
+
+/** Fetches the file of a page while it is still being found out who is here. */
+export const preloadPage = (path: string): void => routeFor(path)?.route.page.preload();
 
 /** Whether the page at `path` is shown without a session. */
 export const isPublicPath = (path: string): boolean => routeFor(path)?.route.for === 'public';

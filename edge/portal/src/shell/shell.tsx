@@ -116,7 +116,7 @@ function SideBar({ path, profile, onSearch }: { path: string; profile: Profile |
                       href={item.href}
                       aria-current={current ? 'page' : undefined}
                       className={classNames(
-                        'flex h-8 items-center gap-2.5 rounded-md px-2 text-sm font-medium',
+                        'flex h-9 items-center gap-2.5 rounded-md px-2 text-sm font-medium lg:h-7.5',
                         current ? 'bg-sunken text-ink' : 'text-soft hover:bg-sunken hover:text-ink',
                       )}
                     >

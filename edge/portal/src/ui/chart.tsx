@@ -30,9 +30,13 @@ type ChartProps = {
 export function Chart({ label, bars, format = formatCount, axisFormat = format }: ChartProps) {
   return (
     <div className="min-w-0">
-      <Suspense fallback={<Skeleton className="h-64 w-full rounded-lg" />}>
-        <BarChart label={label} bars={bars} format={format} axisFormat={axisFormat} />
-      </Suspense>
+      {bars.every(({ value }) => value === 0) ? (
+        <p className="grid h-64 place-items-center text-sm text-faint">Nothing in this range.</p>
+      ) : (
+        <Suspense fallback={<Skeleton className="h-64 w-full rounded-lg" />}>
+          <BarChart label={label} bars={bars} format={format} axisFormat={axisFormat} />
+        </Suspense>
+      )}
       <details className="mt-2 text-sm">
         <summary className="inline-block text-xs text-faint hover:text-ink">Show as a table</summary>
         <div className="mt-2 max-h-64 overflow-y-auto rounded-lg border border-line">

@@ -1,6 +1,8 @@
+import { classNames } from './class-names.ts';
 import { CopyButton } from './copy-button.tsx';
 
-export function CodeBlock({ code, label }: { code: string; label: string }) {
+/** Text to copy. Code scrolls sideways; what is read, such as a mail, wraps. */
+export function CodeBlock({ code, label, wraps = false }: { code: string; label: string; wraps?: boolean }) {
   return (
     <section aria-label={label} className="relative min-w-0 rounded-lg bg-sunken">
       <div className="absolute top-2 right-2">
@@ -9,7 +11,10 @@ export function CodeBlock({ code, label }: { code: string; label: string }) {
       <pre
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard.
         tabIndex={0}
-        className="overflow-x-auto p-4 pt-12 sm:pt-4 sm:pr-24 font-mono text-sm leading-relaxed"
+        className={classNames(
+          'overflow-x-auto p-4 pt-12 sm:pt-4 sm:pr-24 font-mono text-sm leading-relaxed',
+          wraps && 'whitespace-pre-wrap wrap-anywhere',
+        )}
       >
         {code}
       </pre>

@@ -1,5 +1,5 @@
 import { Tabs as Radix } from 'radix-ui';
-import type { ReactNode } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 import { classNames } from './class-names.ts';
 
 export type Tab = { value: string; label: string; content: ReactNode };
@@ -16,11 +16,19 @@ export function Tabs({
   onChange: (value: string) => void;
   label: string;
 }) {
+  const list = useRef<HTMLDivElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the newly chosen tab comes into sight where not all fit.
+  useEffect(() => {
+    const chosen = list.current?.querySelector<HTMLElement>('[data-state="active"]');
+    if (list.current && chosen)
+      list.current.scrollLeft = chosen.offsetLeft + (chosen.offsetWidth - list.current.clientWidth) / 2;
+  }, [value]);
   return (
     <Radix.Root value={value} onValueChange={onChange} className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-5">
       <Radix.List
+        ref={list}
         aria-label={label}
-        className="-mx-4 flex gap-5 overflow-x-auto border-b border-line px-4 sm:mx-0 sm:px-0"
+        className="scroll-hint relative -mx-4 flex gap-5 overflow-x-auto border-b border-line px-4 sm:mx-0 sm:px-0"
       >
         {tabs.map((tab) => (
           <Radix.Trigger
@@ -55,7 +63,7 @@ type SegmentsProps = {
 /** A choice of a few, all in sight. */
 export function Segments({ label, value, onChange, choices }: SegmentsProps) {
   return (
-    <fieldset className="inline-flex max-w-full min-w-0 overflow-x-auto rounded-lg bg-sunken p-0.5">
+    <fieldset className="inline-flex max-w-full min-w-0 flex-wrap rounded-lg bg-sunken p-0.5">
       <legend className="sr-only">{label}</legend>
       {choices.map((choice) => (
         <button

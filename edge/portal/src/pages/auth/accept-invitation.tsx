@@ -19,6 +19,10 @@ export function AcceptInvitation() {
   const [organization, setOrganization] = useState('');
   const [password, setPassword] = useState('');
   const accept = useAction({ onSuccess: () => navigate('/sign-in?done=accepted', { replace: true }) });
+  const unnamed = fieldError(accept.error, 'organization_name');
+  // The link says whether the invitation opens an organization; the API does too, for a link that lost it.
+  const [opensOrganization] = useState(() => new URLSearchParams(window.location.search).has('organization'));
+  const namesOrganization = opensOrganization || organization !== '' || unnamed !== null;
   const submit = () =>
     accept.run({
       method: 'POST',
@@ -50,7 +54,7 @@ export function AcceptInvitation() {
     );
   }
   return (
-    <AuthFrame title="Accept your invitation" description="Set a password and you are in." footer={signIn}>
+    <AuthFrame title="Accept your invitation" description="Set a password, then sign in with it." footer={signIn}>
       <Form onSubmit={submit}>
         <FormError error={accept.error} fields={fields} />
         <div className="grid grid-cols-2 gap-3">
@@ -77,14 +81,16 @@ export function AcceptInvitation() {
           onChange={setPhone}
           error={fieldError(accept.error, 'phone')}
         />
-        <TextField
-          label="Organization name"
-          autoComplete="organization"
-          hint="Only when your invitation makes a new organization."
-          value={organization}
-          onChange={setOrganization}
-          error={fieldError(accept.error, 'organization_name')}
-        />
+        {namesOrganization && (
+          <TextField
+            label="Organization name"
+            autoComplete="organization"
+            hint="You open it, and own it."
+            value={organization}
+            onChange={setOrganization}
+            error={unnamed}
+          />
+        )}
         <TextField
           label="Password"
           type="password"

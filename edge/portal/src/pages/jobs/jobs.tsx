@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
-import type { Job, JobStats, List } from '../../api/types.ts';
+import type { Job, JobStats, List, Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { useSearchParameter } from '../../router/router.ts';
@@ -13,6 +13,7 @@ import { Page } from '../../ui/page.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
+import { operationKey } from '../models/operations.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
 import { jobStatuses } from './job-statuses.ts';
 
@@ -77,6 +78,10 @@ export function Jobs() {
 }
 
 function NoJobs({ filtered }: { filtered: boolean }) {
+  const models = useGet<{ data: Model[] }>('/models');
+  const model =
+    models.data?.data.find(({ operations }) => operations.some((one) => operationKey(one) === 'chat_completions'))
+      ?.id ?? 'a-model';
   if (filtered) return <EmptyState icon="search" title="No job has this status" />;
   return (
     <>
@@ -87,7 +92,7 @@ function NoJobs({ filtered }: { filtered: boolean }) {
       <div className="px-5 pb-5">
         <CodeBlock
           label="A background call"
-          code={`curl ${window.location.origin}/v1/chat/completions \\\n  -H "Authorization: Bearer $MODEL_GATEWAY_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"model":"…","messages":[{"role":"user","content":"Hello"}],"background":true}'`}
+          code={`curl ${window.location.origin}/v1/chat/completions \\\n  -H "Authorization: Bearer $MODEL_GATEWAY_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"model":"${model}","messages":[{"role":"user","content":"Hello"}],"background":true}'`}
         />
       </div>
     </>

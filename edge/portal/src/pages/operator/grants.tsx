@@ -5,6 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { TextField } from '../../ui/field.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { OrganizationName } from './organization-name.tsx';
 import type { AdminModel, AdminOrganization } from './types.ts';
 
 /** As many organizations as a search offers at once. */
@@ -83,14 +84,5 @@ export function Grants({ model }: { model: AdminModel }) {
         </ul>
       </div>
     </Card>
-  );
-}
-
-function OrganizationName({ id }: { id: string }) {
-  const organization = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false });
-  return (
-    <span className="min-w-0 wrap-anywhere">
-      {organization.data?.name ?? <code className="font-mono text-xs">{id}</code>}
-    </span>
   );
 }

@@ -6,7 +6,8 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { JobStatus } from '../jobs/job-parts.tsx';
 import { jobStatuses } from '../jobs/job-statuses.ts';
-import { PagedCard, ShortId } from './paged-card.tsx';
+import { OrganizationName } from './organization-name.tsx';
+import { PagedCard } from './paged-card.tsx';
 import type { AdminJob } from './types.ts';
 
 const refreshMs = 5000;
@@ -41,7 +42,7 @@ export function OperatorJobs() {
 
 const columns: readonly Column<AdminJob>[] = [
   { name: 'Job', cell: (job) => <code className="font-mono text-xs wrap-anywhere">{job.id}</code> },
-  { name: 'Organization', cell: (job) => <ShortId id={job.tenant_id} /> },
+  { name: 'Organization', cell: (job) => <OrganizationName id={job.tenant_id} /> },
   {
     name: 'Model',
     sortBy: (job) => job.model,

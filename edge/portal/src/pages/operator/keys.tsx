@@ -11,7 +11,8 @@ import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { RestrictionBadges } from '../keys/key-badges.tsx';
-import { PagedCard, ShortId } from './paged-card.tsx';
+import { OrganizationName } from './organization-name.tsx';
+import { PagedCard } from './paged-card.tsx';
 import { SearchBox } from './search-box.tsx';
 import type { AdminKey } from './types.ts';
 
@@ -24,13 +25,15 @@ export function OperatorKeys() {
       sortBy: (key) => key.name.toLowerCase(),
       cell: (key) => (
         <>
-          <span className="block font-medium wrap-anywhere">{key.name}</span>
+          <span className="block max-w-52 truncate font-medium" title={key.name}>
+            {key.name}
+          </span>
           <code className="font-mono text-xs text-faint">{key.key_preview}</code>
         </>
       ),
     },
     { name: 'Type', cell: (key) => <span className="capitalize">{key.key_type}</span> },
-    { name: 'Organization', cell: (key) => <ShortId id={key.tenant_id} /> },
+    { name: 'Organization', cell: (key) => <OrganizationName id={key.tenant_id} /> },
     { name: 'Scopes', cell: (key) => <Badge title={key.scopes.join('\n')}>{key.scopes.length} scopes</Badge> },
     {
       name: 'Restrictions',

@@ -38,11 +38,9 @@ const columns: readonly Column<AuditEvent>[] = [
   {
     name: 'By',
     cell: (event) => (
-      <span className="block min-w-24" title={event.actor.id ?? undefined}>
+      <span className="block whitespace-nowrap" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        {event.actor.id !== null && (
-          <span className="font-mono text-xs whitespace-nowrap text-faint">…{event.actor.id.slice(-8)}</span>
-        )}
+        {event.actor.id !== null && <span className="font-mono text-xs text-faint">…{event.actor.id.slice(-8)}</span>}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),

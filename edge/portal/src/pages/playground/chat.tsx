@@ -109,7 +109,8 @@ export function Chat({ model }: { model: string }) {
             <textarea
               aria-label="Message"
               rows={2}
-              placeholder="Message — Enter sends, Shift Enter makes a new line"
+              placeholder="Write a message"
+              aria-describedby="message-keys"
               value={text}
               onChange={(event) => setText(event.target.value)}
               onKeyDown={(event) => {
@@ -135,6 +136,9 @@ export function Chat({ model }: { model: string }) {
               </Button>
             )}
           </form>
+          <p id="message-keys" className="text-xs text-faint">
+            Enter sends, Shift Enter makes a new line.
+          </p>
         </div>
       </div>
       <div className="grid gap-4 rounded-xl border border-line bg-surface p-4">

@@ -39,7 +39,10 @@ export function History({
   const columns: readonly Column<UsageEvent>[] = [
     { name: 'Time', cell: (event) => <Time value={event.occurred_at} /> },
     { name: 'Model', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.model}</span> },
-    { name: 'Endpoint', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.endpoint}</span> },
+    {
+      name: 'Endpoint',
+      cell: (event) => <span className="font-mono text-xs whitespace-nowrap">{event.endpoint}</span>,
+    },
     { name: 'Key', cell: (event) => <span className="wrap-anywhere">{keyName(event.api_key_id)}</span> },
     {
       name: 'Status',

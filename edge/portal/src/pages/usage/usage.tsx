@@ -148,7 +148,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
   const keyName = (id: string | null) => {
     if (id === null || id === '') return 'Playground and other sessions';
-    return keys.data?.data.find((key) => key.id === id)?.name ?? id;
+    return keys.data?.data.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
   const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
   const rows = <Row extends Measures>(list: readonly Row[], name: (row: Row) => string) =>
@@ -208,7 +208,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
                   value: 'user',
                   label: 'By user',
                   content: (
-                    <Card flush>
+                    <Card flush title="Everybody in your organization">
                       <Loaded of={users}>{(data) => <UserTable users={data.users} />}</Loaded>
                     </Card>
                   ),
