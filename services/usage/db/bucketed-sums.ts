@@ -3,7 +3,7 @@ import type { Subject } from '../domain/subject.ts';
 import { type Dimension, nameIn } from './grouped-sums.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
-import { addSums, noSums, type Sums, sumsSql } from './sums.ts';
+import { addSums, noSums, type Sums, sumColumns, sumsSql } from './sums.ts';
 
 /** The sums of one group in one bucket, which is counted from 0. */
 export type BucketSums = Sums & { bucket: number; name: string };
@@ -23,16 +23,23 @@ export async function bucketedSums(
   const { subject, filter, dimension, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const { source, parts } = rolledUp(parameters, where, [...startsMs, endMs]);
-  const { rows } = await database.query<Sums & { part: number; name: string }>({
-    text: `select part, ${dimension ?? `''`}::text as name, ${sumsSql} from ${source} group by 1, 2`,
+  const { text, parts } = rolledUp(parameters, {
+    where,
+    cutsMs: [...startsMs, endMs],
+    columns: dimension === undefined ? [] : [dimension],
+    measures: sumColumns,
+    sums: sumsSql,
+  });
+  const { rows } = await database.query<Sums & { part: number } & Partial<Record<Dimension, string>>>({
+    text,
     values: parameters.values,
   });
 
   const groups = new Map<string, BucketSums>();
   for (const { row, bucket, sign } of inBuckets(rows, parts)) {
-    const key = `${bucket} ${row.name}`;
-    const group = groups.get(key) ?? { bucket, name: nameIn(row.name), ...noSums() };
+    const name = dimension === undefined ? '' : nameIn(row[dimension]!);
+    const key = `${bucket} ${name}`;
+    const group = groups.get(key) ?? { bucket, name, ...noSums() };
     groups.set(key, group);
     addSums(group, row, sign);
   }

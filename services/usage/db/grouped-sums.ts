@@ -4,7 +4,7 @@ import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
-import { addSums, noSums, type Sums, sumsSql } from './sums.ts';
+import { addSums, noSums, type Sums, sumColumns, sumsSql } from './sums.ts';
 
 /** What sums can be split by. */
 export type Dimension = 'model' | 'endpoint' | 'api_key_id' | 'user_id';
@@ -19,15 +19,17 @@ export async function groupedSums<D extends Dimension>(
   const { subject, range, filter, dimensions } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, filter);
-  const { source, parts } = rolledUp(parameters, where, [range.startMs, range.endMs]);
+  const { text, parts } = rolledUp(parameters, {
+    where,
+    cutsMs: [range.startMs, range.endMs],
+    columns: dimensions,
+    measures: sumColumns,
+    sums: sumsSql,
+  });
   const sets = ['(part)', ...dimensions.map((dimension) => `(part, ${dimension})`)].join(', ');
-  const columns = dimensions.join(', ');
-  const names = dimensions.map((dimension) => `${dimension}::text as ${dimension}`).join(', ');
   const { rows } = await database.query<Sums & { part: number } & Record<D, string | null>>({
-    // First summed by all dimensions at once: each row is added up once, and not for each of the splits.
-    text: `select part, ${names}, ${sumsSql}
-      from (select part, ${columns}, ${sumsSql} from ${source} group by part, ${columns}) as summed
-      group by grouping sets (${sets})`,
+    // Rows are summed by all dimensions at once, so that each is added up once, and not for each of the splits.
+    text: `select part, ${dimensions.join(', ')}, ${sumsSql} from (${text}) as summed group by grouping sets (${sets})`,
     values: parameters.values,
   });
 

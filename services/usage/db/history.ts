@@ -40,11 +40,14 @@ export async function countEvents(database: Pick<ServiceDatabase, 'query'>, quer
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
   const kept = `${where} and bucket_start >= (select kept_from::timestamp at time zone 'UTC' from events_retention)`;
-  const { source, parts } = rolledUp(parameters, kept, [query.startMs ?? 0, query.endMs ?? farFutureMs]);
-  const { rows } = await database.query<{ part: number; requests: bigint }>({
-    text: `select part, sum(requests)::bigint as requests from ${source} group by part`,
-    values: parameters.values,
+  const { text, parts } = rolledUp(parameters, {
+    where: kept,
+    cutsMs: [query.startMs ?? 0, query.endMs ?? farFutureMs],
+    columns: [],
+    measures: ['requests'],
+    sums: 'coalesce(sum(requests), 0)::bigint as requests',
   });
+  const { rows } = await database.query<{ part: number; requests: bigint }>({ text, values: parameters.values });
   let total = 0n;
   for (const { row, sign } of inBuckets(rows, parts)) total += sign * row.requests;
   return Number(total);

@@ -39,6 +39,17 @@ export type KeySubject = Subject & { keyId: string };
 /** The volume of one model in one bucket; buckets are counted from 0, and -1 is the time before the first. */
 export type VolumeRow = Volume & { bucket: number; model: string };
 
+const volumeColumns = [
+  'requests',
+  'successful_requests',
+  'input_tokens',
+  'output_tokens',
+  'cached_input_tokens',
+  'cache_hits',
+  'cache_misses',
+  'generating_ms',
+];
+
 /** A key's volume from `fromMs` on, by bucket and model. */
 export async function volumesOfKey(
   client: Client,
@@ -47,15 +58,19 @@ export async function volumesOfKey(
   const { subject, fromMs, startsMs, endMs } = query;
   const parameters = new Parameters();
   const where = narrowing(parameters, subject, { apiKeyId: subject.keyId });
-  const { source, parts } = rolledUp(parameters, where, [fromMs, ...startsMs, endMs]);
+  const { text, parts } = rolledUp(parameters, {
+    where,
+    cutsMs: [fromMs, ...startsMs, endMs],
+    columns: ['model'],
+    measures: volumeColumns,
+    sums: `sum(requests)::bigint as requests, sum(successful_requests)::bigint as "successfulRequests",
+      sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
+      sum(cached_input_tokens)::bigint as "cachedInputTokens", sum(cache_hits)::bigint as "cacheHits",
+      sum(cache_misses)::bigint as "cacheMisses", sum(generating_ms)::bigint as "generatingMs"`,
+  });
   const { rows } = await client.query<Volume & { part: number; model: string }>({
     name: `key-volumes${variant(subject)}`,
-    text: `select part, model,
-        sum(requests)::bigint as requests, sum(successful_requests)::bigint as "successfulRequests",
-        sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
-        sum(cached_input_tokens)::bigint as "cachedInputTokens", sum(cache_hits)::bigint as "cacheHits",
-        sum(cache_misses)::bigint as "cacheMisses", sum(generating_ms)::bigint as "generatingMs"
-      from ${source} group by 1, 2`,
+    text,
     values: parameters.values,
   });
 

@@ -1,20 +1,26 @@
 import { type Part, partsOf } from '../domain/parts.ts';
 import type { Parameters } from './narrowing.ts';
 
-const columns = `user_id, api_key_id, model, endpoint, requests, successful_requests, input_tokens, cached_input_tokens, output_tokens,
-  images, audio_ms, characters, duration_ms, cost_nano_usd, cache_hits, cache_misses, generating_ms`;
-
-/** A relation of roll-up rows, each with the number of the part of time it was read for. */
-export type RolledUp = { source: string; parts: readonly Part[] };
+/** A statement that sums roll-up rows, each of its rows with the number of the part of time it was read for. */
+export type RolledUp = { text: string; parts: readonly Part[] };
 
 /**
- * The roll-ups between the first and the last of some cuts as a relation `rolled_up` out of both tiers; `inBuckets` puts sums by its
- * column `part` together. `where` is the condition on its other columns.
+ * Sums the roll-ups between the first and the last of some cuts out of both tiers, by part and by `columns`; `inBuckets` puts the parts
+ * together. `where` is the condition on the columns besides time, `sums` is the select list of what is made of the `measures`.
  */
-export function rolledUp(parameters: Parameters, where: string, cutsMs: readonly number[]): RolledUp {
+export function rolledUp(
+  parameters: Parameters,
+  query: {
+    where: string;
+    cutsMs: readonly number[];
+    columns: readonly string[];
+    measures: readonly string[];
+    sums: string;
+  },
+): RolledUp {
+  const { where, cutsMs, columns, measures, sums } = query;
   const parts = partsOf(cutsMs);
-  // `offset 0` keeps the planner from reading all time once and comparing every row with every range.
-  const read = (table: string, tier: Part['tier']): string => {
+  const read = (table: string, tier: Part['tier'], list: string): string => {
     const ranges = [...parts.entries()].filter(([, part]) => part.tier === tier);
     const add = (values: readonly unknown[], type: string) => parameters.add(values, type);
     const numbers = add(
@@ -23,11 +29,19 @@ export function rolledUp(parameters: Parameters, where: string, cutsMs: readonly
     );
     const starts = add(isoTimes(ranges.map(([, { startMs }]) => startMs)), 'timestamptz[]');
     const ends = add(isoTimes(ranges.map(([, { endMs }]) => endMs)), 'timestamptz[]');
+    // `offset 0` keeps the planner from reading all time once and comparing every row with every range.
     return `select range.part, rows.* from unnest(${numbers}, ${starts}, ${ends}) as range (part, from_time, to_time) cross join lateral (
-      select ${columns} from ${table} where ${where} and bucket_start >= from_time and bucket_start < to_time offset 0) as rows`;
+      select ${list} from ${table} where ${where} and bucket_start >= from_time and bucket_start < to_time offset 0) as rows`;
   };
-  const source = `(${read('daily_rollups', 'day')} union all ${read('rollups', 'quarterHour')}) as rolled_up`;
-  return { source, parts };
+  const readBoth = (list: string): string =>
+    `${read('daily_rollups', 'day', list)} union all ${read('rollups', 'quarterHour', list)}`;
+
+  // Each range is summed where it is read: to hand on its rows would cost as much again.
+  if (columns.length === 0) return { text: readBoth(sums), parts };
+  // Not so in groups: the planner takes each range for so few rows that it sorts them instead of hashing.
+  const names = columns.join(', ');
+  const rows = readBoth(`${names}, ${measures.join(', ')}`);
+  return { text: `select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`, parts };
 }
 
 /** What the sums of each part do to which buckets: once or twice for each row. */
