@@ -161,11 +161,16 @@ describe('limits', () => {
     ['no file', { model: 'sim-transcribe' }, 'file'],
     ['another format', { file: new File([wav], 'a.txt', { type: 'text/plain' }), model: 'sim-transcribe' }, 'file'],
     ['an empty file', { file: new File([], 'a.wav'), model: 'sim-transcribe' }, 'file'],
-  ])('%s is a 400', async (_what, fields, param) => {
+  ])('%s is a 400', async (what, fields, param) => {
     const form = new FormData();
     for (const [name, value] of Object.entries(fields)) form.set(name, value as string);
     const answer = await post(form);
     expect([answer.status, answer.error.param]).toEqual([400, param]);
+    if (what === 'another format') {
+      expect(answer.error.code).toBeNull();
+      const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'wav', 'webm'];
+      for (const format of formats) expect(answer.error.message).toContain(format);
+    }
     expect(bench.simulator.requests).toHaveLength(0);
     await nothingIsLeft();
   });
@@ -261,7 +266,9 @@ async function post(body: FormData | Buffer, contentType?: string, route = '/v1/
     },
     body: body as FormData,
   });
-  const { error } = (await response.json()) as { error: { param: string | null; code: string | null } };
+  const { error } = (await response.json()) as {
+    error: { message: string; param: string | null; code: string | null };
+  };
   return { status: response.status, error };
 }
 

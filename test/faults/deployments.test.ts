@@ -139,6 +139,11 @@ describe('one deployment', () => {
 
   test('may take only so long in all', async () => {
     await deploy({ at: one, total_timeout_ms: 300 });
+    one.next('hang-before-head');
+    const late = await bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, { model, messages });
+    expect(late.status).toBe(504);
+    expect(late.json.error).toMatchObject({ type: 'server_error', param: null, code: 'upstream_timeout' });
+    await bench.event({ success: false, error_code: 'upstream_timeout', cost_usd: 0 });
     one.next({ chunkDelayMs: 30, tokens: 1_000 });
     const stream = await bench.client.chat.completions.create({ model, messages, stream: true });
     await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_timeout' });

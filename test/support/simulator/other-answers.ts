@@ -116,12 +116,27 @@ export function audioTextAnswer(entry: TruthEntry): Answer {
       return plain('text/vtt', `WEBVTT\n\n00:00.000 --> 00:01.000\n${text}\n\n`);
     case 'verbose_json':
       return jsonAnswer(
-        { task: 'transcribe', language: 'english', duration: seconds, text, segments: [], ...withUsage },
+        {
+          task: 'transcribe',
+          language: 'english',
+          duration: seconds,
+          text,
+          segments: [],
+          ...(field('timestamp_granularities[]') === 'word' && { words: wordsOf(text, seconds) }),
+          ...withUsage,
+        },
         meaning,
       );
     default:
       return jsonAnswer({ text, ...withUsage }, meaning);
   }
+}
+
+/** Words that share the time evenly. */
+function wordsOf(text: string, seconds: number): { word: string; start: number; end: number }[] {
+  const words = text.trim().split(/\s+/);
+  const each = seconds / words.length;
+  return words.map((word, index) => ({ word, start: index * each, end: (index + 1) * each }));
 }
 
 /** Speech: 16 bytes for each character, in pieces, so that a client can hear before the end. */
