@@ -19,7 +19,7 @@ import { inferenceService } from './inference/index.ts';
 import { Budgets } from './limits/budgets.ts';
 import { settleIntervalMs } from './limits/lease-settler.ts';
 import { followRateLimits, RateLimitBook } from './limits/rate-limit-book.ts';
-import { RateLimitShares, shareReportMs } from './limits/rate-limit-shares.ts';
+import { grantReportMs, RateLimitGrants } from './limits/rate-limit-grants.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
@@ -94,11 +94,11 @@ export async function startInference(options: {
   const limiter = new RateLimiter(clock.monotonic);
   const rateLimits = new RateLimitBook();
   const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
-  const shares = new RateLimitShares({ limiter, usage, clock, logger });
-  const sharing = setInterval(() => void shares.tick(), shareReportMs);
+  const grants = new RateLimitGrants({ limiter, usage, logger });
+  const granting = setInterval(() => void grants.tick(), grantReportMs);
   // Neither is worth a start that fails: without them the platform's limits hold, and whole.
   await Promise.race([
-    Promise.all([followingLimits.first, shares.tick()]),
+    Promise.all([followingLimits.first, grants.tick()]),
     delay(limitsWaitMs, undefined, { ref: false }),
   ]);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
@@ -120,7 +120,7 @@ export async function startInference(options: {
       await following.close();
       await shipper.close(lastShipmentMs);
       clearInterval(settling);
-      clearInterval(sharing);
+      clearInterval(granting);
       await followingLimits.close();
       await budgets.close();
       await journal.close();

@@ -1,8 +1,14 @@
-import { expect, test } from 'vitest';
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { describe, expect, test } from 'vitest';
+import { type QuotaDemand, QuotaShareSchema } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+import { QuotaRequestSchema, QuotaResponseSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { createLogger } from '#shared/logger.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
+import { RateLimitGrants } from './rate-limit-grants.ts';
 import { type RateAdmission, RateLimiter } from './rate-limiter.ts';
 
+const silentLogger = createLogger({ level: 'silent', name: 'test' });
 const key = { apiKeyId: 'key', userId: 'user' };
 const limits: RateLimits = { requestsPerMinute: 60, tokensPerMinute: 6_000, concurrentRequests: 1_000 };
 
@@ -90,59 +96,120 @@ test('another key, and the user’s session, have limits of their own', () => {
   }
 });
 
-test('a share asks for more when the whole limit has room, and what was taken before counts in the new share', async () => {
-  const { limiter } = limiterAt();
-  limiter.unreportedShare = 0.05;
-  const asked: string[] = [];
-  limiter.askForShares = async (subjectId) => {
-    asked.push(subjectId);
-    limiter.setShare(subjectId, 0.5);
-  };
-  for (let count = 0; count < 3; count++) expect(isAdmitted(tryAdmit(limiter))).toBe(true);
-  expect(asked).toEqual([]);
-  // The fourth is beyond a twentieth, so that a half is asked for: three of its thirty are taken.
-  const { reading } = await limiter.admit(key, limits, 0);
-  expect(asked).toEqual(['key']);
-  expect(reading.remainingRequests).toBe(60 - 2 * 4);
-  for (let count = 0; count < 26; count++) await limiter.admit(key, limits, 0);
-  limiter.askForShares = () => undefined;
-  expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
-  // Nobody asks when even the whole limit would be too little.
-  limiter.askForShares = () => Promise.reject(new Error('asked'));
-  expect(tryAdmit(limiter, 0, { requestsPerMinute: 1 })).toBe(ErrorReason.RATE_LIMITED);
-});
-
-test('what was let through under a large share still counts when the share shrinks and grows again', () => {
-  const { time, limiter } = limiterAt();
-  limiter.replicas = 2;
-  limiter.unreportedShare = 0.05;
-  (tryAdmit(limiter) as RateAdmission).release(0);
-  limiter.setShare('key', 1);
-  for (let count = 0; count < 59; count++) (tryAdmit(limiter) as RateAdmission).release(0);
-  for (let swing = 0; swing < 10; swing++) {
-    limiter.setShare('key', 0.05);
-    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
-    limiter.setShare('key', 1);
-    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+describe('among several replicas', () => {
+  /** A limiter whose subject is granted what it asks for, up to `room` requests; one of `replicas`. */
+  function granted(room: number) {
+    const { time, limiter } = limiterAt();
+    const state = { room, replicas: 2, isAway: false };
+    const reports: QuotaDemand[][] = [];
+    const quota = async (request: MessageInitShape<typeof QuotaRequestSchema>) => {
+      if (state.isAway) throw new GatewayError(ErrorReason.OVERLOADED, 'away');
+      const { demands } = create(QuotaRequestSchema, request);
+      if (demands.length > 0) reports.push(demands);
+      const shares = demands.map((demand) => {
+        state.room -= Number(demand.requestsSettled);
+        const requests = Math.max(0, Math.min(demand.requests, state.room));
+        state.room -= requests;
+        const requestsFill = 1 - state.room / limits.requestsPerMinute;
+        const { subject, tokens, concurrentRequests } = demand;
+        return create(QuotaShareSchema, {
+          subject,
+          requests,
+          tokens,
+          concurrentRequests,
+          requestsFill,
+          tokensFill: 0.5,
+        });
+      });
+      return create(QuotaResponseSchema, { replicas: state.replicas, shares });
+    };
+    const grants = new RateLimitGrants({ limiter, usage: { quota }, logger: silentLogger });
+    return { time, limiter, state, reports, tick: () => grants.tick() };
   }
-  // Quiet for a minute, half of it has leaked out: an even part of two.
-  limiter.takeDemands(true);
-  limiter.takeDemands(true);
-  time.ms += 60_000;
-  limiter.setShare('key', 1);
-  expect(limiter.read(key, limits).remainingRequests).toBe(30);
-});
+  const admit = async (limiter: RateLimiter): Promise<RateAdmission> => await limiter.admit(key, limits, 10);
 
-test('demand is told since the last report; who has gone quiet loses the share at the report in turn', () => {
-  const { limiter } = limiterAt();
-  (tryAdmit(limiter, 500) as RateAdmission).release(200);
-  expect(limiter.takeDemands(true)).toEqual([
-    { id: 'key', isKey: true, requests: 1, tokens: 200, concurrentRequests: 0, limits },
-  ]);
-  limiter.setShare('key', 0.9);
-  limiter.unreportedShare = 0.05;
-  // Out of turn the subject is reported once more, since it may only have paused.
-  expect(limiter.takeDemands(false)).toMatchObject([{ requests: 0, tokens: 0 }]);
-  expect(limiter.takeDemands(true)).toEqual([]);
-  expect(limiter.takeDemands(true)).toEqual([]);
+  test('what was granted goes without asking, and the limit is what all replicas together let through', async () => {
+    const { limiter, reports, state, tick } = granted(20);
+    await tick();
+    const admissions = await Promise.all(Array.from({ length: 20 }, () => admit(limiter)));
+    expect(admissions.at(-1)!.reading.remainingRequests).toBe(0);
+    expect(state.room).toBe(0);
+    // One report told of the first, and one of all that came while it was under way.
+    expect(reports).toHaveLength(2);
+    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+    expect(reports).toHaveLength(2);
+    state.room = 60;
+    await tick();
+    expect(isAdmitted(tryAdmit(limiter))).toBe(true);
+    expect(limiter.read(key, limits).remainingRequests).toBe(59);
+  });
+
+  test('who goes quiet gives back what is left, and who was refused asks again after 200 ms', async () => {
+    const { time, limiter, reports, state, tick } = granted(3);
+    await tick();
+    for (let count = 0; count < 3; count++) (await admit(limiter)).release(10);
+    await tick();
+    await tick();
+    expect(reports.at(-1)).toMatchObject([{ requests: 0, concurrentRequests: 0 }]);
+    expect(state.room).toBe(0);
+    const told = reports.length;
+    await tick();
+    expect(reports).toHaveLength(told);
+
+    // The room is gone here, but another replica may have given some back: it is asked for, though not for every request.
+    const asked = reports.length;
+    time.ms += 1_000;
+    await expect(admit(limiter)).rejects.toMatchObject({ reason: ErrorReason.RATE_LIMITED });
+    await expect(Promise.resolve().then(() => admit(limiter))).rejects.toMatchObject({
+      reason: ErrorReason.RATE_LIMITED,
+    });
+    expect(reports).toHaveLength(asked + 1);
+    time.ms += 1_000;
+    state.room = 1;
+    expect((await admit(limiter)).reading.limitRequests).toBe(60);
+  });
+
+  test('a hundredth of the limits goes unasked, and is told by the next report', async () => {
+    const { limiter, reports, tick } = granted(0);
+    await tick();
+    const large = { requestsPerMinute: 1_000, tokensPerMinute: 1_000_000, concurrentRequests: 100 };
+    for (let count = 0; count < 5; count++) expect(limiter.admit(key, large, 100)).not.toBeInstanceOf(Promise);
+    const sixth = limiter.admit(key, large, 100);
+    expect(sixth).toBeInstanceOf(Promise);
+    await expect(sixth).rejects.toMatchObject({ reason: ErrorReason.RATE_LIMITED });
+    await tick();
+    expect(reports[0]).toMatchObject([{ requestsSettled: 5n, tokensSettled: 500n }]);
+  });
+
+  test('what went while a replica was alone counts once another is there, and what it was granted is its own once it is alone', async () => {
+    const { limiter, reports, state, tick } = granted(60);
+    for (let count = 0; count < 10; count++) (tryAdmit(limiter, 100) as RateAdmission).release(50);
+    await tick();
+    expect(reports).toMatchObject([[{ requestsSettled: 10n, tokensSettled: 500n }]]);
+    expect(limiter.read(key, limits).remainingRequests).toBe(50);
+    (await admit(limiter)).release(10);
+    state.replicas = 1;
+    await tick();
+    expect(limiter.read(key, limits).remainingRequests).toBe(49);
+    const told = reports.length;
+    await tick();
+    expect(reports).toHaveLength(told);
+  });
+
+  test('without an answer a replica goes on by the bucket it knows, and tells later what it let through', async () => {
+    const { time, limiter, state, tick, reports } = granted(60);
+    await tick();
+    await admit(limiter);
+    state.isAway = true;
+    for (let count = 0; count < 59; count++) await admit(limiter);
+    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+    // Its even part of the limit: one each two seconds.
+    time.ms += 2_000;
+    expect(isAdmitted(tryAdmit(limiter))).toBe(true);
+    expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
+    state.isAway = false;
+    await tick();
+    // Two had been granted.
+    expect(reports.at(-1)).toMatchObject([{ requestsSettled: 59n }]);
+  });
 });

@@ -1,5 +1,6 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import type { RateLimits } from '#shared/rate-limits.ts';
+import { type RateLimits, unaskedConcurrent, unaskedPerMinute } from '#shared/rate-limits.ts';
+import { Allowance } from './allowance.ts';
 
 /** Whom limits are counted for: the key, or the user of a session (service.md, Authentication). */
 export type RateLimitedCaller = { apiKeyId: string; userId: string };
@@ -17,68 +18,104 @@ export type RateLimitReading = {
 /** An admitted request. `release` is called exactly once, at its end. */
 export type RateAdmission = { reading: RateLimitReading; release(tokensUsed: number): void };
 
-/** What was asked of a subject since it was last reported, for the reckoning of shares among replicas. */
+/** What a replica reports of a subject: see QuotaDemand. */
 export type SubjectDemand = {
   id: string;
   isKey: boolean;
-  requests: number;
-  tokens: number;
-  concurrentRequests: number;
   limits: RateLimits;
+  requests: { settled: number; wanted: number };
+  tokens: { settled: number; wanted: number };
+  concurrent: number;
 };
 
-/** Asks for this replica's shares anew; undefined: it would bring nothing new yet. */
-export type AskForShares = (subjectId: string) => Promise<void> | undefined;
+/** What a replica is granted of a subject: see QuotaShare. */
+export type SubjectGrant = {
+  id: string;
+  requests: number;
+  tokens: number;
+  concurrent: number;
+  requestsFill: number;
+  tokensFill: number;
+};
 
 type Subject = {
   readonly id: string;
   readonly isKey: boolean;
   limits: RateLimits;
-  /** How full the buckets are: the milliseconds in which the whole limit would let that much through. */
-  requestsLevel: number;
-  tokensLevel: number;
+  /**
+   * How full the buckets are, over all replicas as far as one knows, grants included: the milliseconds in which the whole limit would
+   * let that much through.
+   */
+  requestsMs: number;
+  tokensMs: number;
   /** Up to when they have leaked, in monotonic milliseconds. */
   leakedMs: number;
   inFlight: number;
-  /** This process's part of the limits, from 0 to 1; below 0: it was not given one by name. */
-  share: number;
-  /** Since the last report. */
-  requestsAsked: number;
-  tokensTaken: number;
-  /** Since the last report in turn. */
-  wasAskedOutOfTurn: boolean;
+  /** What follows is of use only among several replicas. */
+  readonly requests: Allowance;
+  readonly tokens: Allowance;
+  concurrentGranted: number;
+  /** The most that ran or waited at the same time since the last report in turn. */
+  concurrentPeak: number;
+  waiting: number;
+  /** When a grant that was waited for was too small. */
+  deniedMs: number;
 };
 
 const minuteMs = 60_000;
-const noShare = -1;
+
+/** After a grant that was too small no other is asked for out of turn for so long. */
+const deniedForMs = 200;
 
 /** Subjects kept before idle ones are swept out. */
 const subjectsBeforeSweep = 10_000;
 
 /**
  * The rate limits of one process, in memory, by leaky buckets. A bucket holds one minute's worth, so a subject never gets more
- * than its limit plus that burst. Nothing is refused for a request that the bucket could hold. Where several replicas share the
- * limits, each has its part of rate and bucket, so that the parts are together the whole; what was let through under a larger part
- * still counts under a smaller one.
+ * than its limit plus that burst. Nothing is refused for a request that the bucket could hold. Where several replicas serve the same
+ * subjects the buckets are Usage's, and each lets through what it was granted, asking each second for what the next will need.
  */
 export class RateLimiter {
   readonly #monotonic: () => number;
   readonly #subjects = new Map<string, Subject>();
   #sweepAt = subjectsBeforeSweep;
-  /** This process's part of the limits of a subject that it has not reported. */
-  unreportedShare = 1;
-  /** Those who share the limits, this process included. */
-  replicas = 1;
-  /** Set where there are replicas to share with. */
-  askForShares: AskForShares | null = null;
+  #replicas = 1;
+  /** Usage does not answer: each replica lets through as much as fits the bucket it knows, which leaks by its even part. */
+  isCutOff = false;
+  /** Reports out of turn what waits, and brings the grants. Never rejects. */
+  askForGrants: () => Promise<void> = () => Promise.resolve();
 
   constructor(monotonic: () => number) {
     this.#monotonic = monotonic;
   }
 
+  /** Those who share the limits, this process included. */
+  get replicas(): number {
+    return this.#replicas;
+  }
+
+  /** Whoever was alone has let through what no other replica knows of; whoever is left alone keeps what it was granted. */
+  set replicas(count: number) {
+    const wasAlone = this.#replicas <= 1;
+    this.#replicas = count;
+    if (wasAlone === count <= 1) return;
+    const now = this.#monotonic();
+    for (const subject of this.#subjects.values()) {
+      this.#leak(subject, now);
+      const { requestMs, tokenMs } = unitsOf(subject.limits);
+      if (!wasAlone) {
+        subject.requestsMs = heldMs(subject.requestsMs, subject.requests, requestMs);
+        subject.tokensMs = heldMs(subject.tokensMs, subject.tokens, tokenMs);
+      }
+      subject.requests.reset(wasAlone ? subject.requestsMs / requestMs : 0);
+      subject.tokens.reset(wasAlone ? subject.tokensMs / tokenMs : 0);
+      subject.concurrentGranted = 0;
+    }
+  }
+
   /**
    * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `tokens` is the estimate, corrected by `release`. A promise only
-   * when this process's share is too small for a request that the whole limit may have room for: then a larger one is asked for.
+   * when what this replica was granted is too little for a request that the whole limit may have room for: then more is asked for.
    * `now` is the monotonic time: whoever has read it already spares the reading, which costs as much as all the rest.
    */
   admit(
@@ -88,29 +125,42 @@ export class RateLimiter {
     now = this.#monotonic(),
   ): RateAdmission | Promise<RateAdmission> {
     const subject = this.#subject(caller, limits, now);
-    subject.requestsAsked += 1;
     this.#leak(subject, now);
-    const share = this.#shareOf(subject);
-    const refusal = refusalAt(subject, limits, tokens, share);
-    if (refusal === null) return this.#enter(subject, limits, tokens, share);
-    if (share === 1 || refusalAt(subject, limits, tokens, 1) !== null) throw refusal;
-    const asking = this.askForShares?.(subject.id);
-    if (asking === undefined) throw refusal;
-    return asking.then(() => {
-      this.#leak(subject, this.#monotonic());
-      const newShare = this.#shareOf(subject);
-      const still = refusalAt(subject, limits, tokens, newShare);
-      if (still !== null) throw still;
-      return this.#enter(subject, limits, tokens, newShare);
-    });
+    if (this.#replicas > 1) {
+      subject.requests.ask(1);
+      subject.tokens.ask(tokens);
+    }
+    const refusal = refusalAt(subject, tokens);
+    if (refusal !== null) throw refusal;
+    if (this.#mayEnter(subject, tokens)) return this.#enter(subject, tokens);
+    if (now - subject.deniedMs < deniedForMs) throw notGranted(limits);
+    return this.#admitGranted(subject, tokens);
+  }
+
+  /** Admits a request by a grant that is asked for. */
+  async #admitGranted(subject: Subject, tokens: number): Promise<RateAdmission> {
+    const waits = [subject.requests.wait(1), subject.tokens.wait(tokens)];
+    subject.waiting += 1;
+    subject.concurrentPeak = Math.max(subject.concurrentPeak, subject.inFlight + subject.waiting);
+    await this.askForGrants();
+    subject.waiting -= 1;
+    for (const end of waits) end();
+    const now = this.#monotonic();
+    this.#leak(subject, now);
+    const refusal = refusalAt(subject, tokens);
+    if (refusal !== null) throw refusal;
+    if (this.#mayEnter(subject, tokens)) return this.#enter(subject, tokens);
+    subject.deniedMs = now;
+    throw notGranted(subject.limits);
   }
 
   /** Where a subject stands, without a request. */
   read(caller: RateLimitedCaller, limits: RateLimits): RateLimitReading {
     const subject = this.#subjects.get(caller.apiKeyId || caller.userId);
-    if (subject === undefined) return reading(limits, 0, 0, 1);
+    if (subject === undefined) return reading(limits, 0, 0);
     this.#leak(subject, this.#monotonic());
-    return reading(limits, subject.requestsLevel, subject.tokensLevel, this.#shareOf(subject));
+    subject.limits = limits;
+    return readingOf(subject);
   }
 
   /** The requests of a subject that run now. */
@@ -118,67 +168,86 @@ export class RateLimiter {
     return this.#subjects.get(caller.apiKeyId || caller.userId)?.inFlight ?? 0;
   }
 
-  /**
-   * What was asked since the last call, by subject. At a report in turn, subjects that nobody has asked for since the one before, and
-   * that run nothing, lose their shares.
-   */
+  /** What is to be reported: in turn of all who were asked for or hold something, else of those who wait. */
   takeDemands(inTurn: boolean): SubjectDemand[] {
-    const now = this.#monotonic();
     const demands: SubjectDemand[] = [];
     for (const subject of this.#subjects.values()) {
-      const { id, isKey, inFlight, requestsAsked, tokensTaken, limits } = subject;
-      const isBusy = requestsAsked > 0 || inFlight > 0;
-      if (inTurn && !isBusy && !subject.wasAskedOutOfTurn) {
-        this.#leak(subject, now);
-        subject.share = noShare;
-      }
-      subject.wasAskedOutOfTurn = !inTurn && (isBusy || subject.wasAskedOutOfTurn);
-      if (!isBusy && subject.share === noShare) continue;
-      // Corrections may exceed what was taken meanwhile; the rest counts against the next report.
-      const tokens = Math.max(0, Math.round(tokensTaken));
-      demands.push({ id, isKey, requests: requestsAsked, tokens, concurrentRequests: inFlight, limits });
-      subject.requestsAsked = 0;
-      subject.tokensTaken = Math.min(0, tokensTaken);
+      const { id, isKey, limits, inFlight, waiting, requests, tokens } = subject;
+      const isQuiet = inFlight === 0 && waiting === 0 && !requests.wasAsked;
+      if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && subject.concurrentGranted === 0 : waiting === 0)
+        continue;
+      const peak = Math.max(subject.concurrentPeak, inFlight + waiting, inTurn ? 0 : subject.concurrentGranted);
+      demands.push({
+        id,
+        isKey,
+        limits,
+        requests: requests.report(limits.requestsPerMinute, inTurn),
+        tokens: tokens.report(limits.tokensPerMinute, inTurn),
+        concurrent: isQuiet ? 0 : peak,
+      });
+      if (inTurn) subject.concurrentPeak = inFlight + waiting;
     }
     return demands;
   }
 
-  /** Sets this process's part of a subject's limits, from 0 to 1. */
-  setShare(subjectId: string, share: number): void {
-    const subject = this.#subjects.get(subjectId);
+  /** A report failed: what has gone without a grant is told by the next. */
+  takeBack(demands: readonly SubjectDemand[]): void {
+    for (const { id, requests, tokens } of demands) {
+      const subject = this.#subjects.get(id);
+      subject?.requests.takeBack(requests);
+      subject?.tokens.takeBack(tokens);
+    }
+  }
+
+  grant(grant: SubjectGrant): void {
+    const subject = this.#subjects.get(grant.id);
     if (subject === undefined) return;
-    this.#leak(subject, this.#monotonic());
-    subject.share = share;
+    const { requestMs, tokenMs } = unitsOf(subject.limits);
+    subject.leakedMs = this.#monotonic();
+    subject.requests.left += grant.requests;
+    subject.tokens.left += grant.tokens;
+    subject.concurrentGranted = grant.concurrent;
+    subject.requestsMs = grant.requestsFill * minuteMs + Math.max(0, -subject.requests.left) * requestMs;
+    subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
 
-  #shareOf({ share }: Subject): number {
-    return share === noShare ? this.unreportedShare : share;
+  /** Whether this replica may let through what there is room for in the buckets. */
+  #mayEnter({ inFlight, concurrentGranted, requests, tokens, limits }: Subject, amount: number): boolean {
+    const replicas = this.#replicas;
+    if (replicas <= 1 || this.isCutOff) return true;
+    return (
+      inFlight < Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)) &&
+      requests.covers(1, unaskedPerMinute(limits.requestsPerMinute, replicas)) &&
+      tokens.covers(amount, unaskedPerMinute(limits.tokensPerMinute, replicas))
+    );
   }
 
-  /**
-   * A bucket leaks at this process's part of the rate. One that has gone quiet leaks at an even part, although others may have been
-   * given all: a subject that has moved to another replica must find room when it comes back.
-   */
   #leak(subject: Subject, now: number): void {
-    const rate = subject.share === noShare ? 1 / this.replicas : subject.share;
-    const leaked = (now - subject.leakedMs) * rate;
+    const leaked = this.isCutOff ? (now - subject.leakedMs) / this.#replicas : now - subject.leakedMs;
     subject.leakedMs = now;
-    subject.requestsLevel = Math.max(0, subject.requestsLevel - leaked);
-    subject.tokensLevel = Math.max(0, subject.tokensLevel - leaked);
+    subject.requestsMs = Math.max(0, subject.requestsMs - leaked);
+    subject.tokensMs = Math.max(0, subject.tokensMs - leaked);
   }
 
-  #enter(subject: Subject, limits: RateLimits, tokens: number, share: number): RateAdmission {
-    const tokenMs = minuteMs / limits.tokensPerMinute;
-    subject.requestsLevel += minuteMs / limits.requestsPerMinute;
-    subject.tokensLevel += tokens * tokenMs;
+  /** Counts what goes through, or comes back; what was granted stands in the buckets already. */
+  #take(subject: Subject, requests: number, tokens: number): void {
+    const { requestMs, tokenMs } = unitsOf(subject.limits);
+    const isAlone = this.#replicas <= 1;
+    const uncoveredRequests = isAlone ? requests : subject.requests.take(requests);
+    const uncoveredTokens = isAlone ? tokens : subject.tokens.take(tokens);
+    subject.requestsMs += uncoveredRequests * requestMs;
+    subject.tokensMs = Math.max(0, subject.tokensMs + uncoveredTokens * tokenMs);
+  }
+
+  #enter(subject: Subject, tokens: number): RateAdmission {
+    this.#take(subject, 1, tokens);
     subject.inFlight += 1;
-    subject.tokensTaken += tokens;
+    if (subject.inFlight > subject.concurrentPeak) subject.concurrentPeak = subject.inFlight;
     return {
-      reading: reading(limits, subject.requestsLevel, subject.tokensLevel, share),
-      release(tokensUsed) {
+      reading: readingOf(subject),
+      release: (tokensUsed) => {
         subject.inFlight -= 1;
-        subject.tokensLevel = Math.max(0, subject.tokensLevel + (tokensUsed - tokens) * tokenMs);
-        subject.tokensTaken += tokensUsed - tokens;
+        this.#take(subject, 0, tokensUsed - tokens);
       },
     };
   }
@@ -192,14 +261,16 @@ export class RateLimiter {
         id,
         isKey: apiKeyId !== '',
         limits,
-        requestsLevel: 0,
-        tokensLevel: 0,
+        requestsMs: 0,
+        tokensMs: 0,
         leakedMs: now,
         inFlight: 0,
-        share: noShare,
-        requestsAsked: 0,
-        tokensTaken: 0,
-        wasAskedOutOfTurn: false,
+        requests: new Allowance(),
+        tokens: new Allowance(),
+        concurrentGranted: 0,
+        concurrentPeak: 0,
+        waiting: 0,
+        deniedMs: Number.NEGATIVE_INFINITY,
       };
       this.#subjects.set(id, subject);
     }
@@ -211,46 +282,64 @@ export class RateLimiter {
   #sweep(now: number): void {
     for (const [id, subject] of this.#subjects) {
       this.#leak(subject, now);
-      if (subject.inFlight === 0 && subject.requestsLevel === 0 && subject.tokensLevel === 0) this.#subjects.delete(id);
+      const { inFlight, waiting, requestsMs, tokensMs, requests, tokens } = subject;
+      const isIdle = inFlight + waiting + subject.concurrentGranted === 0 && requests.isUnused && tokens.isUnused;
+      if (isIdle && requestsMs === 0 && tokensMs === 0) this.#subjects.delete(id);
     }
     this.#sweepAt = Math.max(subjectsBeforeSweep, this.#subjects.size * 2);
   }
 }
 
-/** A part of a limit; never less than one, so that every replica can serve everybody. */
-const partOf = (limit: number, share: number): number => Math.max(1, limit * share);
+/** The milliseconds in which the limits let one request and one token through. */
+const unitsOf = ({ requestsPerMinute, tokensPerMinute }: RateLimits) => ({
+  requestMs: minuteMs / requestsPerMinute,
+  tokenMs: minuteMs / tokensPerMinute,
+});
 
-/** Why a request is not admitted under a share of the limits; null when it is. The buckets have leaked. */
-function refusalAt(
-  { inFlight, requestsLevel, tokensLevel }: Subject,
-  { requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits,
-  tokens: number,
-  share: number,
-): Error | null {
-  if (inFlight >= partOf(concurrentRequests, share))
+/** A bucket without what this replica was granted and has not let through: it may still. */
+const heldMs = (levelMs: number, allowance: Allowance, unitMs: number): number =>
+  Math.max(0, levelMs - Math.max(0, allowance.left) * unitMs);
+
+/** Why a request is not admitted even under the whole limits; null when there is room. The buckets have leaked. */
+function refusalAt(subject: Subject, tokens: number): Error | null {
+  const { requestsPerMinute, tokensPerMinute, concurrentRequests } = subject.limits;
+  if (subject.inFlight >= concurrentRequests)
     return limited(ErrorReason.RATE_LIMITED, 'concurrent requests', concurrentRequests, 1000);
-  const requestMs = minuteMs / requestsPerMinute;
-  const requestsOver = requestsLevel + requestMs - Math.max(requestMs, minuteMs * share);
+  const { requestMs, tokenMs } = unitsOf(subject.limits);
+  const requestsOver = heldMs(subject.requestsMs, subject.requests, requestMs) + requestMs - minuteMs;
   // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
   if (requestsOver > 1e-6)
-    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver / share);
+    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver);
   // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
+  const tokensLevel = heldMs(subject.tokensMs, subject.tokens, tokenMs);
   if (tokensLevel === 0) return null;
-  const tokensOver = tokensLevel + (tokens * minuteMs) / tokensPerMinute - minuteMs * share;
+  const tokensOver = tokensLevel + tokens * tokenMs - minuteMs;
   if (tokensOver <= 1e-6) return null;
-  const waitMs = Math.min(tokensOver, tokensLevel) / share;
-  return limited(ErrorReason.TOKEN_RATE_LIMITED, 'tokens per minute', tokensPerMinute, waitMs);
+  return limited(
+    ErrorReason.TOKEN_RATE_LIMITED,
+    'tokens per minute',
+    tokensPerMinute,
+    Math.min(tokensOver, tokensLevel),
+  );
 }
 
-/** What is left of the buckets, told of the whole limits: shares follow demand, so that the other replicas' parts are about as full. */
-function reading(limits: RateLimits, requestsLevel: number, tokensLevel: number, share: number): RateLimitReading {
+/** Other replicas hold what is left, and give back within a second what they do not need. */
+const notGranted = ({ requestsPerMinute }: RateLimits): Error =>
+  limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, 1000);
+
+const readingOf = ({ limits, requestsMs, tokensMs, requests, tokens }: Subject): RateLimitReading => {
+  const { requestMs, tokenMs } = unitsOf(limits);
+  return reading(limits, heldMs(requestsMs, requests, requestMs), heldMs(tokensMs, tokens, tokenMs));
+};
+
+function reading(limits: RateLimits, requestsMs: number, tokensMs: number): RateLimitReading {
   return {
     limitRequests: limits.requestsPerMinute,
-    remainingRequests: remaining(limits.requestsPerMinute, requestsLevel / share),
-    resetRequestsMs: Math.ceil(requestsLevel / share),
+    remainingRequests: remaining(limits.requestsPerMinute, requestsMs),
+    resetRequestsMs: Math.ceil(requestsMs),
     limitTokens: limits.tokensPerMinute,
-    remainingTokens: remaining(limits.tokensPerMinute, tokensLevel / share),
-    resetTokensMs: Math.ceil(tokensLevel / share),
+    remainingTokens: remaining(limits.tokensPerMinute, tokensMs),
+    resetTokensMs: Math.ceil(tokensMs),
   };
 }
 

@@ -2,9 +2,9 @@ import type { RateLimitState } from '#gen/modelgateway/models/v1/inference_servi
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
 import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
-import { type HeldShare, standingOf } from '../db/rate-limit-shares.ts';
+import { standingOf } from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { effectiveLimits, filled } from '../domain/rate-limit-share.ts';
+import { effectiveLimits, minuteMs } from '../domain/rate-limit-bucket.ts';
 import { requirePerson } from '../domain/subject.ts';
 
 export const getRateLimits =
@@ -14,10 +14,12 @@ export const getRateLimits =
     requirePerson(caller);
     const subject = subjectOfLimits(caller);
     const limits = effectiveLimits(request.limits);
-    const { replicas, held } = await standingOf(database.pool, subject.id);
+    const everywhere = await standingOf(database.pool, subject.id);
     // While no other replica is known, the edge which asks knows best.
     const standing =
-      replicas <= 1 ? localStanding(limits, request.local, request.localConcurrentRequests) : sum(limits, held);
+      everywhere.replicas <= 1
+        ? localStanding(limits, request.local, request.localConcurrentRequests)
+        : sharedStanding(limits, everywhere);
     return { subject, limits, ...standing };
   };
 
@@ -41,24 +43,20 @@ function localStanding(limits: RateLimits, local: RateLimitState | undefined, co
   };
 }
 
-/** The buckets of all replicas together, leaked since each reported. */
-function sum(limits: RateLimits, held: readonly HeldShare[]) {
+/** What replicas were granted counts as gone until they give it back, a second after they went quiet. */
+function sharedStanding(limits: RateLimits, everywhere: Awaited<ReturnType<typeof standingOf>>) {
   const { requestsPerMinute, tokensPerMinute, concurrentRequests } = limits;
-  let [requests, tokens, running] = [0, 0, 0];
-  for (const { share, elapsedMs, requestsFill, tokensFill, concurrentRequests: own } of held) {
-    requests += filled(requestsFill, 0, requestsPerMinute * share, elapsedMs);
-    tokens += filled(tokensFill, 0, tokensPerMinute * share, elapsedMs);
-    running += own;
-  }
+  const { requestsMs, tokensMs, concurrent } = everywhere;
+  const remaining = (limit: number, levelMs: number) => Math.max(0, Math.floor(limit - (limit * levelMs) / minuteMs));
   return {
     state: {
       limitRequests: requestsPerMinute,
-      remainingRequests: Math.max(0, Math.floor(requestsPerMinute - requests)),
-      resetRequestsMs: Math.ceil((requests / requestsPerMinute) * 60_000),
+      remainingRequests: remaining(requestsPerMinute, requestsMs),
+      resetRequestsMs: Math.ceil(requestsMs),
       limitTokens: tokensPerMinute,
-      remainingTokens: Math.max(0, Math.floor(tokensPerMinute - tokens)),
-      resetTokensMs: Math.ceil((tokens / tokensPerMinute) * 60_000),
+      remainingTokens: remaining(tokensPerMinute, tokensMs),
+      resetTokensMs: Math.ceil(tokensMs),
     },
-    remainingConcurrentRequests: Math.max(0, concurrentRequests - running),
+    remainingConcurrentRequests: Math.max(0, concurrentRequests - concurrent),
   };
 }

@@ -1,28 +1,16 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
-import type { QuotaDemand, RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import {
-  type HeldShare,
-  heldShares,
-  keepShares,
+  concurrentOfOthers,
+  keepGrants,
+  readBuckets,
+  replicaLifetimeMs,
   reportReplica,
-  shareLifetimeMs,
-  sharesOfOthers,
-} from '../db/rate-limit-shares.ts';
+} from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import {
-  demandOf,
-  effectiveLimits,
-  filled,
-  type OtherShares,
-  shareOf,
-  unreportedShare,
-} from '../domain/rate-limit-share.ts';
-
-/** What a subject's demand is reckoned over when the replica reports it for the first time: about a report's interval. */
-const firstIntervalMs = 1_000;
+import { effectiveLimits, grantConcurrent, grantFrom, minuteMs } from '../domain/rate-limit-bucket.ts';
 
 export const quota =
   ({ database }: Pick<UsageDeps, 'database'>): UsageRpc<'quota'> =>
@@ -32,54 +20,44 @@ export const quota =
     if (new Set(subjectIds).size < subjectIds.length) throw invalidRequest('demands', 'A subject was reported twice.');
     const { replicas, shares } = await sqlTransaction(database, async (client) => {
       const replicas = await reportReplica(client, replicaId);
-      const held = await heldShares(client, replicaId, subjectIds);
-      const others = await sharesOfOthers(client, replicaId, subjectIds);
-      const shares = demands.map((demand, at) => {
+      if (demands.length === 0) return { replicas, shares: [] };
+      const buckets = await readBuckets(client, subjectIds);
+      const others = await concurrentOfOthers(client, replicaId, subjectIds);
+      const grants = demands.map((demand, at) => {
         const subjectId = subjectIds[at]!;
-        return { subjectId, ...nextShare(demand, held.get(subjectId), others.get(subjectId), replicas) };
+        const limits = effectiveLimits(demand.limits);
+        const { requestsMs = 0, tokensMs = 0 } = buckets.get(subjectId) ?? {};
+        const requests = grantFrom(requestsMs, limits.requestsPerMinute, {
+          settled: Number(demand.requestsSettled),
+          wanted: demand.requests,
+        });
+        const tokens = grantFrom(tokensMs, limits.tokensPerMinute, {
+          settled: Number(demand.tokensSettled),
+          wanted: Number(demand.tokens),
+        });
+        const { concurrentRequests: limit } = limits;
+        const concurrent = grantConcurrent(demand.concurrentRequests, limit, others.get(subjectId) ?? [], replicas);
+        return { subjectId, requests, tokens, concurrent };
       });
-      await keepShares(client, replicaId, shares);
+      await keepGrants(
+        client,
+        replicaId,
+        grants.map(({ subjectId, requests, tokens, concurrent }) => ({
+          subjectId,
+          requestsMs: requests.levelMs,
+          tokensMs: tokens.levelMs,
+          concurrent,
+        })),
+      );
+      const shares = grants.map(({ requests, tokens, concurrent }, at) => ({
+        subject: demands[at]!.subject,
+        requests: requests.granted,
+        tokens: BigInt(tokens.granted),
+        concurrentRequests: concurrent,
+        requestsFill: requests.levelMs / minuteMs,
+        tokensFill: tokens.levelMs / minuteMs,
+      }));
       return { replicas, shares };
     });
-    return {
-      replicas,
-      shareLifetime: durationFromMs(shareLifetimeMs),
-      unreportedFraction: unreportedShare(replicas),
-      shares: demands.map(({ subject, limits }, at) => {
-        const { share } = shares[at]!;
-        return { subject, share: partOf(limits!, share), fraction: share };
-      }),
-    };
+    return { replicas, shares, shareLifetime: durationFromMs(replicaLifetimeMs) };
   };
-
-const nobody: OtherShares = { demand: 0, share: 0, count: 0 };
-
-function nextShare(
-  { requests, tokens, concurrentRequests, limits: asked }: QuotaDemand,
-  held: HeldShare | undefined,
-  others: OtherShares = nobody,
-  replicas: number,
-): Omit<HeldShare, 'subjectId' | 'elapsedMs'> {
-  const limits = effectiveLimits(asked);
-  const elapsedMs = held?.elapsedMs ?? firstIntervalMs;
-  // Half of the last demand stays, so that one quiet interval does not give a share away.
-  const demand = Math.max(demandOf({ requests, tokens: Number(tokens) }, limits, elapsedMs), (held?.demand ?? 0) / 2);
-  const share = shareOf(demand, others, replicas, held === undefined);
-  return {
-    demand,
-    share,
-    requestsFill: filled(held?.requestsFill ?? 0, requests, limits.requestsPerMinute * share, elapsedMs),
-    tokensFill: filled(held?.tokensFill ?? 0, Number(tokens), limits.tokensPerMinute * share, elapsedMs),
-    concurrentRequests,
-  };
-}
-
-/** Rounded down, so that the parts never exceed the whole. A replica always lets one request through at a time. */
-function partOf(asked: RateLimits, share: number) {
-  const limits = effectiveLimits(asked);
-  return {
-    requestsPerMinute: Math.floor(limits.requestsPerMinute * share),
-    tokensPerMinute: Math.floor(limits.tokensPerMinute * share),
-    concurrentRequests: Math.floor(limits.concurrentRequests * share),
-  };
-}

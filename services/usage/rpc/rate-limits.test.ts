@@ -16,14 +16,20 @@ const key = asPerson({ tenantId, userId, apiKeyId: keyId });
 const first = testId(61);
 const second = testId(62);
 
-const report = async (replicaId: string, requests: number) => {
-  const demands = [{ subject, requests, tokens: BigInt(requests), concurrentRequests: 1, limits }];
-  const { shares, replicas } = await usage.client.quota({ replicaId, demands }, asService());
-  return { share: shares[0]!.share!.requestsPerMinute, replicas };
-};
+type Asked = Partial<Record<'requests' | 'requestsSettled' | 'tokens' | 'concurrentRequests', number>>;
 
-test('without other replicas the limits are whole, and the asking edge says what is left', async () => {
-  expect(await report(first, 10)).toEqual({ share: 1_000, replicas: 1 });
+async function report(
+  replicaId: string,
+  { requests = 0, requestsSettled = 0, tokens = 0, concurrentRequests = 0 }: Asked,
+) {
+  const demand = { subject, limits, requests, concurrentRequests };
+  const demands = [{ ...demand, requestsSettled: BigInt(requestsSettled), tokens: BigInt(tokens) }];
+  const { shares, replicas } = await usage.client.quota({ replicaId, demands }, asService());
+  return { ...shares[0]!, replicas };
+}
+
+test('without other replicas the asking edge says what is left', async () => {
+  expect(await usage.client.quota({ replicaId: first }, asService())).toMatchObject({ replicas: 1, shares: [] });
   const local = { remainingRequests: 990, resetRequestsMs: 600, remainingTokens: 99_000, resetTokensMs: 500 };
   const answer = await usage.client.getRateLimits({ limits, local, localConcurrentRequests: 3 }, key);
   expect(answer).toMatchObject({
@@ -34,40 +40,37 @@ test('without other replicas the limits are whole, and the asking edge says what
   });
 });
 
-test('replicas share by demand, and their parts never exceed the whole', async () => {
-  // The newcomer begins with its even part of a tenth, which the first gives up at its next report.
-  let a = (await report(first, 10)).share;
-  let b = (await report(second, 0)).share;
-  expect([a, b]).toEqual([1_000, 50]);
-  const demands = [
-    [10, 10],
-    [0, 30],
-    [0, 30],
-    [30, 0],
-    [30, 0],
-    [30, 30],
-  ] as const;
-  for (const [requestsA, requestsB] of demands) {
-    a = (await report(first, requestsA)).share;
-    expect(a + b).toBeLessThanOrEqual(1_000);
-    b = (await report(second, requestsB)).share;
-    expect(a + b).toBeLessThanOrEqual(1_000);
-    expect(Math.min(a, b)).toBeGreaterThanOrEqual(50);
-  }
-  for (let round = 0; round < 6; round += 1) {
-    a = (await report(first, 60)).share;
-    b = (await report(second, 0)).share;
-  }
-  expect(a).toBeGreaterThan(b * 3);
+test('replicas are granted what they ask for until the minute’s worth is gone, and what one gives back another gets', async () => {
+  expect(await report(first, { requests: 600, tokens: 30_000, concurrentRequests: 1 })).toMatchObject({
+    requests: 600,
+    tokens: 30_000n,
+    concurrentRequests: 1,
+  });
+  const other = await report(second, { requests: 600, tokens: 30_000, concurrentRequests: 1 });
+  // What has leaked out meanwhile, and nothing else, is more than what the first left.
+  expect(other.requests).toBeGreaterThanOrEqual(400);
+  expect(other.requests).toBeLessThan(600);
+  expect(other).toMatchObject({ tokens: 30_000n, replicas: 2 });
+  const { requestsFill } = await report(first, { requests: 0, requestsSettled: -300, concurrentRequests: 1 });
+  expect(requestsFill).toBeLessThanOrEqual(0.7);
+  expect(await report(second, { requests: 300, concurrentRequests: 1 })).toMatchObject({ requests: 300 });
 });
 
-test('with several replicas what is left is summed over them', async () => {
-  await report(first, 100);
-  await report(second, 50);
+test('with several replicas what is left is what none was granted', async () => {
+  await report(first, { requestsSettled: 10_000, concurrentRequests: 1 });
   const local = { remainingRequests: 1_000, remainingTokens: 100_000 };
   const { state, remainingConcurrentRequests } = await usage.client.getRateLimits({ limits, local }, key);
-  expect(state!.remainingRequests).toBeLessThan(900);
+  expect(state!.remainingRequests).toBe(0);
+  expect(state!.remainingTokens).toBeLessThan(100_000);
   expect(remainingConcurrentRequests).toBe(48);
+});
+
+test('requests at the same time are granted up to the limit, and a tenth is kept for those who have not asked', async () => {
+  // 50 for two replicas: each may run two unasked.
+  expect((await report(first, { concurrentRequests: 60 })).concurrentRequests).toBe(48);
+  expect((await report(second, { concurrentRequests: 60 })).concurrentRequests).toBe(2);
+  expect((await report(first, {})).concurrentRequests).toBe(0);
+  expect((await report(second, { concurrentRequests: 60 })).concurrentRequests).toBe(48);
 });
 
 test('unset limits are the platform’s, and a session’s are counted for its user', async () => {
@@ -76,7 +79,7 @@ test('unset limits are the platform’s, and a session’s are counted for its u
   expect(answer.subject).toMatchObject({ kind: RateLimitSubjectKind.USER, id: userId });
 });
 
-test('only services may ask for shares', async () => {
+test('only services may ask for grants', async () => {
   await expect(usage.client.quota({ replicaId: first }, key)).rejects.toMatchObject({
     reason: ErrorReason.INSUFFICIENT_ROLE,
   });

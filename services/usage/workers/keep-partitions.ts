@@ -1,5 +1,6 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { dropEmptyBuckets } from '../db/rate-limit-buckets.ts';
 
 export type PartitionKeeperDeps = {
   database: Pick<ServiceDatabase, 'query'>;
@@ -37,10 +38,13 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
   }
 }
 
-/** Keeps partitions now and every hour; several processes doing so do no harm. Answers how to stop. */
+/** Keeps partitions, and drops buckets of rate limits that are empty, now and every hour; several processes doing so do no harm. Answers how to stop. */
 export function startPartitionKeeper(deps: PartitionKeeperDeps): () => void {
   const keep = (): void => {
     keepPartitions(deps).catch((err) => deps.logger.warn({ err }, 'the partitions of events could not be kept'));
+    dropEmptyBuckets(deps.database).catch((err) =>
+      deps.logger.warn({ err }, 'buckets of rate limits could not be dropped'),
+    );
   };
   keep();
   const timer = setInterval(keep, everyMs).unref();

@@ -11,7 +11,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/usage/v1/rate_limit.proto.
  */
 export const file_modelgateway_usage_v1_rate_limit: GenFile = /*@__PURE__*/
-  fileDesc("CiZtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvcmF0ZV9saW1pdC5wcm90bxIVbW9kZWxnYXRld2F5LnVzYWdlLnYxIoUBCgpSYXRlTGltaXRzEicKE3JlcXVlc3RzX3Blcl9taW51dGUYASABKA1CCrpIByoFGICt4gQSJgoRdG9rZW5zX3Blcl9taW51dGUYAiABKA1CC7pICCoGGICo1rkHEiYKE2NvbmN1cnJlbnRfcmVxdWVzdHMYAyABKA1CCbpIBioEGMCEPSJvChBSYXRlTGltaXRTdWJqZWN0EkUKBGtpbmQYASABKA4yKy5tb2RlbGdhdGV3YXkudXNhZ2UudjEuUmF0ZUxpbWl0U3ViamVjdEtpbmRCCrpIB4IBBBABIAASFAoCaWQYAiABKAlCCLpIBXIDsAEBIskBCgtRdW90YURlbWFuZBJACgdzdWJqZWN0GAEgASgLMicubW9kZWxnYXRld2F5LnVzYWdlLnYxLlJhdGVMaW1pdFN1YmplY3RCBrpIA8gBARIQCghyZXF1ZXN0cxgCIAEoDRIOCgZ0b2tlbnMYAyABKAQSGwoTY29uY3VycmVudF9yZXF1ZXN0cxgEIAEoDRI5CgZsaW1pdHMYBSABKAsyIS5tb2RlbGdhdGV3YXkudXNhZ2UudjEuUmF0ZUxpbWl0c0IGukgDyAEBIooBCgpRdW90YVNoYXJlEjgKB3N1YmplY3QYASABKAsyJy5tb2RlbGdhdGV3YXkudXNhZ2UudjEuUmF0ZUxpbWl0U3ViamVjdBIwCgVzaGFyZRgCIAEoCzIhLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5SYXRlTGltaXRzEhAKCGZyYWN0aW9uGAMgASgBKoYBChRSYXRlTGltaXRTdWJqZWN0S2luZBInCiNSQVRFX0xJTUlUX1NVQkpFQ1RfS0lORF9VTlNQRUNJRklFRBAAEiMKH1JBVEVfTElNSVRfU1VCSkVDVF9LSU5EX0FQSV9LRVkQARIgChxSQVRFX0xJTUlUX1NVQkpFQ1RfS0lORF9VU0VSEAJiBnByb3RvMw", [file_buf_validate_validate]);
+  fileDesc("CiZtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvcmF0ZV9saW1pdC5wcm90bxIVbW9kZWxnYXRld2F5LnVzYWdlLnYxIoUBCgpSYXRlTGltaXRzEicKE3JlcXVlc3RzX3Blcl9taW51dGUYASABKA1CCrpIByoFGICt4gQSJgoRdG9rZW5zX3Blcl9taW51dGUYAiABKA1CC7pICCoGGICo1rkHEiYKE2NvbmN1cnJlbnRfcmVxdWVzdHMYAyABKA1CCbpIBioEGMCEPSJvChBSYXRlTGltaXRTdWJqZWN0EkUKBGtpbmQYASABKA4yKy5tb2RlbGdhdGV3YXkudXNhZ2UudjEuUmF0ZUxpbWl0U3ViamVjdEtpbmRCCrpIB4IBBBABIAASFAoCaWQYAiABKAlCCLpIBXIDsAEBIqECCgtRdW90YURlbWFuZBJACgdzdWJqZWN0GAEgASgLMicubW9kZWxnYXRld2F5LnVzYWdlLnYxLlJhdGVMaW1pdFN1YmplY3RCBrpIA8gBARIcCghyZXF1ZXN0cxgCIAEoDUIKukgHKgUYgK3iBBIcCgZ0b2tlbnMYAyABKARCDLpICTIHGIDQ28P0AhInChNjb25jdXJyZW50X3JlcXVlc3RzGAQgASgNQgq6SAcqBRiAreIEEjkKBmxpbWl0cxgFIAEoCzIhLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5SYXRlTGltaXRzQga6SAPIAQESGAoQcmVxdWVzdHNfc2V0dGxlZBgGIAEoEhIWCg50b2tlbnNfc2V0dGxlZBgHIAEoEiL9AQoKUXVvdGFTaGFyZRI4CgdzdWJqZWN0GAEgASgLMicubW9kZWxnYXRld2F5LnVzYWdlLnYxLlJhdGVMaW1pdFN1YmplY3QSNAoFc2hhcmUYAiABKAsyIS5tb2RlbGdhdGV3YXkudXNhZ2UudjEuUmF0ZUxpbWl0c0ICGAESFAoIZnJhY3Rpb24YAyABKAFCAhgBEhAKCHJlcXVlc3RzGAQgASgNEg4KBnRva2VucxgFIAEoBBIbChNjb25jdXJyZW50X3JlcXVlc3RzGAYgASgNEhUKDXJlcXVlc3RzX2ZpbGwYByABKAESEwoLdG9rZW5zX2ZpbGwYCCABKAEqhgEKFFJhdGVMaW1pdFN1YmplY3RLaW5kEicKI1JBVEVfTElNSVRfU1VCSkVDVF9LSU5EX1VOU1BFQ0lGSUVEEAASIwofUkFURV9MSU1JVF9TVUJKRUNUX0tJTkRfQVBJX0tFWRABEiAKHFJBVEVfTElNSVRfU1VCSkVDVF9LSU5EX1VTRVIQAmIGcHJvdG8z", [file_buf_validate_validate]);
 
 /**
  * RateLimits are the limits of one key, or of one user for sessions. 0 means "not set here":
@@ -78,7 +78,7 @@ export const RateLimitSubjectSchema: GenMessage<RateLimitSubject> = /*@__PURE__*
   messageDesc(file_modelgateway_usage_v1_rate_limit, 1);
 
 /**
- * QuotaDemand is what one replica saw of one subject since its last report.
+ * QuotaDemand is what one replica let through of one subject since its last report, and what it needs next.
  *
  * @generated from message modelgateway.usage.v1.QuotaDemand
  */
@@ -91,21 +91,21 @@ export type QuotaDemand = Message<"modelgateway.usage.v1.QuotaDemand"> & {
   subject?: RateLimitSubject | undefined;
 
   /**
-   * Requests which were asked for, refused ones included: the measure of need.
+   * Requests to be granted, beyond those which the replica still holds.
    *
    * @generated from field: uint32 requests = 2;
    */
   requests: number;
 
   /**
-   * Tokens which were counted after correction at the end of calls.
+   * Tokens to be granted, beyond those which the replica still holds.
    *
    * @generated from field: uint64 tokens = 3;
    */
   tokens: bigint;
 
   /**
-   * Requests in flight now.
+   * Requests which are to run on the replica at the same time, in all.
    *
    * @generated from field: uint32 concurrent_requests = 4;
    */
@@ -117,6 +117,20 @@ export type QuotaDemand = Message<"modelgateway.usage.v1.QuotaDemand"> & {
    * @generated from field: modelgateway.usage.v1.RateLimits limits = 5;
    */
   limits?: RateLimits | undefined;
+
+  /**
+   * Requests let through without a grant; negative: granted ones which are given back.
+   *
+   * @generated from field: sint64 requests_settled = 6;
+   */
+  requestsSettled: bigint;
+
+  /**
+   * Tokens let through without a grant; negative: granted ones which are given back.
+   *
+   * @generated from field: sint64 tokens_settled = 7;
+   */
+  tokensSettled: bigint;
 };
 
 /**
@@ -127,7 +141,7 @@ export const QuotaDemandSchema: GenMessage<QuotaDemand> = /*@__PURE__*/
   messageDesc(file_modelgateway_usage_v1_rate_limit, 2);
 
 /**
- * QuotaShare is the part of a subject's limits which one replica may give out.
+ * QuotaShare is what one replica may let through of one subject.
  *
  * @generated from message modelgateway.usage.v1.QuotaShare
  */
@@ -140,18 +154,55 @@ export type QuotaShare = Message<"modelgateway.usage.v1.QuotaShare"> & {
   subject?: RateLimitSubject | undefined;
 
   /**
-   * The replica's part of the limits; the parts of all live replicas add up to the whole.
+   * Not set any more: replicas are granted requests and tokens by number.
    *
-   * @generated from field: modelgateway.usage.v1.RateLimits share = 2;
+   * @generated from field: modelgateway.usage.v1.RateLimits share = 2 [deprecated = true];
+   * @deprecated
    */
   share?: RateLimits | undefined;
 
   /**
-   * The same as a fraction, from 0 to 1.
+   * Not set any more.
    *
-   * @generated from field: double fraction = 3;
+   * @generated from field: double fraction = 3 [deprecated = true];
+   * @deprecated
    */
   fraction: number;
+
+  /**
+   * Requests granted, beyond those which the replica still holds.
+   *
+   * @generated from field: uint32 requests = 4;
+   */
+  requests: number;
+
+  /**
+   * Tokens granted, beyond those which the replica still holds.
+   *
+   * @generated from field: uint64 tokens = 5;
+   */
+  tokens: bigint;
+
+  /**
+   * Requests which may run on the replica at the same time, in all.
+   *
+   * @generated from field: uint32 concurrent_requests = 6;
+   */
+  concurrentRequests: number;
+
+  /**
+   * How full the bucket of requests is over all replicas, grants included: 1 is a minute's worth.
+   *
+   * @generated from field: double requests_fill = 7;
+   */
+  requestsFill: number;
+
+  /**
+   * How full the bucket of tokens is over all replicas, grants included: 1 is a minute's worth.
+   *
+   * @generated from field: double tokens_fill = 8;
+   */
+  tokensFill: number;
 };
 
 /**

@@ -4,6 +4,7 @@ import { CreateRateLimitShares } from './0002-create-rate-limit-shares.ts';
 import { AddDailyRollups } from './0003-add-daily-rollups.ts';
 import { GatherDays } from './0004-gather-days.ts';
 import { CoverLatencies } from './0005-cover-latencies.ts';
+import { ShareRateLimitBuckets } from './0006-share-rate-limit-buckets.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -12,4 +13,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0003-add-daily-rollups', class: AddDailyRollups },
   { name: '0004-gather-days', class: GatherDays },
   { name: '0005-cover-latencies', class: CoverLatencies },
+  { name: '0006-share-rate-limit-buckets', class: ShareRateLimitBuckets },
 ];

@@ -1,0 +1,103 @@
+import type { Client } from '@connectrpc/connect';
+import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Logger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import type { RateLimiter, SubjectDemand } from './rate-limiter.ts';
+
+/** How often a replica reports. Usage takes it for dead after five times as long. */
+export const grantReportMs = 1_000;
+
+const rpcTimeoutMs = 2_000;
+const demandsPerCall = 10_000;
+
+/**
+ * Brings a process's rate limiter what it is granted of limits that several replicas share (design.md, Snapshots). A process that is
+ * alone says only that it lives, once a second, and keeps count by itself.
+ */
+export class RateLimitGrants {
+  readonly #limiter: RateLimiter;
+  readonly #usage: Pick<Client<typeof UsageService>, 'quota'>;
+  readonly #logger: Pick<Logger, 'warn'>;
+  readonly #replicaId = uuidv7();
+  #isDue = false;
+  #reporting: Promise<void> | null = null;
+  #next: Promise<void> | null = null;
+
+  constructor(deps: {
+    limiter: RateLimiter;
+    usage: Pick<Client<typeof UsageService>, 'quota'>;
+    logger: Pick<Logger, 'warn'>;
+  }) {
+    this.#limiter = deps.limiter;
+    this.#usage = deps.usage;
+    this.#logger = deps.logger;
+    this.#limiter.askForGrants = () => this.#reportNext();
+  }
+
+  /** The report in turn; called every `grantReportMs`. */
+  tick(): Promise<void> {
+    this.#isDue = true;
+    return this.#reportNext();
+  }
+
+  /** One report at a time: whoever comes meanwhile gets the one behind it. Never rejects. */
+  #reportNext(): Promise<void> {
+    if (this.#reporting === null) {
+      this.#reporting = this.#report().finally(() => {
+        this.#reporting = null;
+      });
+      return this.#reporting;
+    }
+    this.#next ??= this.#reporting.then(() => {
+      this.#next = null;
+      return this.#reportNext();
+    });
+    return this.#next;
+  }
+
+  async #report(): Promise<void> {
+    const inTurn = this.#isDue;
+    this.#isDue = false;
+    try {
+      // Alone, a process needs no grants, and what it was asked is nobody's business.
+      const wasAlone = this.#limiter.replicas <= 1;
+      if (wasAlone) await this.#exchange([]);
+      if (!wasAlone || this.#limiter.replicas > 1) await this.#exchange(this.#limiter.takeDemands(inTurn));
+      this.#limiter.isCutOff = false;
+    } catch (err) {
+      if (!this.#limiter.isCutOff) this.#logger.warn({ err }, 'grants of rate limits cannot be asked for');
+      this.#limiter.isCutOff = true;
+    }
+  }
+
+  async #exchange(demands: readonly SubjectDemand[]): Promise<void> {
+    const call = demands.slice(0, demandsPerCall);
+    const rest = demands.slice(demandsPerCall);
+    try {
+      const answer = await this.#usage.quota(
+        { replicaId: this.#replicaId, demands: call.map(demandMessage) },
+        { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs },
+      );
+      for (const { subject, tokens, concurrentRequests: concurrent, ...grant } of answer.shares) {
+        this.#limiter.grant({ ...grant, id: subject!.id, tokens: Number(tokens), concurrent });
+      }
+      this.#limiter.replicas = answer.replicas;
+    } catch (error) {
+      this.#limiter.takeBack(demands);
+      throw error;
+    }
+    if (rest.length > 0) await this.#exchange(rest);
+  }
+}
+
+const demandMessage = ({ id, isKey, limits, requests, tokens, concurrent }: SubjectDemand) => ({
+  subject: { kind: isKey ? RateLimitSubjectKind.API_KEY : RateLimitSubjectKind.USER, id },
+  limits,
+  requests: requests.wanted,
+  requestsSettled: BigInt(requests.settled),
+  tokens: BigInt(tokens.wanted),
+  tokensSettled: BigInt(tokens.settled),
+  concurrentRequests: concurrent,
+});

@@ -1,0 +1,103 @@
+import type pg from 'pg';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+
+type Client = Pick<pg.ClientBase, 'query'>;
+
+/** A replica is alive for this long after its last report, in milliseconds. */
+export const replicaLifetimeMs = 5_000;
+
+/** A subject's buckets over all replicas, leaked up to now: see grantFrom. */
+export type Buckets = { subjectId: string; requestsMs: number; tokensMs: number };
+
+const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "requestsMs",
+  greatest(0, tokens_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "tokensMs"`;
+
+/** Notes that a replica lives, forgets the dead with what they ran, and answers how many live. One report at a time. */
+export async function reportReplica(client: Client, replicaId: string): Promise<number> {
+  await client.query(`select pg_advisory_xact_lock(hashtext('usage.rate_limits'))`);
+  await client.query({
+    text: `insert into rate_limit_replicas (replica_id, seen_at) values ($1, now())
+      on conflict (replica_id) do update set seen_at = excluded.seen_at`,
+    values: [replicaId],
+  });
+  await client.query({
+    text: `delete from rate_limit_replicas where seen_at < now() - make_interval(secs => $1)`,
+    values: [replicaLifetimeMs / 1000],
+  });
+  const { rows } = await client.query<{ count: bigint }>('select count(*) as count from rate_limit_replicas');
+  return Number(rows[0]!.count);
+}
+
+/** The buckets of those subjects that have any. */
+export async function readBuckets(client: Client, subjectIds: readonly string[]): Promise<Map<string, Buckets>> {
+  const { rows } = await client.query<Buckets>({
+    text: `select subject_id as "subjectId", ${leakedColumns} from rate_limit_buckets where subject_id = any($1::uuid[])`,
+    values: [subjectIds],
+  });
+  return new Map(rows.map((row) => [row.subjectId, row]));
+}
+
+/** What every other replica was granted of a subject's requests at the same time. */
+export async function concurrentOfOthers(
+  client: Client,
+  replicaId: string,
+  subjectIds: readonly string[],
+): Promise<Map<string, number[]>> {
+  const { rows } = await client.query<{ subjectId: string; granted: number[] }>({
+    text: `select subject_id as "subjectId", array_agg(granted) as granted from rate_limit_concurrency
+      where replica_id <> $1 and subject_id = any($2::uuid[]) group by 1`,
+    values: [replicaId, subjectIds],
+  });
+  return new Map(rows.map(({ subjectId, granted }) => [subjectId, granted]));
+}
+
+/** Keeps the subjects' buckets, and what the replica may now run of each. */
+export async function keepGrants(
+  client: Client,
+  replicaId: string,
+  grants: readonly (Buckets & { concurrent: number })[],
+): Promise<void> {
+  const column = (name: keyof (typeof grants)[number]) => grants.map((grant) => grant[name]);
+  await client.query({
+    text: `insert into rate_limit_buckets (leaked_at, subject_id, requests_ms, tokens_ms)
+      select now(), * from unnest($1::uuid[], $2::float8[], $3::float8[])
+      on conflict (subject_id) do update set leaked_at = excluded.leaked_at, requests_ms = excluded.requests_ms,
+        tokens_ms = excluded.tokens_ms`,
+    values: [column('subjectId'), column('requestsMs'), column('tokensMs')],
+  });
+  await client.query({
+    text: `with now_granted as (select * from unnest($2::uuid[], $3::int[]) as grants (subject_id, granted)), ended as (
+        delete from rate_limit_concurrency using now_granted
+        where replica_id = $1 and rate_limit_concurrency.subject_id = now_granted.subject_id and now_granted.granted = 0
+      )
+      insert into rate_limit_concurrency (replica_id, subject_id, granted)
+      select $1, subject_id, granted from now_granted where granted > 0
+      on conflict (subject_id, replica_id) do update set granted = excluded.granted`,
+    values: [replicaId, column('subjectId'), column('concurrent')],
+  });
+}
+
+/** How many replicas live, and where a subject stands over all of them. */
+export async function standingOf(client: Client, subjectId: string) {
+  const { rows } = await client.query<Omit<Buckets, 'subjectId'> & { replicas: number; concurrent: number }>({
+    text: `with live as (
+        select replica_id from rate_limit_replicas where seen_at >= now() - make_interval(secs => $2)
+      )
+      select (select count(*)::float8 from live) as replicas, coalesce("requestsMs", 0) as "requestsMs",
+        coalesce("tokensMs", 0) as "tokensMs",
+        (select coalesce(sum(granted), 0)::float8 from rate_limit_concurrency join live using (replica_id)
+          where subject_id = $1) as concurrent
+      from (select 1) as always
+      left join (select ${leakedColumns} from rate_limit_buckets where subject_id = $1) as buckets on true`,
+    values: [subjectId, replicaLifetimeMs / 1000],
+  });
+  return rows[0]!;
+}
+
+/** Forgets buckets that have leaked out: forgetting them changes nothing. */
+export async function dropEmptyBuckets(database: Pick<ServiceDatabase, 'query'>): Promise<void> {
+  await database.query({
+    text: `delete from rate_limit_buckets
+      where greatest(requests_ms, tokens_ms) <= extract(epoch from now() - leaked_at)::float8 * 1000`,
+  });
+}

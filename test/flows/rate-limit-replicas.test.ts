@@ -1,0 +1,112 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { QuotaRequestSchema, QuotaResponseSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { GatewayError } from '#shared/errors.ts';
+import type { RateLimits } from '#shared/rate-limits.ts';
+import { grantReportMs, RateLimitGrants } from '../../services/models/limits/rate-limit-grants.ts';
+import { RateLimiter } from '../../services/models/limits/rate-limiter.ts';
+import {
+  effectiveLimits,
+  grantConcurrent,
+  grantFrom,
+  minuteMs,
+} from '../../services/usage/domain/rate-limit-bucket.ts';
+import { silentLogger } from '../support/keys.ts';
+import { SeededRandom } from '../support/leases/schedule.ts';
+
+const key = { apiKeyId: '0190c8a0-0000-7000-8000-000000000001', userId: '' };
+
+/** Replicas under one clock, granted by Usage's own reckoning, with a bucket in memory in the place of its table. */
+function startReplicas(count: number) {
+  const time = { ms: 0 };
+  const bucket = { requestsMs: 0, tokensMs: 0, leakedMs: 0 };
+  const concurrent = new Map<string, number>();
+  const quota = async (request: MessageInitShape<typeof QuotaRequestSchema>) => {
+    const { replicaId, demands } = create(QuotaRequestSchema, request);
+    const elapsedMs = time.ms - bucket.leakedMs;
+    bucket.leakedMs = time.ms;
+    const shares = demands.map((demand) => {
+      const limits = effectiveLimits(demand.limits);
+      const requests = grantFrom(Math.max(0, bucket.requestsMs - elapsedMs), limits.requestsPerMinute, {
+        settled: Number(demand.requestsSettled),
+        wanted: demand.requests,
+      });
+      const tokens = grantFrom(Math.max(0, bucket.tokensMs - elapsedMs), limits.tokensPerMinute, {
+        settled: Number(demand.tokensSettled),
+        wanted: Number(demand.tokens),
+      });
+      concurrent.delete(replicaId);
+      const others = [...concurrent.values()];
+      const running = grantConcurrent(demand.concurrentRequests, limits.concurrentRequests, others, count);
+      if (running > 0) concurrent.set(replicaId, running);
+      bucket.requestsMs = requests.levelMs;
+      bucket.tokensMs = tokens.levelMs;
+      return {
+        subject: demand.subject,
+        requests: requests.granted,
+        tokens: BigInt(tokens.granted),
+        concurrentRequests: running,
+        requestsFill: requests.levelMs / minuteMs,
+        tokensFill: tokens.levelMs / minuteMs,
+      };
+    });
+    if (demands.length === 0) bucket.leakedMs -= elapsedMs;
+    return create(QuotaResponseSchema, { replicas: count, shares });
+  };
+  const replicas = Array.from({ length: count }, () => {
+    const limiter = new RateLimiter(() => time.ms);
+    return { limiter, grants: new RateLimitGrants({ limiter, usage: { quota }, logger: silentLogger }) };
+  });
+  return { time, replicas, tick: () => Promise.all(replicas.map(({ grants }) => grants.tick())) };
+}
+
+test.each([
+  [2, { requestsPerMinute: 60, tokensPerMinute: 1_000_000, concurrentRequests: 100 }],
+  [4, { requestsPerMinute: 600, tokensPerMinute: 1_000_000, concurrentRequests: 100 }],
+  [4, { requestsPerMinute: 6_000, tokensPerMinute: 60_000, concurrentRequests: 100 }],
+  [3, { requestsPerMinute: 6_000, tokensPerMinute: 1_000_000, concurrentRequests: 7 }],
+])(
+  '%i replicas let through no more than the limit and its burst, and nearly all of it, wherever it is asked for: %o',
+  async (count, limits: RateLimits) => {
+    const random = new SeededRandom(count);
+    const { time, replicas, tick } = startReplicas(count);
+    await tick();
+    const stepMs = 100;
+    let [requests, tokens, running] = [0, 0, 0];
+    const ends = new Map<number, (() => void)[]>();
+    const minutes = 2;
+    for (; time.ms < minutes * minuteMs; time.ms += stepMs) {
+      if (time.ms % grantReportMs === 0) await tick();
+      for (const end of ends.get(time.ms) ?? []) end();
+      ends.delete(time.ms);
+      // The load moves: for some seconds to one replica, then to all of them.
+      const phase = Math.floor(time.ms / 5_000);
+      const calls = Array.from({ length: 12 }, async (_, index) => {
+        const { limiter } = replicas[phase % 2 === 0 ? index % count : phase % count]!;
+        const estimate = random.between(10, 100);
+        const used = random.between(1, estimate);
+        const endsMs = time.ms + stepMs * random.between(1, 6);
+        try {
+          const admission = await limiter.admit(key, limits, estimate);
+          requests += 1;
+          tokens += used;
+          running += 1;
+          expect(running).toBeLessThanOrEqual(limits.concurrentRequests);
+          const end = () => {
+            running -= 1;
+            admission.release(used);
+          };
+          ends.set(endsMs, [...(ends.get(endsMs) ?? []), end]);
+        } catch (error) {
+          expect(error).toBeInstanceOf(GatewayError);
+        }
+      });
+      await Promise.all(calls);
+      const allowed = 1.01 * (1 + (time.ms + stepMs) / minuteMs);
+      expect(requests).toBeLessThanOrEqual(limits.requestsPerMinute * allowed);
+      expect(tokens).toBeLessThanOrEqual(limits.tokensPerMinute * allowed);
+    }
+    const used = Math.max(requests / limits.requestsPerMinute, tokens / limits.tokensPerMinute) / (1 + minutes);
+    if (limits.concurrentRequests === 100) expect(used).toBeGreaterThan(0.9);
+  },
+);
