@@ -32,9 +32,17 @@ export function OperatorKeys() {
         </>
       ),
     },
-    { name: 'Type', cell: (key) => <span className="capitalize">{key.key_type}</span> },
     { name: 'Organization', cell: (key) => <OrganizationName id={key.tenant_id} /> },
-    { name: 'Scopes', cell: (key) => <Badge title={key.scopes.join('\n')}>{key.scopes.length} scopes</Badge> },
+    {
+      name: 'Type',
+      sortBy: (key) => key.key_type,
+      cell: (key) => (
+        <span className="grid justify-items-start gap-1">
+          <span className="capitalize">{key.key_type}</span>
+          <Badge title={key.scopes.join('\n')}>{key.scopes.length} scopes</Badge>
+        </span>
+      ),
+    },
     {
       name: 'Restrictions',
       cell: (key) => (
@@ -49,7 +57,7 @@ export function OperatorKeys() {
         </Status>
       ),
     },
-    { name: 'Created', sortBy: (key) => key.created_at, cell: (key) => <Time value={key.created_at} /> },
+    { name: 'Created', sortBy: (key) => key.created_at, cell: (key) => <Time value={key.created_at} relative /> },
     {
       name: 'Last used',
       sortBy: (key) => key.last_used_at ?? '',
