@@ -81,7 +81,10 @@ async function withoutIndexes(owner: pg.Client): Promise<() => Promise<void>> {
   }
   return async () => {
     for (const { table, name, text, made } of rows) {
-      await owner.query(name === null ? made : `alter table ${table} add constraint ${name} ${text}`);
+      // "on only" the parent would leave the partitions without it.
+      await owner.query(
+        name === null ? made.replace(' ON ONLY ', ' ON ') : `alter table ${table} add constraint ${name} ${text}`,
+      );
     }
   };
 }

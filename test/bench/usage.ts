@@ -12,7 +12,6 @@ import { create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import pg from 'pg';
 import { Registry } from 'prom-client';
-import { v7 } from 'uuid';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { Granularity, GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
@@ -22,6 +21,7 @@ import { systemClock } from '#shared/clock.ts';
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
 import { createCallReport } from '#shared/rpc/call-report.ts';
 import { CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
@@ -57,10 +57,8 @@ const models = ['small-chat', 'large-chat', 'embedder', 'code'];
 const endpoints = ['/v1/chat/completions', '/v1/embeddings'];
 const usersPerTenant = 4;
 
-/** Made beforehand, so that making them costs the measured process next to nothing. */
-const patterns = Array.from({ length: 20_000 }, newPattern);
-
-const eventNow = (): UsageEvent => ({ ...pick(patterns), id: v7() });
+/** Made beforehand, so that making them costs the measured process next to nothing. Most of the 64,000 kinds there are come up. */
+const patterns = Array.from({ length: 100_000 }, newPattern);
 
 function newPattern(): UsageEvent {
   const tenant = Math.random() < 0.05 ? 0 : Math.floor(Math.random() * tenantCount);
@@ -120,12 +118,17 @@ async function ingest(usage: Usage, perSecond: number, stop: () => boolean): Pro
   const startedMs = performance.now();
   let sent = 0;
   let stored = 0;
-  const ship = async (): Promise<void> => {
+  const ship = async (_: unknown, shipperNumber: number): Promise<void> => {
+    // Each shipper has patterns of its own, and gives them new ids only when its last call has been answered.
+    const own = patterns.filter((_, index) => index % shippers === shipperNumber);
+    let next = 0;
     while (!stop()) {
       const dueMs = startedMs + (sent / perSecond) * 1_000;
       sent += eventsPerBatch;
       if (dueMs > performance.now()) await delay(dueMs - performance.now());
-      const events = Array.from({ length: eventsPerBatch }, eventNow);
+      const events = own.slice(next, next + eventsPerBatch);
+      for (const event of events) event.id = uuidv7();
+      next = (next + eventsPerBatch) % own.length;
       const { accepted } = await usage.record({ events }, shipper);
       stored += accepted;
     }
@@ -289,10 +292,13 @@ try {
   );
 
   print('\nIngestion alone:');
-  const untilMs = performance.now() + 10_000;
-  await rated('recorded', postgres.pid(), () =>
-    ingest(usage, Number.POSITIVE_INFINITY, () => performance.now() > untilMs),
-  );
+  const ingestFor = (seconds: number): Promise<number> => {
+    const untilMs = performance.now() + seconds * 1_000;
+    return ingest(usage, Number.POSITIVE_INFINITY, () => performance.now() > untilMs);
+  };
+  // The first calls of a quarter hour begin its roll-up rows, the others add to them.
+  await rated('recorded first', postgres.pid(), () => ingestFor(20));
+  await rated('recorded then', postgres.pid(), () => ingestFor(20));
 
   print('\nFrom the journal to the stored row, at 1,000 calls a second:');
   await rated('shipped', postgres.pid(), async () => {

@@ -1,3 +1,5 @@
+import { totalmem } from 'node:os';
+
 /** Settings of the embedded Postgres, each as `name=value`. */
 export function postgresSettings({ fast }: { fast: boolean }): string[] {
   return [
@@ -6,7 +8,7 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
     'unix_socket_permissions=0700',
     // The connections of every service, two pools each, with room for an operator.
     'max_connections=200',
-    'shared_buffers=64MB',
+    `shared_buffers=${sharedBuffersMb()}MB`,
     // Statements are short; workers and compiled plans would cost memory, and containers give 64 MB of shared memory.
     'max_parallel_workers_per_gather=0',
     'jit=off',
@@ -23,7 +25,18 @@ export function postgresSettings({ fast }: { fast: boolean }): string[] {
   ];
 }
 
+/**
+ * Postgres's own cache, which takes memory only as pages are read. The pages that metering writes all the time are some 250 MB with
+ * 1,000 organizations; where they do not fit, an event costs twice as much: each page is written out, read back and checksummed.
+ */
+function sharedBuffersMb(): number {
+  const bytes = Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
+  return Math.min(512, Math.max(64, Math.floor(bytes / 8 / 2 ** 20)));
+}
+
 const fastSettings = [
+  // Tests have little data, and many servers on one machine.
+  'shared_buffers=64MB',
   'fsync=off',
   'synchronous_commit=off',
   'full_page_writes=off',
