@@ -1,11 +1,14 @@
 /*
  * Background jobs in figures: `node test/bench/jobs.ts [jobs]`, by default 3,000 to be drained. A gateway on an embedded
- * Postgres, whose sandbox answers; the client is in the same process. What is promised stands beside each figure.
+ * Postgres, whose sandbox answers, all in one process; the load generator is another. What is promised stands beside each figure.
  */
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { Registry } from 'prom-client';
 import { Pool } from 'undici';
@@ -18,11 +21,13 @@ import { builtServices } from '../../services/cmd/service-names.ts';
 import { openJobsDatabase, workerDeps } from '../../services/jobs/fixtures/test-queue.ts';
 import { startJobWorker } from '../../services/jobs/workers/start.ts';
 import { waitFor } from '../support/wait-for.ts';
+import type { Load, LoadResult } from './generator.ts';
 import { cpuMsOfTree } from './machine.ts';
 
 const jobsToDrain = Number(process.argv[2] ?? 3_000);
 const submissionsPerSecond = 200;
 const submissionSeconds = 10;
+const warmUpSeconds = 15;
 const idleStarts = 40;
 const idleSeconds = 15;
 /** The lock of those who take jobs (services/jobs/db/take-jobs.ts): whoever has it keeps the queue still. */
@@ -92,6 +97,17 @@ async function withGateway(): Promise<void> {
     messages: [{ role: 'user', content: 'Hello' }],
   };
   const submit = () => call('POST', '/v1/chat/completions', key, chat);
+  const body = JSON.stringify(chat);
+  const submitOnTime = (seconds: number) =>
+    generate({
+      port: Number(new URL(gateway.url!).port),
+      requests: [{ path: '/v1/chat/completions', body, expected: { status: 202, text: '"id":"job_' } }],
+      headers: '',
+      tokens: [key],
+      connections: 32,
+      rate: submissionsPerSecond,
+      seconds,
+    });
   const drained = (timeoutMs: number) =>
     waitFor(
       async () => {
@@ -116,24 +132,16 @@ async function withGateway(): Promise<void> {
     `start when idle        p50 ${ms(quantile(startMs, 0.5))}, p99 ${ms(quantile(startMs, 0.99))} (promised: 50 ms)`,
   );
 
-  const latencies: number[] = [];
-  const pending: Promise<unknown>[] = [];
-  const beginMs = performance.now();
+  await submitOnTime(warmUpSeconds);
+  await drained(60_000);
   const before = cpuMs();
-  for (let number = 0; number < submissionsPerSecond * submissionSeconds; number += 1) {
-    const dueMs = beginMs + (number * 1000) / submissionsPerSecond;
-    const earlyMs = dueMs - performance.now();
-    if (earlyMs > 0) await delay(earlyMs);
-    const sentMs = performance.now();
-    pending.push(submit().then(() => latencies.push(performance.now() - sentMs)));
-  }
-  await Promise.all(pending);
-  const rate = Math.round(latencies.length / ((performance.now() - beginMs) / 1000));
+  const { latenciesMs, latenessMs, requests, elapsedMs } = await submitOnTime(submissionSeconds);
+  const rate = Math.round(requests / (elapsedMs / 1000));
   print(
-    `submit at ${rate}/s        p50 ${ms(quantile(latencies, 0.5))}, p99 ${ms(quantile(latencies, 0.99))} (promised: p50 5 ms)`,
+    `submit at ${rate}/s        p50 ${ms(quantile(latenciesMs, 0.5))}, p99 ${ms(quantile(latenciesMs, 0.99))} (promised: p50 5 ms); the generator was late by p99 ${ms(quantile(latenessMs, 0.99))}`,
   );
   await drained(60_000);
-  print(`CPU of a job           ${cpuOfJob(before, latencies.length)}: client, submission and run`);
+  print(`CPU of a job           ${cpuOfJob(before, requests)}: submission and run`);
 
   await database.query('delete from jobs.jobs');
   await database.query(`select pg_advisory_lock(${takersLock})`);
@@ -159,6 +167,22 @@ async function withGateway(): Promise<void> {
   print(`CPU of a drained job   ${drainCpu}`);
   await client.close();
   await gateway.close();
+}
+
+/** Sends requests from another process, which takes no time from this one. */
+async function generate(load: Load): Promise<LoadResult> {
+  const generator = fork(fileURLToPath(new URL('generator.ts', import.meta.url)), { execArgv: [] });
+  try {
+    generator.send(load);
+    const [answer] = (await once(generator, 'message')) as [{ result: LoadResult } | { error: string }];
+    if ('error' in answer) throw new Error(answer.error);
+    if (answer.result.overloaded)
+      throw new Error(`${load.rate} submissions a second are more than this machine takes now`);
+    if (answer.result.wrong > 0) throw new Error(`a submission was answered:\n${answer.result.wrongAnswer}`);
+    return answer.result;
+  } finally {
+    generator.kill();
+  }
 }
 
 /** Counts whatever a worker with nothing to do sends to Postgres. */

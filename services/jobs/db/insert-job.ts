@@ -1,4 +1,5 @@
 import { toBinary } from '@bufbuild/protobuf';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -6,7 +7,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type HeldRoom, holdMs } from '../budget/holds.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
-import { type JobRow, jobColumns } from './job-rows.ts';
+import type { JobRow } from './job-rows.ts';
 import { presentSql } from './time.ts';
 
 /** A job has ended this long after its submission, one way or the other. */
@@ -50,13 +51,32 @@ export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs:
       isSmall ? Buffer.from(request.body) : null,
     ],
   };
-  if (isSmall) return (await database.pool.query<JobRow>(statement)).rows[0]!;
+  if (isSmall) return queuedRow(job, await database.pool.query<Queued>(statement));
   return sqlTransaction(database, async (sql) => {
-    const { rows } = await sql.query<JobRow>(statement);
+    const queued = await sql.query<Queued>(statement);
     await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
-    return rows[0]!;
+    return queuedRow(job, queued);
   });
 }
+
+type Queued = Pick<JobRow, 'created_at'>;
+
+/** The row as it stands now. Nothing is read back but the time, which is the database's. */
+const queuedRow = ({ id, request }: NewJob, { rows }: { rows: Queued[] }): JobRow => ({
+  id,
+  endpoint: request.endpoint,
+  operation: request.operation,
+  model: request.model,
+  status: JobStatus.QUEUED,
+  created_at: rows[0]!.created_at,
+  started_at: null,
+  ended_at: null,
+  expires_at: null,
+  error: null,
+  usage: null,
+  result_content_type: null,
+  metadata: request.metadata,
+});
 
 const insert = `
   insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
@@ -66,4 +86,4 @@ const insert = `
     present.at + $17::float8 * interval '1 millisecond', 1, present.at, '-infinity',
     present.at + interval '${deadlineHours} hours', $19
   from (select ${presentSql(18)} as at) as present
-  returning ${jobColumns}`;
+  returning created_at`;

@@ -115,7 +115,9 @@ export function takeJobs(
       ],
     });
     const jobs = taken.rows.map(takenJob);
-    const isMore = choice.lanes.some((lane) => countOf(jobs, lane) === lane.slots);
+    const filled = choice.lanes.filter((lane) => countOf(jobs, lane) === lane.slots).length;
+    // At their bounds nothing can be taken before one of these jobs ends, unless some lane left over what others can use.
+    const isMore = filled > 0 && !(isBounded && filled === choice.lanes.length);
     return { jobs, isMore, isBounded };
   });
 }

@@ -9,6 +9,8 @@ import type { TakenJob } from '../db/take-jobs.ts';
 type Waiting = { job: TakenJob; ending: Ending; done(wasEnded: boolean): void };
 
 const batchMax = 200;
+/** How long an ended job waits for others, in milliseconds: those that were taken together often end together. */
+const gatherMs = 5;
 const retryMs = 500;
 /** Behind so many failures the results are given up: the leases have lapsed, and the jobs run again. */
 const triesMax = 60;
@@ -18,7 +20,7 @@ export type EndBatches = {
   end(job: TakenJob, ending: Ending): Promise<boolean>;
 };
 
-/** Ends jobs together: what ends while a statement is on its way goes with the next one. */
+/** Ends jobs together: what ends shortly behind another, or while a statement is on its way, goes with the next one. */
 export function createEndBatches(deps: {
   database: Pick<ServiceDatabase, 'pool' | 'query'>;
   shiftMs(): number;
@@ -31,6 +33,7 @@ export function createEndBatches(deps: {
   async function write(): Promise<void> {
     isWriting = true;
     while (waiting.length > 0) {
+      await delay(gatherMs);
       const batch = waiting.splice(0, batchMax);
       const ended = await persistently(() => endJobs(database, batch, shiftMs()), new Set<string>());
       for (const { job, done } of batch) done(ended.has(job.id));

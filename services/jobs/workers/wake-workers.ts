@@ -3,8 +3,8 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { channels } from './channels.ts';
 
-/** The time between two notifications, at least. */
-const gatherMs = 10;
+/** The time between two notifications, at least: workers look no more often (job-worker.ts). */
+const gatherMs = 20;
 
 /**
  * Tells all workers that a job waits, with one notification for whatever is submitted shortly behind the last one. It is not
