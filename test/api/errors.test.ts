@@ -6,15 +6,24 @@ import { type Answer, startTestGateway, type TestGateway } from '../support/gate
 /* The rows of openai-contract.md section 2 that a request alone can meet. */
 
 let gateway: TestGateway;
+/** Another, whose clock can be put forward. */
+let bystander: TestGateway;
+let aheadMs = 0;
 let session: string;
 let key: string;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
+  bystander = await startTestGateway({
+    clock: { now: () => Date.now() + aheadMs, monotonic: () => performance.now() },
+  });
   session = await gateway.login();
   key = (await gateway.createKey(session)).key;
 });
-afterAll(async () => gateway?.[Symbol.asyncDispose]());
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await bystander?.[Symbol.asyncDispose]();
+});
 
 function expectError(
   answer: Answer,
@@ -80,12 +89,27 @@ describe('a credential that is no good', () => {
     expectError(answer, 401, invalid('missing_api_key'));
   });
 
-  test('two Authorization headers are refused, whichever is good', async () => {
-    const lines = [`authorization: Bearer ${key}`, 'authorization: Bearer other'];
-    const raw = await rawRequest(
-      `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${lines.join('\r\n')}\r\nconnection: close\r\n\r\n`,
-    );
-    expect(raw).toMatch(/^HTTP\/1\.1 401 /);
+  test('two Authorization headers and a list of two are refused, whichever is good', async () => {
+    const [good, other] = [`Bearer ${key}`, 'Bearer other'];
+    for (const lines of [[good, other], [other, good], [good, good], [`${good}, ${other}`], [`${other},${good}`]]) {
+      const headers = lines.map((line) => `authorization: ${line}\r\n`).join('');
+      const raw = await rawRequest(`GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${headers}connection: close\r\n\r\n`);
+      expect(raw).toMatch(/^HTTP\/1\.1 401 /);
+    }
+  });
+
+  test('a session that is over, and what is no session', async () => {
+    const over = await bystander.login();
+    expect((await bystander.call('GET', '/v1/models', over)).status).toBe(200);
+    aheadMs = 30 * 60_000;
+    try {
+      expectError(await bystander.call('GET', '/v1/models', over), 401, invalid('expired_token'));
+      expectError(await bystander.call('GET', '/api/v1/profile', over), 401, invalid('expired_token'));
+    } finally {
+      aheadMs = 0;
+    }
+    const forged = `${over.slice(0, over.lastIndexOf('.'))}.${'A'.repeat(86)}`;
+    expectError(await bystander.call('GET', '/v1/models', forged), 401, invalid('invalid_token'));
   });
 });
 
@@ -114,6 +138,16 @@ describe('a body that cannot be read', () => {
       );
     },
   );
+
+  const members = Array.from({ length: 1_000_000 }, (_, index) => `"k${index}":0`).join(',');
+  test.each([
+    ['a million members', `{"model":"sandbox-chat","messages":[],${members}}`, null, null],
+    ['a million members within', `{"model":"sandbox-chat","messages":[],"x":{${members}}}`, null, null],
+    ['brackets a hundred thousand deep', `{"model":"sandbox-chat","x":${'{"a":'.repeat(100_000)}`, null, null],
+    ['a number that no double holds', '{"model":"sandbox-chat","messages":[],"n":1e400}', 'invalid_value', 'n'],
+  ])('%s: 400', async (_what, text, code, param) => {
+    expectError(await post(auth(), text), 400, invalid(code, param));
+  });
 
   test('larger than the limit: 413', async () => {
     const answer = await post(auth(), Buffer.alloc(33 * 1024 * 1024, 0x20));

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mutate, mutation, objectText, trials, trialTimeoutMs, writtenMembers } from './fixtures/json-text.ts';
-import { fieldSet, scanObject } from './json-scan.ts';
+import { fieldSet, namesMax, ObjectScan, scanObject } from './json-scan.ts';
 
 const names = ['model', 'stream', 'stream_options', 'n', 'max_tokens', 'background'] as const;
 const fields = fieldSet(...names);
@@ -173,10 +173,36 @@ describe('a document is refused', () => {
   });
 });
 
-test('a million members are read', () => {
-  const members = Array.from({ length: 1_000_000 }, (_, index) => `"k${index}":${index}`);
-  const scan = text(`{${members.join(',')},"model":"last"}`);
-  expect(typeof scan === 'object' && scan.string('model')).toBe('last');
+describe('members', () => {
+  const members = (count: number) => Array.from({ length: count }, (_, index) => `"k${index}":${index}`).join(',');
+
+  test('are read up to the most that there may be, those of inner objects included', () => {
+    const scan = text(`{${members(namesMax - 1)},"model":"last"}`);
+    expect(typeof scan === 'object' && scan.string('model')).toBe('last');
+    expect(text(`{${members(namesMax)},"model":"last"}`)).toBe('members');
+    expect(text(`{"model":"m","a":[{${members(namesMax - 2)}}]}`)).toMatchObject({ memberCount: 2 });
+    expect(text(`{"model":"m","a":[{${members(namesMax - 1)}}]}`)).toBe('members');
+  });
+
+  test.each([
+    ['a million of them', `{${members(1_000_000)}}`],
+    ['a million of them within', `{"model":"m","a":{${members(1_000_000)}}}`],
+    ['a million objects', `{"model":"m","a":[${'{"a":0},'.repeat(1_000_000)}0]}`],
+  ])('hold the loop up for less than 100 ms: %s', (_what, json) => {
+    const body = Buffer.from(json);
+    const spentMs = Array.from({ length: 3 }, () => {
+      const before = process.cpuUsage();
+      expect(scanObject(body, fields)).toBe('members');
+      const { user, system } = process.cpuUsage(before);
+      return (user + system) / 1_000;
+    });
+    expect(Math.min(...spentMs)).toBeLessThan(100);
+  });
+
+  test('of an answer are read, however many', () => {
+    const body = Buffer.from(`{${members(namesMax + 1)}}`);
+    expect(new ObjectScan(fields).read(body)).toBeNull();
+  });
 });
 
 test('numbers out of range are what JSON.parse makes of them', () => {

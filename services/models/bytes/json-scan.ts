@@ -4,6 +4,7 @@ import {
   beginWalk,
   closeBrace,
   comma,
+  countName,
   openBrace,
   quote,
   skipColon,
@@ -11,12 +12,16 @@ import {
   skipString,
   skipValue,
   tooDeep,
+  tooMany,
 } from './json-walk.ts';
 
 export { type FieldSet, fieldSet } from './field-set.ts';
 
-/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, nested too deeply, or JSON of another kind. */
-export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'not_object';
+/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, too deep, too many members, or JSON of another kind. */
+export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'members' | 'not_object';
+
+/** The most names of members in a document that a client sends, nested ones too: a million of them would hold the event loop up. */
+export const namesMax = 100_000;
 
 export type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
 
@@ -62,8 +67,8 @@ export class ObjectScan<Name extends string = string> {
   }
 
   /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
-  read(bytes: Buffer, start = 0, end: number = bytes.length): ScanProblem | null {
-    beginWalk();
+  read(bytes: Buffer, start = 0, end: number = bytes.length, namesMax?: number): ScanProblem | null {
+    beginWalk(namesMax);
     const position = skipSpace(bytes, start, end);
     if (position >= end) return 'syntax';
     if (bytes[position] !== openBrace) return problemOfOther(bytes, position, end);
@@ -89,6 +94,7 @@ export class ObjectScan<Name extends string = string> {
     let commaBefore = -1;
     for (;;) {
       if (position >= end || bytes[position] !== quote) return 'syntax';
+      if (!countName()) return 'members';
       const memberStart = position;
       position = plainKeyEnd(bytes, position + 1, end);
       let field: number;
@@ -103,7 +109,7 @@ export class ObjectScan<Name extends string = string> {
       const valueStart = skipColon(bytes, position, end);
       if (valueStart < 0) return 'syntax';
       const valueEnd = skipValue(bytes, valueStart, end);
-      if (valueEnd < 0) return valueEnd === tooDeep ? 'depth' : 'syntax';
+      if (valueEnd < 0) return problemOf(valueEnd);
       position = skipSpace(bytes, valueEnd, end);
       if (position >= end) return 'syntax';
       const last = bytes[position] !== comma;
@@ -205,11 +211,11 @@ export class ObjectScan<Name extends string = string> {
 
 const emptyBytes = Buffer.alloc(0);
 
-/** Reads a whole document, which must be one JSON object in UTF-8 and without a byte order mark. */
+/** Reads a whole document of a client, which must be one JSON object in UTF-8 and without a byte order mark. */
 export function scanObject<Name extends string>(body: Buffer, fields: FieldSet<Name>): ObjectScan<Name> | ScanProblem {
   if (!isUtf8(body)) return 'encoding';
   const scan = new ObjectScan(fields);
-  return scan.read(body) ?? scan;
+  return scan.read(body, 0, body.length, namesMax) ?? scan;
 }
 
 /** The value in `bytes[start, end)`, a well-formed one, if it is a string. */
@@ -250,6 +256,12 @@ function plainKeyEnd(bytes: Buffer, position: number, end: number): number {
 
 function problemOfOther(bytes: Buffer, position: number, end: number): ScanProblem {
   const valueEnd = skipValue(bytes, position, end);
-  if (valueEnd === tooDeep) return 'depth';
-  return valueEnd >= 0 && skipSpace(bytes, valueEnd, end) === end ? 'not_object' : 'syntax';
+  if (valueEnd < 0) return problemOf(valueEnd);
+  return skipSpace(bytes, valueEnd, end) === end ? 'not_object' : 'syntax';
+}
+
+/** What a walk means that ended with a negative number. */
+function problemOf(ending: number): ScanProblem {
+  if (ending === tooDeep) return 'depth';
+  return ending === tooMany ? 'members' : 'syntax';
 }

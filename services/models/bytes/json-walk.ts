@@ -12,6 +12,8 @@ export const depthMax = 1000;
 export const malformed = -1;
 /** Nested deeper than `depthMax`. */
 export const tooDeep = -2;
+/** With more names than `beginWalk` allowed. */
+export const tooMany = -3;
 
 export const quote = 0x22;
 export const backslash = 0x5c;
@@ -28,10 +30,20 @@ const shortStringBytes = 16;
 /** Made once, like a regular expression: it holds nothing but scratch space. */
 const window = new StringWindow();
 
-/** To be called before bytes are walked: they may have changed, or others may stand in the same buffer. */
-export function beginWalk(): void {
+/** How many more names may be walked over. */
+let namesLeft = Number.POSITIVE_INFINITY;
+
+/**
+ * To be called before bytes are walked: they may have changed, or others may stand in the same buffer. Behind `namesMax` names of members
+ * the walk ends with `tooMany`.
+ */
+export function beginWalk(namesMax = Number.POSITIVE_INFINITY): void {
   window.forget();
+  namesLeft = namesMax;
 }
+
+/** Counts a name; false when it is one too many. */
+export const countName = (): boolean => --namesLeft >= 0;
 
 /** The position of the first byte that is not white space; `end` if there is none. */
 export function skipSpace(bytes: Buffer, position: number, end: number): number {
@@ -152,6 +164,7 @@ function skipWord(bytes: Buffer, at: number, end: number, second: number, third:
 /** Steps over a member's name, its colon and the space about it, to where its value must start. */
 export function skipName(bytes: Buffer, position: number, end: number): number {
   if (position >= end || bytes[position] !== quote) return malformed;
+  if (!countName()) return tooMany;
   position = skipString(bytes, position + 1, end);
   return position < 0 ? malformed : skipColon(bytes, position, end);
 }
@@ -187,7 +200,7 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
       empty = position < end && bytes[position] === closing;
       if (!empty) {
         if (closing === closeBrace) position = skipName(bytes, position, end);
-        if (position < 0) return malformed;
+        if (position < 0) return position;
         continue;
       }
     } else {
@@ -205,6 +218,6 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
     if (position >= end || bytes[position] !== comma) return malformed;
     position = skipSpace(bytes, position + 1, end);
     if (closing === closeBrace) position = skipName(bytes, position, end);
-    if (position < 0) return malformed;
+    if (position < 0) return position;
   }
 }
