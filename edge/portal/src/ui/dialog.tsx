@@ -27,7 +27,7 @@ export function Dialog({ open, onClose, title, description, children, wide = fal
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           onInteractOutside={(event) => keep && event.preventDefault()}
           className={classNames(
-            'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto rounded-t-2xl bg-surface p-5',
+            'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto scroll-pb-20 rounded-t-2xl bg-surface p-5',
             'sm:inset-x-auto sm:top-[8dvh] sm:bottom-auto sm:left-1/2 sm:max-h-[84dvh] sm:-translate-x-1/2 sm:rounded-2xl sm:p-6',
             wide ? 'sm:w-[44rem]' : 'sm:w-[30rem]',
           )}
@@ -48,6 +48,16 @@ export function Dialog({ open, onClose, title, description, children, wide = fal
   );
 }
 
+/** Stands below the dialog's content, and stays in sight while a long one scrolls. */
 export function DialogActions({ children }: { children: ReactNode }) {
-  return <div className="mt-2 flex flex-wrap justify-end gap-2">{children}</div>;
+  return (
+    <div
+      className={classNames(
+        'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap justify-end gap-2 bg-surface px-5 pt-2 pb-5 sm:-bottom-6 sm:-mx-6 sm:-mb-6 sm:px-6 sm:pb-6',
+        'before:pointer-events-none before:absolute before:inset-x-0 before:-top-4 before:h-4 before:bg-linear-to-t before:from-surface before:to-transparent',
+      )}
+    >
+      {children}
+    </div>
+  );
 }
