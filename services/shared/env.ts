@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
 import { StartError } from './start-error.ts';
 
@@ -87,10 +88,7 @@ export function readEnv(source: Source): Env {
     serviceSecrets: secret('SERVICE_SECRET')
       .split(',')
       .map((text) => text.trim()),
-    trustedProxies: (source.TRUSTED_PROXIES || '')
-      .split(',')
-      .map((text) => text.trim())
-      .filter((text) => text !== ''),
+    trustedProxies: readTrustedProxies(source),
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
     journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group') as Env['journalSync'],
     workers: readInteger(source, 'WORKERS', 1, 1, 64),
@@ -129,6 +127,17 @@ function readEmail(source: Source, name: string, fallback: string): string {
   const text = source[name] || fallback;
   if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an e-mail address');
   return text.toLowerCase();
+}
+
+function readTrustedProxies(source: Source): string[] {
+  const entries = (source.TRUSTED_PROXIES || '')
+    .split(',')
+    .map((text) => text.trim())
+    .filter((text) => text !== '');
+  if (entries.some((entry) => parseRange(entry) === null)) {
+    throw bad('TRUSTED_PROXIES', 'addresses and CIDR ranges, separated by commas');
+  }
+  return entries;
 }
 
 function readClock(source: Source): Clock {

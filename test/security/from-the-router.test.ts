@@ -1,4 +1,6 @@
 import { randomUUID } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keyTypeOfScope } from '#shared/scopes.ts';
@@ -6,6 +8,7 @@ import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { declaredRoutes } from '../support/routes.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /* Generated from the router, so that a route which is added later is tried as well. Two organizations: the operator's, and a stranger's. */
 
@@ -20,6 +23,7 @@ const strangerLogin = { email: 'stranger@example.com', password: 'Str4nger-passw
 const keys = { inference: '', management: '' };
 /** What the first organization has, by the parameter that names it. */
 const foreign: Record<string, string> = {};
+const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
 const logLines: string[] = [];
 const issued = new Set<string>();
 
@@ -31,6 +35,14 @@ beforeAll(async () => {
   const call = (method: string, path: string, body?: unknown) => gateway.call(method, path, session, body);
   const key = await gateway.createKey(session, { name: 'inference' });
   keys.inference = key.key;
+  // A job and what it is charged for.
+  await call('POST', '/api/v1/admin/prices', { model: 'sandbox-chat', per_request_usd: 1 });
+  const job = await gateway.call('POST', '/v1/chat/completions', key.key, { ...chat, background: true });
+  expect(job.status, job.text).toBe(202);
+  const invoice = await waitFor(
+    async () => (await call('GET', '/api/v1/billing/documents/invoices?status=draft')).json.data[0],
+    { description: 'the draft of an invoice' },
+  );
   keys.management = (await gateway.createKey(session, { name: 'management', key_type: 'management' })).key;
   const invited = await call('POST', '/api/v1/invitations', { email: 'colleague@example.com', role: 'member' });
   const made = await call('POST', '/api/v1/admin/organizations', {
@@ -51,6 +63,8 @@ beforeAll(async () => {
   const profile = (await call('GET', '/api/v1/profile')).json;
   Object.assign(foreign, {
     key_id: key.id,
+    job_id: job.json.id,
+    invoice_id: invoice.id,
     user_id: profile.id,
     invitation_id: invited.json.id,
     tenant_id: profile.organization.id,
@@ -199,7 +213,8 @@ test('whoever knows an id of another organization gets 404 or zeros, and changes
   };
   const seen = async () =>
     Promise.all(
-      ['/api/v1/api-keys', '/api/v1/members', '/api/v1/invitations'].map(async (path) => {
+      ['api-keys', 'members', 'invitations', 'jobs', 'billing/documents/invoices'].map(async (name) => {
+        const path = `/api/v1/${name}`;
         const { data } = (await gateway.call('GET', path, session)).json;
         return JSON.stringify(
           data.map(({ last_used_at, usage_count, last_login_at, ...rest }: Record<string, unknown>) => rest),
@@ -212,6 +227,7 @@ test('whoever knows an id of another organization gets 404 or zeros, and changes
     if (!/:\w*id\b/.test(route.url) || route.access.surface === 'operator' || route.access.surface === 'public')
       continue;
     const name = `${route.method} ${route.url}`;
+    for (const [, parameter] of route.url.matchAll(/:(\w*id)\b/g)) expect(foreign, name).toHaveProperty(parameter!);
     const answer = await gateway.call(route.method, addressOf(route, foreign), stranger, rightBodies[name]);
     tried.push(name);
     if (route.url.endsWith('/analytics')) {
@@ -224,15 +240,58 @@ test('whoever knows an id of another organization gets 404 or zeros, and changes
   expect(await seen()).toEqual(before);
 });
 
-test('of all that was issued, nothing stands in the log', async () => {
-  const refreshed = (await gateway.call('POST', '/api/v1/auth/login', '', strangerLogin)).json;
-  issued.add(refreshed.refresh_token);
-  await gateway.call('POST', '/api/v1/auth/refresh', '', { refresh_token: refreshed.refresh_token });
+test('of all that was issued, nothing stands in the log, the database, the journal or any other file', async () => {
+  const { refresh_token } = (await gateway.call('POST', '/api/v1/auth/login', '', strangerLogin)).json;
+  const refreshed = (await gateway.call('POST', '/api/v1/auth/refresh', '', { refresh_token })).json;
+  const rotated = await gateway.call('POST', `/api/v1/api-keys/${foreign.key_id}/rotate`, session, {
+    grace_period_seconds: 60,
+  });
+  expect(rotated.status, rotated.text).toBe(200);
+  const secret = await gateway.call('POST', '/v1/realtime/client_secrets', keys.inference, {});
+  for (const text of [refresh_token, refreshed.refresh_token, refreshed.access_token, rotated.json.key])
+    issued.add(text);
+  issued.add(secret.json.value);
   await gateway.call('GET', `/v1/models?api_key=${keys.inference}`, keys.inference);
-  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
-  expect((await gateway.call('POST', '/v1/chat/completions', keys.inference, chat)).status).toBe(200);
-  const log = logLines.join('');
-  expect(log.length).toBeGreaterThan(1_000);
-  expect(issued.size).toBeGreaterThan(7);
-  for (const secret of issued) expect(log.includes(secret), `${secret.slice(0, 12)}…`).toBe(false);
+  for (const body of [chat, { ...chat, stream: true }, { ...chat, background: true }]) {
+    expect((await gateway.call('POST', '/v1/chat/completions', keys.inference, body)).status).toBeLessThan(300);
+  }
+  expect(issued.size).toBeGreaterThan(11);
+  const places = { log: logLines.join(''), database: await dump(), files: filesBelow(gateway.env.dataDir) };
+  for (const [place, text] of Object.entries(places)) {
+    // Where it would stand if it did: the key's name or preview, which is no secret, is there.
+    expect(text.length, place).toBeGreaterThan(1_000);
+    for (const secret of issued) {
+      expect(secret, place).toBeTypeOf('string');
+      for (const form of [secret, Buffer.from(secret).toString('hex'), Buffer.from(secret).toString('base64')]) {
+        expect(text.includes(form), `${secret.slice(0, 12)}… in ${place}`).toBe(false);
+      }
+    }
+  }
+  expect(places.database).toContain(keys.inference.slice(0, 12));
 });
+
+/** Every row of every table as text; bytes as hexadecimal digits. */
+async function dump(): Promise<string> {
+  const client = new pg.Client({ connectionString: database.url });
+  await client.connect();
+  try {
+    const { rows: tables } = await client.query(
+      `select format('%I.%I', schemaname, tablename) as name from pg_tables
+       where schemaname not in ('pg_catalog', 'information_schema')`,
+    );
+    const texts: string[] = [];
+    for (const { name } of tables) {
+      const { rows } = await client.query(`select entry::text as text from ${name} entry`);
+      texts.push(...rows.map(({ text }) => text));
+    }
+    return texts.join('\n');
+  } finally {
+    await client.end();
+  }
+}
+
+const filesBelow = (directory: string): string =>
+  readdirSync(directory, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile())
+    .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+    .join('\n');
