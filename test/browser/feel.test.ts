@@ -142,6 +142,15 @@ test('an empty page teaches what to do', async () => {
   await close();
 });
 
+test('the file of a page is fetched while it is still being found out who is here', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/auth/refresh', () => {});
+  const fetched = page.waitForRequest(/\/assets\/overview-.*\.js/);
+  await page.goto(portal.url, { waitUntil: 'commit' });
+  await fetched;
+  await close();
+});
+
 test('while an answer is on its way a page has its title already and holds the place by skeletons', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/nothing-here');

@@ -38,7 +38,11 @@ export function ScopePicker({ type, chosen, onChange, error }: ScopePickerProps)
           <div key={name} className="rounded-lg border border-line p-3">
             <div className="mb-2 flex items-center justify-between">
               <span className="text-sm font-medium">{name}</span>
-              <button type="button" onClick={() => set(names, !all)} className="text-sm text-accent hover:underline">
+              <button
+                type="button"
+                onClick={() => set(names, !all)}
+                className="min-h-6 text-sm text-accent hover:underline"
+              >
                 {all ? 'None' : 'All'}
                 <span className="sr-only"> of {name}</span>
               </button>
