@@ -8,6 +8,7 @@ import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { clockStartingAt } from '#shared/clock.ts';
 import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -31,11 +32,12 @@ let gateway: TestGateway;
 let client: Client;
 let simulator: UpstreamSimulator;
 let owner: Caller;
+let session: string;
 beforeAll(async () => {
   simulator = await startUpstreamSimulator();
   gateway = await startTestGateway();
   client = grpcClient(gateway.gateway.rpcUrl!);
-  const session = await gateway.login();
+  session = await gateway.login();
   const claims = JSON.parse(Buffer.from(session.split('.')[1]!, 'base64url').toString()) as Record<string, string>;
   owner = create(CallerSchema, {
     kind: CallerKind.SESSION,
@@ -54,14 +56,26 @@ afterAll(async () => {
 
 type Answer = { code: number; details: string };
 
+/** A token of a service for another, which carries a caller. */
+function tokenFor(
+  audience: string,
+  issuer: string,
+  caller: Caller,
+  changes: Partial<Parameters<typeof createServiceTokens>[0]> = {},
+) {
+  const { clock, serviceSecrets } = gateway.env;
+  return createServiceTokens({ issuer, secrets: serviceSecrets, clock, ...changes }).mint(audience, caller);
+}
+
+const call = async (method: DescMethod, issuer: string, caller: Caller): Promise<Answer> =>
+  callWith(method, await tokenFor(method.parent.typeName, issuer, caller));
+
 /** What an RPC answers a client that shares no code with ours; of a stream, its first message will do. */
-async function call(method: DescMethod, issuer: string, caller: Caller): Promise<Answer> {
+async function callWith(method: DescMethod, token: string | null): Promise<Answer> {
   const definition = grpcServiceDefinition(method.parent)[method.localName]!;
   const { path, requestSerialize, responseDeserialize } = definition;
-  const { clock, serviceSecrets } = gateway.env;
-  const tokens = createServiceTokens({ issuer, secrets: serviceSecrets, clock });
   const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${await tokens.mint(method.parent.typeName, caller)}`);
+  if (token !== null) metadata.set('authorization', `Bearer ${token}`);
   const options: CallOptions = { deadline: Date.now() + 15_000 };
   const request = validRequest(method.input, requestOf(method));
   return new Promise((resolve) => {
@@ -115,6 +129,26 @@ test('an independent gRPC client reaches every RPC of every service, but those t
   }
   expect(failed).toEqual([]);
   expect(unimplemented.toSorted()).toEqual(namedInReadme().toSorted());
+});
+
+test.each([
+  ['no token', () => null],
+  ['a session token of a user', () => session],
+  ['a token for another service', () => tokenFor('modelgateway.elsewhere.v1.ElsewhereService', 'edge', owner)],
+  [
+    'an expired token',
+    (audience: string) => tokenFor(audience, 'edge', owner, { clock: clockStartingAt(Date.now() - 120_000) }),
+  ],
+  ['a token of a service that may not call', (audience: string) => tokenFor(audience, 'mail', owner)],
+  [
+    'a token of another secret',
+    (audience: string) => tokenFor(audience, 'edge', owner, { secrets: ['another secret of 32 bytes or more'] }),
+  ],
+] as const)('with %s no RPC of any service is answered', async (_what, token) => {
+  for (const method of services.flatMap(({ methods }) => methods)) {
+    const { code } = await callWith(method, await token(method.parent.typeName));
+    expect(status[code], `${method.parent.name}.${method.name}`).toBe('UNAUTHENTICATED');
+  }
 });
 
 /** `SomeService.SomeRpc` in the section "Not built yet". */
