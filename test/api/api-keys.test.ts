@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 let gateway: TestGateway;
@@ -104,6 +105,25 @@ describe('creating a key', () => {
   test('retired scope names are stored as given', async () => {
     const { json } = await post({ name: 'old', key_type: 'management', scopes: ['billing:read_cycles'] });
     expect(json.scopes).toEqual(['billing:read_cycles']);
+  });
+
+  const grants: Readonly<Record<string, readonly string[]>> = {
+    'billing:read_cycles': ['/billing/documents/invoices', '/billing/documents/transactions'],
+    'billing:read_invoices': ['/billing/documents/invoices', '/billing/documents/transactions'],
+    'billing:read_summary': ['/billing/wallet', '/billing/commitment', '/plan/current'],
+    'billing:read_current': ['/billing/wallet', '/billing/commitment', '/plan/current'],
+    'usage:read_report': [
+      '/usage/report?start_date=2026-11-01&end_date=2026-11-02',
+      `/usage/api-keys/${uuidv7()}/analytics`,
+    ],
+  };
+  test.each(Object.keys(grants))('%s grants what it grants, and nothing else', async (scope) => {
+    const { key } = await gateway.createKey(session, { key_type: 'management', scopes: [scope] });
+    for (const path of new Set(Object.values(grants).flat())) {
+      const answer = await gateway.call('GET', `/api/v1${path}`, key);
+      if (grants[scope]!.includes(path)) expect(answer.status, `${path}: ${answer.text}`).toBe(200);
+      else expect(refusal(answer), path).toMatchObject({ status: 403, code: 'missing_scope' });
+    }
   });
 
   test.each<[string, object, string | null]>([
