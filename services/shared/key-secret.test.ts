@@ -5,7 +5,7 @@ import { isKeySecret, keyPreview, makeKeySecret } from './key-secret.ts';
 
 const count = process.env.LONG === '1' ? 1_000_000 : 20_000;
 
-test(`${count} secrets have the promised form, and no two are equal`, () => {
+test(`${count} secrets have the promised form, and no two are equal`, { timeout: 600_000 }, () => {
   const seen = new Set<string>();
   for (let index = 0; index < count; index++) {
     const secret = makeKeySecret(randomBytes(32));
