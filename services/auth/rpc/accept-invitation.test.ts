@@ -40,8 +40,9 @@ test('a hundred who accept one invitation at once: exactly one succeeds', async 
   const results = await Promise.allSettled(Array.from({ length: 100 }, () => accept(token)));
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
   const reasons = results.flatMap((result) => (result.status === 'rejected' ? [result.reason.reason] : []));
-  // The line of waiting hashes is bounded; whoever did not fit in was told to come back.
-  expect(reasons.every((reason) => [ErrorReason.INVALID_CODE, ErrorReason.RATE_LIMITED].includes(reason))).toBe(true);
+  // The line of waiting hashes is bounded, and so are the connections to the database; whoever did not fit in was told to come back.
+  const told = [ErrorReason.INVALID_CODE, ErrorReason.RATE_LIMITED, ErrorReason.OVERLOADED];
+  expect(reasons.filter((reason) => !told.includes(reason))).toEqual([]);
   const { members } = await fixture.auth.listMembers({ search: 'race@' }, ownerOf(fixture));
   expect(members).toHaveLength(1);
 });
