@@ -44,7 +44,9 @@ const gateway = spawn(process.execPath, ['services/cmd/all.ts'], {
   },
   stdio: ['ignore', 'ignore', 'inherit'],
 });
-const pool = new Pool(`http://127.0.0.1:${port}`, { connections: Math.max(floodConnections, connections + signingInAtOnce) });
+const pool = new Pool(`http://127.0.0.1:${port}`, {
+  connections: Math.max(floodConnections, connections + signingInAtOnce),
+});
 
 try {
   await ready();
