@@ -35,6 +35,8 @@ export function followFeed<Event extends { version: bigint }>(
   const lease = new Lease(clock);
   const closed = new AbortController();
   let reopenMs = reopenMsMin;
+  /** The acknowledgements under way; they may outlive their feed. */
+  let acknowledging: Promise<void> = Promise.resolve();
 
   const followOnce = async (): Promise<void> => {
     const stop = new AbortController();
@@ -53,7 +55,7 @@ export function followFeed<Event extends { version: bigint }>(
         lease.heard();
         source.apply(event);
         reopenMs = reopenMsMin;
-        acknowledge(event.version);
+        acknowledging = acknowledge(event.version);
       }
     } finally {
       stop.abort();
@@ -83,25 +85,26 @@ export function followFeed<Event extends { version: bigint }>(
       closed.abort();
       lease.end();
       await following;
+      // One that came behind the goodbye would begin a new lease, and changes would wait for an edge that is gone.
+      await acknowledging;
       // A goodbye that does not arrive is made up for by the lapse of the lease.
       await source.leave().catch((err) => logger.debug({ err, feed: source.name }, 'the feed could not be left'));
     },
   };
 }
 
-/** Sends acknowledgements one at a time, the latest version first; those in between are left out. */
+/** Sends acknowledgements one at a time, the latest version first; those in between are left out. What it answers never rejects. */
 function acknowledger(
   source: Pick<FeedSource<never>, 'name' | 'acknowledge'>,
   lease: Lease,
   stop: AbortController,
   deps: { clock: Clock; logger: Logger },
-): (version: bigint) => void {
+): (version: bigint) => Promise<void> {
   let latest = 0n;
   let sent: bigint | null = null;
-  let sending = false;
+  let sending: Promise<void> | null = null;
 
   const send = async (): Promise<void> => {
-    sending = true;
     while (sent !== latest && !stop.signal.aborted) {
       const version = latest;
       sent = version;
@@ -115,13 +118,14 @@ function acknowledger(
         deps.logger.debug({ err, feed: source.name }, 'the feed could not be acknowledged');
       }
     }
-    sending = false;
+    sending = null;
   };
 
   return (version) => {
     latest = version;
     // A heartbeat repeats the version, and is acknowledged all the same: that renews the lease.
     sent = null;
-    if (!sending) void send();
+    sending ??= send();
+    return sending;
   };
 }

@@ -1,0 +1,38 @@
+import { once } from 'node:events';
+import { expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
+import { createLogger } from '#shared/logger.ts';
+import { followFeed } from './feed-follower.ts';
+
+test('an edge says goodbye behind its last acknowledgement, which would begin a new lease otherwise', async () => {
+  const order: string[] = [];
+  const asked = Promise.withResolvers<void>();
+  const answer = Promise.withResolvers<void>();
+  const follower = followFeed(
+    {
+      name: 'test',
+      async *watch(signal) {
+        yield { version: 1n };
+        if (!signal.aborted) await once(signal, 'abort');
+      },
+      async acknowledge() {
+        asked.resolve();
+        await answer.promise;
+        order.push('acknowledged');
+        return { leaseMs: 2_000, rewatch: false };
+      },
+      async leave() {
+        order.push('left');
+      },
+      apply: () => {},
+    },
+    { clock: systemClock, logger: createLogger({ level: 'silent', name: 'test' }) },
+  );
+  await asked.promise;
+  const closed = follower.close();
+  // Whatever could be done without the answer has been done by then.
+  for (let turn = 0; turn < 10; turn++) await new Promise(setImmediate);
+  answer.resolve();
+  await closed;
+  expect(order).toEqual(['acknowledged', 'left']);
+});
