@@ -197,6 +197,8 @@ async function bufferGrowth(boundBytes: number, run: () => Promise<void>): Promi
   const collectGarbage = runInNewContext('gc') as () => void;
   const held = () => {
     collectGarbage();
+    // Buffers are freed behind a collection, by another thread; the next one waits until they are.
+    collectGarbage();
     return process.memoryUsage().arrayBuffers;
   };
   const before = held();
