@@ -1,6 +1,7 @@
 import type { InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { Measures } from '../domain/price.ts';
 import { noMeasures } from '../domain/price.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
@@ -165,6 +166,3 @@ const errorFrame = (error: GatewayError): Uint8Array =>
       },
     })}\n\n`,
   );
-
-const oneBuffer = (pieces: readonly Uint8Array[]): Uint8Array =>
-  pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);

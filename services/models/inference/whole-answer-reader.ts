@@ -1,3 +1,4 @@
+import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
@@ -55,18 +56,6 @@ export class WholeAnswerReader implements AnswerReader {
       failure: { code: 'upstream_error', message: 'the answer is not what this operation answers' },
     };
   }
-}
-
-/** Pieces as one: without a copy when they already stand one behind the other, as the upstream client gathers them. */
-function oneBuffer(pieces: readonly Uint8Array[]): Buffer {
-  const [first] = pieces;
-  if (first === undefined) return Buffer.alloc(0);
-  let length = 0;
-  for (const { buffer, byteOffset, byteLength } of pieces) {
-    if (buffer !== first.buffer || byteOffset !== first.byteOffset + length) return Buffer.concat(pieces);
-    length += byteLength;
-  }
-  return Buffer.from(first.buffer, first.byteOffset, length);
 }
 
 const openBrace = 0x7b;
