@@ -5,12 +5,7 @@ import { GatewayError } from '#shared/errors.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
 import { grantReportMs, RateLimitGrants } from '../../services/models/limits/rate-limit-grants.ts';
 import { RateLimiter } from '../../services/models/limits/rate-limiter.ts';
-import {
-  effectiveLimits,
-  grantConcurrent,
-  grantFrom,
-  minuteMs,
-} from '../../services/usage/domain/rate-limit-bucket.ts';
+import { grantDemand, minuteMs } from '../../services/usage/domain/rate-limit-bucket.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
 
@@ -26,29 +21,15 @@ function startReplicas(count: number) {
     const elapsedMs = time.ms - bucket.leakedMs;
     bucket.leakedMs = time.ms;
     const shares = demands.map((demand) => {
-      const limits = effectiveLimits(demand.limits);
-      const requests = grantFrom(Math.max(0, bucket.requestsMs - elapsedMs), limits.requestsPerMinute, {
-        settled: Number(demand.requestsSettled),
-        wanted: demand.requests,
-      });
-      const tokens = grantFrom(Math.max(0, bucket.tokensMs - elapsedMs), limits.tokensPerMinute, {
-        settled: Number(demand.tokensSettled),
-        wanted: Number(demand.tokens),
-      });
       concurrent.delete(replicaId);
-      const others = [...concurrent.values()];
-      const running = grantConcurrent(demand.concurrentRequests, limits.concurrentRequests, others, count);
-      if (running > 0) concurrent.set(replicaId, running);
-      bucket.requestsMs = requests.levelMs;
-      bucket.tokensMs = tokens.levelMs;
-      return {
-        subject: demand.subject,
-        requests: requests.granted,
-        tokens: BigInt(tokens.granted),
-        concurrentRequests: running,
-        requestsFill: requests.levelMs / minuteMs,
-        tokensFill: tokens.levelMs / minuteMs,
+      const levels = {
+        requestsMs: Math.max(0, bucket.requestsMs - elapsedMs),
+        tokensMs: Math.max(0, bucket.tokensMs - elapsedMs),
       };
+      const granted = grantDemand(demand, levels, [...concurrent.values()], count);
+      if (granted.concurrent > 0) concurrent.set(replicaId, granted.concurrent);
+      Object.assign(bucket, granted.levels);
+      return granted.share;
     });
     if (demands.length === 0) bucket.leakedMs -= elapsedMs;
     return create(QuotaResponseSchema, { replicas: count, shares });

@@ -1,13 +1,14 @@
 import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { BucketLevels } from '../domain/rate-limit-bucket.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
 
 /** A replica is alive for this long after its last report, in milliseconds. */
 export const replicaLifetimeMs = 5_000;
 
-/** A subject's buckets over all replicas, leaked up to now: see grantFrom. */
-export type Buckets = { subjectId: string; requestsMs: number; tokensMs: number };
+/** A subject's buckets, leaked up to now. */
+export type Buckets = BucketLevels & { subjectId: string };
 
 const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "requestsMs",
   greatest(0, tokens_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "tokensMs"`;

@@ -1,3 +1,5 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { QuotaDemand, QuotaShareSchema } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { defaultRateLimits, type RateLimits, unaskedConcurrent } from '#shared/rate-limits.ts';
 
 export const minuteMs = 60_000;
@@ -7,7 +9,7 @@ export const minuteMs = 60_000;
  * through. `settled` has gone through without a grant (negative: is given back), then as much of `wanted` is granted as there is
  * room for. An untouched bucket grants all: a request above the whole limit could never pass otherwise.
  */
-export function grantFrom(
+function grantFrom(
   levelMs: number,
   limitPerMinute: number,
   { settled, wanted }: { settled: number; wanted: number },
@@ -21,11 +23,48 @@ export function grantFrom(
 }
 
 /** How many requests a replica may run at the same time. The others keep what they were granted, and what they may run unasked. */
-export function grantConcurrent(wanted: number, limit: number, others: readonly number[], replicas: number): number {
+function grantConcurrent(wanted: number, limit: number, others: readonly number[], replicas: number): number {
   const unasked = unaskedConcurrent(limit, replicas);
   const kept = others.reduce((sum, granted) => sum + Math.max(granted, unasked), 0);
   const silent = Math.max(0, replicas - 1 - others.length);
   return Math.max(0, Math.min(wanted, limit - kept - silent * unasked));
+}
+
+/** A subject's buckets over all replicas: the levels of grantFrom. */
+export type BucketLevels = { requestsMs: number; tokensMs: number };
+
+/**
+ * What a replica is granted of a subject, and where the buckets stand then, grants included. They have leaked up to now;
+ * `others` is what each other replica may run of the subject at the same time.
+ */
+export function grantDemand(
+  demand: QuotaDemand,
+  levels: BucketLevels,
+  others: readonly number[],
+  replicas: number,
+): { share: MessageInitShape<typeof QuotaShareSchema>; levels: BucketLevels; concurrent: number } {
+  const limits = effectiveLimits(demand.limits);
+  const requests = grantFrom(levels.requestsMs, limits.requestsPerMinute, {
+    settled: Number(demand.requestsSettled),
+    wanted: demand.requests,
+  });
+  const tokens = grantFrom(levels.tokensMs, limits.tokensPerMinute, {
+    settled: Number(demand.tokensSettled),
+    wanted: Number(demand.tokens),
+  });
+  const concurrent = grantConcurrent(demand.concurrentRequests, limits.concurrentRequests, others, replicas);
+  return {
+    share: {
+      subject: demand.subject,
+      requests: requests.granted,
+      tokens: BigInt(tokens.granted),
+      concurrentRequests: concurrent,
+      requestsFill: requests.levelMs / minuteMs,
+      tokensFill: tokens.levelMs / minuteMs,
+    },
+    levels: { requestsMs: requests.levelMs, tokensMs: tokens.levelMs },
+    concurrent,
+  };
 }
 
 /** The limits with the platform's defaults in place of 0, which means "not set". */

@@ -10,7 +10,7 @@ import {
   reportReplica,
 } from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { effectiveLimits, grantConcurrent, grantFrom, minuteMs } from '../domain/rate-limit-bucket.ts';
+import { grantDemand } from '../domain/rate-limit-bucket.ts';
 
 export const quota =
   ({ database }: Pick<UsageDeps, 'database'>): UsageRpc<'quota'> =>
@@ -25,39 +25,15 @@ export const quota =
       const others = await concurrentOfOthers(client, replicaId, subjectIds);
       const grants = demands.map((demand, at) => {
         const subjectId = subjectIds[at]!;
-        const limits = effectiveLimits(demand.limits);
-        const { requestsMs = 0, tokensMs = 0 } = buckets.get(subjectId) ?? {};
-        const requests = grantFrom(requestsMs, limits.requestsPerMinute, {
-          settled: Number(demand.requestsSettled),
-          wanted: demand.requests,
-        });
-        const tokens = grantFrom(tokensMs, limits.tokensPerMinute, {
-          settled: Number(demand.tokensSettled),
-          wanted: Number(demand.tokens),
-        });
-        const { concurrentRequests: limit } = limits;
-        const concurrent = grantConcurrent(demand.concurrentRequests, limit, others.get(subjectId) ?? [], replicas);
-        return { subjectId, requests, tokens, concurrent };
+        const levels = buckets.get(subjectId) ?? { requestsMs: 0, tokensMs: 0 };
+        return { subjectId, ...grantDemand(demand, levels, others.get(subjectId) ?? [], replicas) };
       });
       await keepGrants(
         client,
         replicaId,
-        grants.map(({ subjectId, requests, tokens, concurrent }) => ({
-          subjectId,
-          requestsMs: requests.levelMs,
-          tokensMs: tokens.levelMs,
-          concurrent,
-        })),
+        grants.map(({ subjectId, levels, concurrent }) => ({ subjectId, ...levels, concurrent })),
       );
-      const shares = grants.map(({ requests, tokens, concurrent }, at) => ({
-        subject: demands[at]!.subject,
-        requests: requests.granted,
-        tokens: BigInt(tokens.granted),
-        concurrentRequests: concurrent,
-        requestsFill: requests.levelMs / minuteMs,
-        tokensFill: tokens.levelMs / minuteMs,
-      }));
-      return { replicas, shares };
+      return { replicas, shares: grants.map(({ share }) => share) };
     });
     return { replicas, shares, shareLifetime: durationFromMs(replicaLifetimeMs) };
   };
