@@ -58,6 +58,7 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { smtpUrl } = options;
   const sender = smtpUrl === undefined ? null : startMailSender({ database, clock, logger, outbox, smtpUrl, from });
   const housekeeping = startHousekeeping({ database, clock, logger });
+  const passwords = createPasswordHasher(clock);
 
   return {
     implementation: authService({
@@ -67,14 +68,14 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
       publicUrl,
       signingKeys,
       secretBox,
-      passwords: createPasswordHasher(),
+      passwords,
       throttle: createLoginThrottle({ database, clock, secret: serviceSecrets[0]! }),
       feed,
       keyRefreshes,
       outbox,
     }),
     async close() {
-      await Promise.all([keyRefreshes.close(), sender?.close(), housekeeping.close()]);
+      await Promise.all([keyRefreshes.close(), sender?.close(), housekeeping.close(), passwords.close()]);
       await feed.close();
       await database.close();
     },

@@ -1,55 +1,83 @@
-import { randomBytes } from 'node:crypto';
-import { hash, verify } from '@node-rs/argon2';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { Worker } from 'node:worker_threads';
+import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { HashingTask } from './hashing-thread.ts';
 
-/** Hashes and checks passwords by argon2id, a few at a time, so that logins leave the processors to inference. */
+/** Hashes and checks passwords by argon2id, one at a time in a thread of lower priority, so that logins leave the processors to inference. */
 export type PasswordHasher = {
   /** @throws GatewayError RATE_LIMITED when too many wait already. */
   hash(password: string): Promise<string>;
   /** Whether the password is the one behind the hash. Without a hash, for an unknown user, the same work is done and the answer is no. */
   verify(passwordHash: string | undefined, password: string): Promise<boolean>;
+  /** Ends the thread; whoever still waits is refused. */
+  close(): Promise<void>;
 };
-
-/** OWASP Password Storage Cheat Sheet: argon2id with 19 MiB, two passes, one lane. */
-const cost = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 
 /** How many callers may wait; at some 25 ms a hash the last of them waits a second or two. */
 const waitingMax = 64;
+/** On a machine that is busy with other things the line is slower: who has waited this long is refused, below the deadline of a call. */
+const waitMsMax = 5_000;
 
-export function createPasswordHasher(concurrency = 1): PasswordHasher {
-  let running = 0;
-  const waiting: (() => void)[] = [];
-  const someHash = hash(randomBytes(32).toString('hex'), cost);
-  // A failure shows where it is awaited.
-  someHash.catch(() => {});
+type Waiting = PromiseWithResolvers<unknown> & { task: HashingTask; sinceMs: number };
 
-  async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (running >= concurrency) {
-      if (waiting.length >= waitingMax) {
-        throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many people are signing in at once. Try again in a moment.', {
-          retryAfterMs: 1_000,
-        });
-      }
-      await new Promise<void>((resolve) => waiting.push(resolve));
-    } else {
-      running += 1;
+/** The thread starts with the first password, since many processes never see one. */
+export function createPasswordHasher(clock: Clock): PasswordHasher {
+  let thread: Worker | undefined;
+  let served: Waiting | undefined;
+  let line: Waiting[] = [];
+
+  function startThread(): Worker {
+    const started = new Worker(new URL('./hashing-thread.ts', import.meta.url));
+    started.on('message', (answer) => {
+      if (answer instanceof Error) served!.reject(answer);
+      else served!.resolve(answer);
+      serveNext();
+    });
+    let failure = new Error('the thread that hashes passwords has ended');
+    started.on('error', (error) => {
+      failure = error as Error;
+    });
+    started.on('exit', () => {
+      for (const caller of [...(served === undefined ? [] : [served]), ...line]) caller.reject(failure);
+      thread = undefined;
+      served = undefined;
+      line = [];
+    });
+    return started;
+  }
+
+  function serveNext(): void {
+    served = line.shift();
+    while (served !== undefined && clock.monotonic() - served.sinceMs > waitMsMax) {
+      served.reject(tooMany());
+      served = line.shift();
     }
-    try {
-      return await work();
-    } finally {
-      // The place goes straight to the next in line.
-      const next = waiting.shift();
-      if (next === undefined) running -= 1;
-      else next();
-    }
+    if (served === undefined) return;
+    thread ??= startThread();
+    thread.postMessage(served.task);
+  }
+
+  function ask<Answer>(task: HashingTask): Promise<Answer> {
+    if (line.length >= waitingMax) throw tooMany();
+    const caller: Waiting = { ...Promise.withResolvers<unknown>(), task, sinceMs: clock.monotonic() };
+    line.push(caller);
+    if (served === undefined) serveNext();
+    return caller.promise as Promise<Answer>;
   }
 
   return {
-    hash: (password) => inTurn(() => hash(password, cost)),
-    verify: (passwordHash, password) =>
-      inTurn(async () => {
-        const right = await verify(passwordHash ?? (await someHash), password);
-        return right && passwordHash !== undefined;
-      }),
+    hash: async (password) => ask<string>({ work: 'hash', password }),
+    async verify(passwordHash, password) {
+      const right = await ask<boolean>({ work: 'verify', password, passwordHash });
+      return right && passwordHash !== undefined;
+    },
+    async close() {
+      await thread?.terminate();
+    },
   };
 }
+
+const tooMany = (): GatewayError =>
+  gatewayError(ErrorReason.RATE_LIMITED, 'Too many people are signing in at once. Try again in a moment.', {
+    retryAfterMs: 1_000,
+  });
