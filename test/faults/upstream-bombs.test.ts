@@ -1,16 +1,13 @@
-import { createServer, type Server, type Socket } from 'node:net';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
+import { connect, createServer, type Server, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { memoryGrowth } from '../support/memory.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const mebibyte = 1024 * 1024;
 /** What the gateway may hold beyond what it held before. */
 const bytesMax = 32 * mebibyte;
-setFlagsFromString('--expose-gc');
-const collectGarbage = runInNewContext('gc') as () => void;
 
 let gateway: TestGateway;
 let session: string;
@@ -19,6 +16,7 @@ let upstream: Server;
 /** What the upstream writes once a request has come; the socket takes it as fast as the gateway reads. */
 let answer: Iterable<Buffer | string>;
 let written = 0;
+let pouring: Socket | undefined;
 
 beforeAll(async () => {
   upstream = createServer((socket) => {
@@ -36,7 +34,7 @@ beforeAll(async () => {
   key = await gateway.createKey(session);
   const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
   // A model for each, since an upstream that fails often is left alone.
-  for (const model of Object.keys(bombs).map(modelOf)) {
+  for (const model of [...Object.keys(bombs).map(modelOf), 'long-stream']) {
     await admin('/models', { name: model, operations: ['chat_completions'] });
     await admin('/prices', { model, per_request_usd: 1 });
     const made = await admin('/deployments', { model, base_url: `http://127.0.0.1:${port}`, upstream_model: 'b' });
@@ -51,6 +49,7 @@ afterAll(async () => {
 const modelOf = (bomb: string): string => bomb.replaceAll(' ', '-');
 
 function pour(socket: Socket): void {
+  pouring = socket;
   const source = answer[Symbol.iterator]();
   const more = (): void => {
     while (!socket.destroyed) {
@@ -96,19 +95,6 @@ describe('an upstream that sends', () => {
   test.each(Object.entries(bombs))('%s meets a limit, and is not paid for', async (name, { stream, answer: make }) => {
     answer = make();
     written = 0;
-    collectGarbage();
-    const before = process.memoryUsage();
-    let most = 0;
-    const growth = (): number => {
-      const { arrayBuffers, heapUsed } = process.memoryUsage();
-      return arrayBuffers - before.arrayBuffers + heapUsed - before.heapUsed;
-    };
-    const sample = setInterval(() => {
-      // Collecting takes long: only where garbage may be what exceeds the bound.
-      if (growth() < bytesMax) return;
-      collectGarbage();
-      most = Math.max(most, growth());
-    }, 100);
     const body = {
       model: modelOf(name),
       messages: [{ role: 'user', content: 'Hi' }],
@@ -119,12 +105,13 @@ describe('an upstream that sends', () => {
       return reply.status !== 503 && reply;
     };
     // Whose probe the bomb before has held up is away until its next one.
-    const reply = await waitFor(served, { description: 'the upstream to be asked', timeoutMs: 30_000 }).finally(() =>
-      clearInterval(sample),
-    );
+    let reply!: Answer;
+    const growthBytes = await memoryGrowth(bytesMax, async () => {
+      reply = await waitFor(served, { description: 'the upstream to be asked', timeoutMs: 30_000 });
+    });
     const error = stream ? JSON.parse(reply.text.slice(reply.text.lastIndexOf('data: ') + 6)).error : reply.json.error;
     expect([stream ? 502 : reply.status, error.code]).toEqual([502, 'upstream_error']);
-    expect(most).toBeLessThan(bytesMax);
+    expect(growthBytes).toBeLessThan(bytesMax);
     expect(written).toBeLessThan(1024 * mebibyte);
     const requestId = reply.headers.get('x-request-id');
     const event = await waitFor(
@@ -137,3 +124,37 @@ describe('an upstream that sends', () => {
     expect(event).toMatchObject({ success: false, error_code: 'upstream_error', cost_usd: 0 });
   });
 });
+
+test('a client that stops reading a stream of 1 GiB pauses the upstream, and less than 64 MiB are held', async () => {
+  const choice = { index: 0, delta: { content: 'x'.repeat(1_000) }, finish_reason: null };
+  const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'b', choices: [choice] };
+  answer = gibibyte(head({ 'content-type': 'text/event-stream' }), chunkOf(`data: ${JSON.stringify(chunk)}\n\n`));
+  written = 0;
+  const { hostname, port } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname);
+  const body = JSON.stringify({ model: 'long-stream', messages: [{ role: 'user', content: 'Hi' }], stream: true });
+  const growthBytes = await memoryGrowth(64 * mebibyte, async () => {
+    socket.write(
+      `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key.key}\r\n` +
+        `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
+    );
+    let seen = 0;
+    // The upstream stands still once every buffer on the way is full.
+    await waitFor(
+      () => {
+        const isStill = written > 0 && written === seen;
+        seen = written;
+        return isStill;
+      },
+      { description: 'the upstream to stand still', intervalMs: 500, timeoutMs: 30_000 },
+    );
+  });
+  expect(growthBytes).toBeLessThan(64 * mebibyte);
+  expect(written).toBeLessThan(128 * mebibyte);
+  expect(pouring?.destroyed).toBe(false);
+  socket.destroy();
+  await waitFor(() => pouring?.destroyed, { description: 'the upstream to be left' });
+});
+
+/** As many events as make a mebibyte. */
+const chunkOf = (event: string): Buffer => Buffer.from(event.repeat(Math.ceil(mebibyte / event.length)));

@@ -1,7 +1,5 @@
 import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
 import { createServer } from 'node:net';
-import { setFlagsFromString } from 'node:v8';
-import { runInNewContext } from 'node:vm';
 import { gzipSync } from 'node:zlib';
 import { create, type DescMethod, toBinary } from '@bufbuild/protobuf';
 import { Code, type HandlerContext, type Interceptor, type ServiceImpl, type Transport } from '@connectrpc/connect';
@@ -12,6 +10,7 @@ import { GetKeyRequestSchema, KeysService } from '#gen/modelgateway/keys/v1/keys
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { grpcClient, grpcServiceDefinition } from '../../../test/support/grpc-client.ts';
+import { memoryGrowth } from '../../../test/support/memory.ts';
 import { serveRpc, testTokens } from '../../../test/support/rpc-carriers.ts';
 import { ManualClock } from '../clock.ts';
 import { ErrorReason, gatewayError } from '../errors.ts';
@@ -188,33 +187,6 @@ function rawPost(
   });
 }
 
-/**
- * The most memory held in buffers during a run, in bytes above what there was before it. What is thrown away does not count; nor does
- * what stays below the bound.
- */
-async function bufferGrowth(boundBytes: number, run: () => Promise<void>): Promise<number> {
-  setFlagsFromString('--expose-gc');
-  const collectGarbage = runInNewContext('gc') as () => void;
-  const held = () => {
-    collectGarbage();
-    // Buffers are freed behind a collection, by another thread; the next one waits until they are.
-    collectGarbage();
-    return process.memoryUsage().arrayBuffers;
-  };
-  const before = held();
-  let most = before;
-  const sample = setInterval(() => {
-    // Collecting takes longer than what is measured: only where garbage may be what exceeds the bound.
-    if (process.memoryUsage().arrayBuffers - before >= boundBytes) most = Math.max(most, held());
-  }, 10);
-  try {
-    await run();
-  } finally {
-    clearInterval(sample);
-  }
-  return most - before;
-}
-
 describe('a bomb', () => {
   const mebibyte = 1024 * 1024;
   const unary = `/${KeysService.typeName}/GetKey`;
@@ -280,7 +252,7 @@ describe('a bomb', () => {
     const bytes = chunks();
     const session = connectHttp2(port.url);
     let answer: RawAnswer | undefined;
-    const growth = await bufferGrowth(32 * mebibyte, async () => {
+    const growth = await memoryGrowth(32 * mebibyte, async () => {
       answer = await rawPost(session, path, { authorization, ...headers }, bytes);
     });
     session.close();
