@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { testEvent } from '../../../../services/usage/fixtures/test-events.ts';
+import { asService, testNowMs } from '../../../../services/usage/fixtures/test-usage.ts';
+import { startUsageEdge, type UsageEdge } from '../../../fixtures/usage-edge.ts';
+
+const path = '/usage/export?start_date=2026-07-01&end_date=2026-07-31';
+const eventCount = 2_100;
+
+let edge: UsageEdge;
+/** What stands between the route and Usage, per test. */
+let between: (pages: AsyncIterable<ExportEventsResponse>) => AsyncIterable<ExportEventsResponse>;
+const ids: string[] = [];
+beforeAll(async () => {
+  edge = await startUsageEdge({ exportEvents: (real) => (request, options) => between(real(request, options)) });
+  for (let first = 0; first < eventCount; first += 1_000) {
+    const events = Array.from({ length: Math.min(1_000, eventCount - first) }, (_, index) =>
+      testEvent(testNowMs - 86_400_000 + (first + index) * 10),
+    );
+    await edge.usage.client.record({ events }, asService());
+    ids.push(...events.map(({ id }) => id));
+  }
+});
+afterAll(() => edge[Symbol.asyncDispose]());
+
+test('rows of the export arrive before the last of them has been read, and all arrive once, oldest first', async () => {
+  const release = Promise.withResolvers<void>();
+  let pagesRead = 0;
+  between = async function* (pages) {
+    for await (const page of pages) {
+      // The database has no more to give until the client has seen the first rows.
+      if (pagesRead === 2) await release.promise;
+      pagesRead += 1;
+      yield page;
+    }
+  };
+  let text = '';
+  for await (const bytes of await edge.stream(path, 'owner')) {
+    text += bytes.toString();
+    if (text.includes(ids[0]!)) release.resolve();
+  }
+  expect(pagesRead).toBe(Math.ceil(eventCount / 500));
+  const lines = text.split('\r\n');
+  expect(lines.slice(1, -1).map((line) => line.split(',')[0])).toEqual(ids);
+});
+
+test('the export of 50,000 events holds some pages of them at a time, at the pace of who reads them', async () => {
+  const pageCount = 100;
+  let pagesRead = 0;
+  between = async function* (pages) {
+    for await (const page of pages) {
+      for (; pagesRead < pageCount; pagesRead += 1) yield page;
+      return;
+    }
+  };
+  let rowsArrived = 0;
+  let rowsHeldMost = 0;
+  for await (const bytes of await edge.stream(path, 'owner')) {
+    for (const byte of bytes) if (byte === 0x0a) rowsArrived += 1;
+    rowsHeldMost = Math.max(rowsHeldMost, pagesRead * 500 - rowsArrived);
+  }
+  expect(rowsArrived).toBe(1 + pageCount * 500);
+  // Of 16 pages, a stream's most, and what is on its way through the response.
+  expect(rowsHeldMost).toBeLessThan(20 * 500);
+});
