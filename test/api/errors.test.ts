@@ -143,6 +143,7 @@ describe('a body that cannot be read', () => {
   test.each([
     ['a million members', `{"model":"sandbox-chat","messages":[],${members}}`, null, null],
     ['a million members within', `{"model":"sandbox-chat","messages":[],"x":{${members}}}`, null, null],
+    ['two million elements', `{"model":"sandbox-chat","messages":[],"x":[${'0,'.repeat(2_000_000)}0]}`, null, null],
     ['brackets a hundred thousand deep', `{"model":"sandbox-chat","x":${'{"a":'.repeat(100_000)}`, null, null],
     ['a number that no double holds', '{"model":"sandbox-chat","messages":[],"n":1e400}', 'invalid_value', 'n'],
   ])('%s: 400', async (_what, text, code, param) => {

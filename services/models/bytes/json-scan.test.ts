@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { mutate, mutation, objectText, trials, trialTimeoutMs, writtenMembers } from './fixtures/json-text.ts';
-import { fieldSet, namesMax, ObjectScan, scanObject } from './json-scan.ts';
+import { clientLimits, fieldSet, ObjectScan, scanObject } from './json-scan.ts';
 
 const names = ['model', 'stream', 'stream_options', 'n', 'max_tokens', 'background'] as const;
 const fields = fieldSet(...names);
@@ -173,26 +173,32 @@ describe('a document is refused', () => {
   });
 });
 
-describe('members', () => {
+describe('members and elements', () => {
+  const { names, elements } = clientLimits;
   const members = (count: number) => Array.from({ length: count }, (_, index) => `"k${index}":${index}`).join(',');
 
   test('are read up to the most that there may be, those of inner objects included', () => {
-    const scan = text(`{${members(namesMax - 1)},"model":"last"}`);
+    const scan = text(`{${members(names - 1)},"model":"last"}`);
     expect(typeof scan === 'object' && scan.string('model')).toBe('last');
-    expect(text(`{${members(namesMax)},"model":"last"}`)).toBe('members');
-    expect(text(`{"model":"m","a":[{${members(namesMax - 2)}}]}`)).toMatchObject({ memberCount: 2 });
-    expect(text(`{"model":"m","a":[{${members(namesMax - 1)}}]}`)).toBe('members');
+    expect(text(`{${members(names)},"model":"last"}`)).toBe('size');
+    expect(text(`{"model":"m","a":[{${members(names - 2)}}]}`)).toMatchObject({ memberCount: 2 });
+    expect(text(`{"model":"m","a":[{${members(names - 1)}}]}`)).toBe('size');
+    const list = (commas: number) => `{"model":"m","a":[[${'0,'.repeat(commas)}0]],"b":{"c":[0]}}`;
+    expect(text(list(elements))).toMatchObject({ memberCount: 3 });
+    expect(text(list(elements + 1))).toBe('size');
   });
 
   test.each([
     ['a million of them', `{${members(1_000_000)}}`],
     ['a million of them within', `{"model":"m","a":{${members(1_000_000)}}}`],
     ['a million objects', `{"model":"m","a":[${'{"a":0},'.repeat(1_000_000)}0]}`],
+    ['16 million numbers', `{"model":"m","a":[${'0,'.repeat(16_000_000)}0]}`],
+    ['ten million lists', `{"model":"m","a":[${'[],'.repeat(10_000_000)}0]}`],
   ])('hold the loop up for less than 100 ms: %s', (_what, json) => {
     const body = Buffer.from(json);
     const spentMs = Array.from({ length: 3 }, () => {
       const before = process.cpuUsage();
-      expect(scanObject(body, fields)).toBe('members');
+      expect(scanObject(body, fields)).toBe('size');
       const { user, system } = process.cpuUsage(before);
       return (user + system) / 1_000;
     });
@@ -200,7 +206,7 @@ describe('members', () => {
   });
 
   test('of an answer are read, however many', () => {
-    const body = Buffer.from(`{${members(namesMax + 1)}}`);
+    const body = Buffer.from(`{${members(names + 1)},"a":[${'0,'.repeat(elements + 1)}0]}`);
     expect(new ObjectScan(fields).read(body)).toBeNull();
   });
 });

@@ -13,15 +13,16 @@ import {
   skipValue,
   tooDeep,
   tooMany,
+  type WalkLimits,
 } from './json-walk.ts';
 
 export { type FieldSet, fieldSet } from './field-set.ts';
 
-/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, too deep, too many members, or JSON of another kind. */
-export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'members' | 'not_object';
+/** Why bytes are not an object to read: not UTF-8 (RFC 8259, 8.1), not JSON, too deep, too many members or elements, or JSON of another kind. */
+export type ScanProblem = 'encoding' | 'syntax' | 'depth' | 'size' | 'not_object';
 
-/** The most names of members in a document that a client sends, nested ones too: a million of them would hold the event loop up. */
-export const namesMax = 100_000;
+/** Of a document that a client sends: ten times as many would hold the event loop up for longer than anybody else should wait. */
+export const clientLimits: WalkLimits = { names: 100_000, elements: 1_000_000 };
 
 export type JsonKind = 'string' | 'number' | 'boolean' | 'null' | 'object' | 'array';
 
@@ -67,8 +68,8 @@ export class ObjectScan<Name extends string = string> {
   }
 
   /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
-  read(bytes: Buffer, start = 0, end: number = bytes.length, namesMax?: number): ScanProblem | null {
-    beginWalk(namesMax);
+  read(bytes: Buffer, start = 0, end: number = bytes.length, limits?: WalkLimits): ScanProblem | null {
+    beginWalk(limits);
     const position = skipSpace(bytes, start, end);
     if (position >= end) return 'syntax';
     if (bytes[position] !== openBrace) return problemOfOther(bytes, position, end);
@@ -94,7 +95,7 @@ export class ObjectScan<Name extends string = string> {
     let commaBefore = -1;
     for (;;) {
       if (position >= end || bytes[position] !== quote) return 'syntax';
-      if (!countName()) return 'members';
+      if (!countName()) return 'size';
       const memberStart = position;
       position = plainKeyEnd(bytes, position + 1, end);
       let field: number;
@@ -215,7 +216,7 @@ const emptyBytes = Buffer.alloc(0);
 export function scanObject<Name extends string>(body: Buffer, fields: FieldSet<Name>): ObjectScan<Name> | ScanProblem {
   if (!isUtf8(body)) return 'encoding';
   const scan = new ObjectScan(fields);
-  return scan.read(body, 0, body.length, namesMax) ?? scan;
+  return scan.read(body, 0, body.length, clientLimits) ?? scan;
 }
 
 /** The value in `bytes[start, end)`, a well-formed one, if it is a string. */
@@ -263,5 +264,5 @@ function problemOfOther(bytes: Buffer, position: number, end: number): ScanProbl
 /** What a walk means that ended with a negative number. */
 function problemOf(ending: number): ScanProblem {
   if (ending === tooDeep) return 'depth';
-  return ending === tooMany ? 'members' : 'syntax';
+  return ending === tooMany ? 'size' : 'syntax';
 }

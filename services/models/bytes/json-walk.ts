@@ -12,7 +12,7 @@ export const depthMax = 1000;
 export const malformed = -1;
 /** Nested deeper than `depthMax`. */
 export const tooDeep = -2;
-/** With more names than `beginWalk` allowed. */
+/** With more names or elements than `beginWalk` allowed. */
 export const tooMany = -3;
 
 export const quote = 0x22;
@@ -30,16 +30,22 @@ const shortStringBytes = 16;
 /** Made once, like a regular expression: it holds nothing but scratch space. */
 const window = new StringWindow();
 
-/** How many more names may be walked over. */
-let namesLeft = Number.POSITIVE_INFINITY;
+/** How many names of members and how many elements of arrays a document may have, nested ones too. */
+export type WalkLimits = { names: number; elements: number };
+const unlimited: WalkLimits = { names: Number.POSITIVE_INFINITY, elements: Number.POSITIVE_INFINITY };
+
+/** How many more may be walked over. */
+let namesLeft = unlimited.names;
+let elementsLeft = unlimited.elements;
 
 /**
- * To be called before bytes are walked: they may have changed, or others may stand in the same buffer. Behind `namesMax` names of members
- * the walk ends with `tooMany`.
+ * To be called before bytes are walked: they may have changed, or others may stand in the same buffer. Behind the limits the walk ends
+ * with `tooMany`.
  */
-export function beginWalk(namesMax = Number.POSITIVE_INFINITY): void {
+export function beginWalk(limits: WalkLimits = unlimited): void {
   window.forget();
-  namesLeft = namesMax;
+  namesLeft = limits.names;
+  elementsLeft = limits.elements;
 }
 
 /** Counts a name; false when it is one too many. */
@@ -218,6 +224,7 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
     if (position >= end || bytes[position] !== comma) return malformed;
     position = skipSpace(bytes, position + 1, end);
     if (closing === closeBrace) position = skipName(bytes, position, end);
+    else if (--elementsLeft < 0) return tooMany;
     if (position < 0) return position;
   }
 }

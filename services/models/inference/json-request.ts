@@ -1,12 +1,12 @@
 import { invalidRequest } from '#shared/errors.ts';
-import { type FieldSet, namesMax, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
+import { clientLimits, type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
 import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
 
 const problems: Readonly<Record<ScanProblem, string>> = {
   encoding: 'The request body is not valid UTF-8.',
   syntax: 'The request body is not valid JSON.',
   depth: 'The request body is nested too deeply.',
-  members: `The request body has more than ${namesMax} members.`,
+  size: `The request body has more than ${clientLimits.names} members or ${clientLimits.elements} elements of arrays.`,
   not_object: 'The request body must be a JSON object.',
 };
 
