@@ -66,6 +66,8 @@ export async function start(
     cwd: prepared.cwd,
     env: { ...process.env, ...prepared.env },
     stdio: ['ignore', log, log],
+    // A session of its own, which shares a core with other sessions evenly (see `prioritize`).
+    detached: true,
   });
   closeSync(log);
   const killAtEnd = (): void => void child.kill('SIGKILL');

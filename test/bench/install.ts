@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process';
-import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { CannotRun } from './contender.ts';
@@ -13,10 +13,16 @@ export const installFromPyPI = (downloads: string, name: string, packages: reado
     await run(join(folder, 'bin/python'), ['-m', 'pip', 'install', '--quiet', ...packages]);
   });
 
-/** A folder with the given packages in node_modules, made once. No install script of theirs runs. */
-export const installFromNpm = (downloads: string, name: string, packages: readonly string[]): Promise<string> =>
+/** A folder with the given packages in node_modules, made once; `overrides` as npm has them. No install script of theirs runs. */
+export const installFromNpm = (
+  downloads: string,
+  name: string,
+  packages: readonly string[],
+  overrides: Readonly<Record<string, string>> = {},
+): Promise<string> =>
   installOnce(downloads, name, async (folder) => {
     mkdirSync(folder);
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ private: true, overrides }));
     await run('npm', ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', ...packages], {
       cwd: folder,
     });

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { availableParallelism, setPriority } from 'node:os';
 
 // What Linux says of processes. Everything is read from /proc, so that no agent runs inside what is measured.
@@ -38,16 +38,32 @@ export function memoryMiBOfTree(pid: number): number {
  * time has always had something to do: it is what everything else waits for, however much of the core others took.
  */
 export function runnableMs(pid: number, thread = pid): number {
-  const [ranNs, waitedNs] = (tryRead(`/proc/${pid}/task/${thread}/schedstat`) ?? '0 0').split(' ');
-  return (Number(ranNs) + Number(waitedNs)) / 1e6;
+  const { ranMs, waitedMs } = scheduled(pid, thread);
+  return ranMs + waitedMs;
 }
 
 /** The same of every thread of a process and of all that descends from it, by the thread's id. */
-export function runnableMsOfThreads(pid: number): Map<number, number> {
-  const threads = treeOf(pid).flatMap((member) =>
-    readdirSync(`/proc/${member}/task`).map((thread) => [member, Number(thread)] as const),
-  );
-  return new Map(threads.map(([member, thread]) => [thread, runnableMs(member, thread)]));
+export const runnableMsOfThreads = (pid: number): Map<number, number> =>
+  new Map(threadsOfTree(pid).map(([member, thread]) => [thread, runnableMs(member, thread)]));
+
+/** CPU time of the threads that a process and all that descends from it have now, in milliseconds: exact, where ticks are coarse. */
+export const exactCpuMsOfTree = (pid: number): number =>
+  threadsOfTree(pid).reduce((sum, [member, thread]) => sum + scheduled(member, thread).ranMs, 0);
+
+const threadsOfTree = (pid: number): (readonly [pid: number, thread: number])[] =>
+  treeOf(pid).flatMap((member) => threadsOf(member).map((thread) => [member, thread] as const));
+
+function scheduled(pid: number, thread: number): { ranMs: number; waitedMs: number } {
+  const [ranNs, waitedNs] = (tryRead(`/proc/${pid}/task/${thread}/schedstat`) ?? '0 0').split(' ');
+  return { ranMs: Number(ranNs) / 1e6, waitedMs: Number(waitedNs) / 1e6 };
+}
+
+function threadsOf(pid: number): number[] {
+  try {
+    return readdirSync(`/proc/${pid}/task`).map(Number);
+  } catch {
+    return [];
+  }
 }
 
 /** Where processes run: contenders have a core of their own, all else shares another. Undefined: taskset is missing, or one core. */
@@ -58,17 +74,25 @@ export function pin(pid: number, place: 'contender' | 'rest'): void {
   if (cores !== undefined) execFileSync('taskset', ['-acp', String(cores[place]), String(pid)], { stdio: 'ignore' });
 }
 
-/** Puts processes before others on a shared machine (-20 to 19), which needs root below 0. */
-export const prioritize = (pid: number, nice: number): void => setPriority(pid, nice);
+/**
+ * Puts a process before others on a shared machine (nice -20 to 19), which needs root below 0. Where Linux shares cores between
+ * sessions first (sched_autogroup), priorities of threads count within a session only, and a session that this process leads gets it too.
+ */
+export function prioritize(pid: number, nice: number): void {
+  for (const thread of threadsOf(pid)) setPriority(thread, nice);
+  const group = `/proc/${pid}/autogroup`;
+  if (statOf(pid)?.session !== pid || !tryRead(group)?.includes(' nice ')) return;
+  writeFileSync(group, String(nice));
+}
 
-/** Parent and ticks (own, and those of children that ended and were waited for); undefined when the process has ended. */
-function statOf(pid: number): { parent: number; ticks: number } | undefined {
+/** Parent, session and ticks (own, and those of children that ended and were waited for); undefined when the process has ended. */
+function statOf(pid: number): { parent: number; session: number; ticks: number } | undefined {
   const text = tryRead(`/proc/${pid}/stat`);
   if (text === undefined) return undefined;
-  // The name in brackets may hold anything, so fields count from its end (proc_pid_stat(5): ppid 4, utime 14 to cstime 17).
+  // The name in brackets may hold anything, so fields count from its end (proc_pid_stat(5): ppid 4, session 6, utime 14 to cstime 17).
   const fields = text.slice(text.lastIndexOf(') ') + 2).split(' ');
   const ticks = fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
-  return { parent: Number(fields[1]), ticks };
+  return { parent: Number(fields[1]), session: Number(fields[3]), ticks };
 }
 
 function tryRead(path: string): string | undefined {

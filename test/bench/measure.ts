@@ -17,7 +17,8 @@ export type Round = {
 /** Part of the time in which a thread must have had something to do for being what the rest waited for. */
 const fullShare = 0.85;
 
-const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
+/** What the generator sends to an entrant. */
+export const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
   port,
   requests: workload.requests,
   headers: Object.entries(prepared.headers)
@@ -30,8 +31,8 @@ const loadOf = ({ prepared, port }: Entrant, workload: Workload) => ({
 /** A wrong answer, or none at all: nothing that was measured with it may be printed. */
 class WrongAnswer extends Error {}
 
-/** Runs a load, of which every answer must be right. */
-async function runLoad(stage: Stage, load: Load): Promise<LoadResult> {
+/** Runs a load. @throws WrongAnswer unless every answer was right. */
+export async function runLoad(stage: Stage, load: Load): Promise<LoadResult> {
   let result: LoadResult;
   try {
     result = await stage.generator.run(load);

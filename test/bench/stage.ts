@@ -47,6 +47,8 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
   process.once('exit', () => {
     for (const child of children) child.kill('SIGKILL');
   });
+  // This process does little, but not beside a contender.
+  pin(process.pid, 'rest');
   const logger = createLogger({ level: 'error', name: 'bench' });
   const postgres = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), logger });
   for (const pid of treeOf(postgres.pid())) {
@@ -54,12 +56,15 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
     if (nice !== 0) prioritize(pid, nice);
   }
 
-  const upstream = spawn(process.execPath, [scriptPath('upstream.ts')], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const upstream = spawn(process.execPath, [scriptPath('upstream.ts')], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    detached: true,
+  });
   settle(upstream);
   const [line] = await once(upstream.stdout, 'data');
   const upstreamPort = Number(/port (\d+)/.exec(String(line))![1]);
 
-  const generator = fork(scriptPath('generator.ts'));
+  const generator = fork(scriptPath('generator.ts'), { detached: true });
   settle(generator);
   const ended = once(generator, 'exit').then(() => [{ error: 'the generator ended' }]);
 
@@ -120,7 +125,7 @@ export async function openStage(options: { keyCount: number; nice: number }): Pr
     },
     crowd(count) {
       const idlers = Array.from({ length: count }, () => {
-        const idler = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' });
+        const idler = spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore', detached: true });
         pin(idler.pid!, 'contender');
         children.push(idler);
         try {
