@@ -42,6 +42,8 @@ export async function loadYear(
   const rollUp = (unitMs: number, target: string, source: string) => owner.query(rollUpText(unitMs, target, source));
   await rollUp(900_000, 'rollups', 'events');
   await rollUp(86_400_000, 'daily_rollups', 'rollups');
+  // Days that are over are summed, today is not.
+  await owner.query(`delete from daily_rollups where bucket_start >= date_trunc('day', now(), 'UTC')`);
   await restore();
   await owner.query('vacuum analyze');
   await owner.query('checkpoint');
@@ -62,8 +64,9 @@ function rollUpText(unitMs: number, target: string, source: string): string {
   // Each organization's day together, as Usage's worker leaves days that are over (gather-days.ts).
   return `insert into ${target} (tenant_id, api_key_id, bucket_start, user_id, model, endpoint, requests, successful_requests,
       input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, duration_ms, cost_nano_usd, cache_hits,
-      cache_misses, generating_ms)
+      cache_misses, generating_ms${source === 'events' ? ', in_day' : ''})
     select tenant_id, api_key_id, bucket, user_id, model, endpoint, ${sums}
+      ${source === 'events' ? `, bucket < date_trunc('day', now(), 'UTC')` : ''}
     from (select *, ${bucket} as bucket from ${source}) as source group by ${key}
     order by date_trunc('day', bucket, 'UTC'), tenant_id, bucket`;
 }

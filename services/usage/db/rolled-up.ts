@@ -20,27 +20,35 @@ export function rolledUp(
 ): RolledUp {
   const { where, cutsMs, columns, measures, sums } = query;
   const parts = partsOf(cutsMs);
-  const read = (table: string, tier: Part['tier'], list: string): string => {
+  const rangesOf = (tier: Part['tier']): string => {
     const ranges = [...parts.entries()].filter(([, part]) => part.tier === tier);
-    const add = (values: readonly unknown[], type: string) => parameters.add(values, type);
-    const numbers = add(
+    const numbers = parameters.add(
       ranges.map(([number]) => number),
       'int[]',
     );
-    const starts = add(isoTimes(ranges.map(([, { startMs }]) => startMs)), 'timestamptz[]');
-    const ends = add(isoTimes(ranges.map(([, { endMs }]) => endMs)), 'timestamptz[]');
-    // `offset 0` keeps the planner from reading all time once and comparing every row with every range.
-    return `select range.part, rows.* from unnest(${numbers}, ${starts}, ${ends}) as range (part, from_time, to_time) cross join lateral (
-      select ${list} from ${table} where ${where} and bucket_start >= from_time and bucket_start < to_time offset 0) as rows`;
+    const starts = parameters.add(isoTimes(ranges.map(([, { startMs }]) => startMs)), 'timestamptz[]');
+    const ends = parameters.add(isoTimes(ranges.map(([, { endMs }]) => endMs)), 'timestamptz[]');
+    return `unnest(${numbers}, ${starts}, ${ends}) as range (part, from_time, to_time)`;
   };
-  const readBoth = (list: string): string =>
-    `${read('daily_rollups', 'day', list)} union all ${read('rollups', 'quarterHour', list)}`;
+  const days = rangesOf('day');
+  const quarterHours = rangesOf('quarterHour');
+  // `offset 0` keeps the planner from reading all time once and comparing every row with every range.
+  const read = (list: string, table: string, ranges: string, condition: string): string =>
+    `select range.part, rows.* from ${ranges} cross join lateral (
+      select ${list} from ${table} where ${condition} and bucket_start >= from_time and bucket_start < to_time offset 0) as rows`;
+  const readAll = (list: string): string =>
+    [
+      read(list, 'daily_rollups', days, where),
+      // What the days do not count yet.
+      read(list, 'rollups', days, `${where} and not in_day`),
+      read(list, 'rollups', quarterHours, where),
+    ].join(' union all ');
 
   // Each range is summed where it is read: to hand on its rows would cost as much again.
-  if (columns.length === 0) return { text: readBoth(sums), parts };
+  if (columns.length === 0) return { text: readAll(sums), parts };
   // Not so in groups: the planner takes each range for so few rows that it sorts them instead of hashing.
   const names = columns.join(', ');
-  const rows = readBoth(`${names}, ${measures.join(', ')}`);
+  const rows = readAll(`${names}, ${measures.join(', ')}`);
   return { text: `select part, ${names}, ${sums} from (${rows}) as rolled_up group by part, ${names}`, parts };
 }
 

@@ -1,6 +1,7 @@
 import type pg from 'pg';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { type RollUp, rollUp } from '../domain/roll-up.ts';
+import { type RollUp, rollUp, rollUpName } from '../domain/roll-up.ts';
+import { arrayOf } from './binary.ts';
 import type { ChargeBatch } from './charge-batches.ts';
 import { copyEvents } from './copy-events.ts';
 
@@ -20,31 +21,29 @@ const summed: readonly (readonly [name: string, read: (sums: RollUp) => number |
   ['generating_ms', ({ generatingMs }) => generatingMs],
 ];
 
-const key = 'tenant_id, api_key_id, bucket_start, user_id, model, endpoint';
-const sums = summed.map(([name]) => name).join(', ');
+/** What tells roll-ups of either tier apart: their primary key. */
+export const rollUpKey = 'bucket_start, tenant_id, api_key_id, user_id, model, endpoint';
+export const rollUpSums: readonly string[] = summed.map(([name]) => name);
+const sums = rollUpSums.join(', ');
+export const sumsAdded: string = rollUpSums.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ');
 const sumParameters = summed.map((_, index) => `$${index + 7}::bigint[]`).join(', ');
-const added = summed.map(([name]) => `${name} = kept.${name} + excluded.${name}`).join(', ');
+const given = `unnest($1::timestamptz[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], ${sumParameters})
+  as given (${rollUpKey}, ${sums})`;
 
 /*
- * One statement for both tiers of roll-ups, who used which model, and the outbox to Billing. Each step goes through its keys in
- * one order, and the rows of the first come in it: two batches with the same rows wait for each other rather than deadlock.
+ * One statement for the roll-ups of quarter hours, who used which model, and the outbox to Billing. Each step goes through its keys in
+ * one order, and the rows come in it: two batches with the same ones wait for each other rather than deadlock.
  *
- * A roll-up row which was inserted, not updated, has no xmax: the first use of a model by a user in a quarter hour.
+ * A roll-up row which was inserted, not updated, has no xmax: the first use of a model by a user in a quarter hour. It answers the rows
+ * whose days are summed already.
  */
-const rollUpText = (days: string) => `
-  with sums as (
-    select tenant_id, api_key_id, to_timestamp(bucket_start) as bucket_start, user_id, model, endpoint, ${sums}
-    from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::uuid[], $5::text[], $6::text[], ${sumParameters})
-      as sums (${key}, ${sums})
-  ),
-  quarter_hours as (
-    insert into rollups as kept (${key}, ${sums}) select ${key}, ${sums} from sums
-    on conflict (${key}) do update set ${added}
-    returning model, tenant_id, user_id, bucket_start, xmax = 0 as is_new
-  ),
-  days as (
-    insert into daily_rollups as kept (${key}, ${sums}) ${days}
-    on conflict (${key}) do update set ${added}
+const rollUpQuarterHours = {
+  name: 'roll-up-quarter-hours',
+  text: `
+  with quarter_hours as (
+    insert into rollups as kept (${rollUpKey}, ${sums}) select * from ${given}
+    on conflict (${rollUpKey}) do update set ${sumsAdded}
+    returning ${rollUpKey}, in_day, xmax = 0 as is_new
   ),
   users as (
     insert into model_users as kept (model, tenant_id, user_id, last_used_at)
@@ -52,26 +51,24 @@ const rollUpText = (days: string) => `
     group by model, tenant_id, user_id order by model, tenant_id, user_id
     on conflict (model, tenant_id, user_id) do update
     set last_used_at = excluded.last_used_at where kept.last_used_at < excluded.last_used_at
-  )
-  insert into charge_batches (id, first_event_id, tenant_ids, event_ids)
-  select $20::uuid, $21::uuid, $22::uuid[], $23::uuid[] where $20 is not null`;
-
-const day = `date_trunc('day', bucket_start, 'UTC')`;
-
-const rollUpDays = {
-  name: 'roll-up-days',
-  text: rollUpText(
-    `select tenant_id, api_key_id, ${day} as day, user_id, model, endpoint,
-      ${summed.map(([name]) => `sum(${name})`).join(', ')}
-    from sums group by tenant_id, api_key_id, day, user_id, model, endpoint
-    order by tenant_id, api_key_id, day, user_id, model collate "C", endpoint collate "C"`,
   ),
+  charges as (
+    insert into charge_batches (id, first_event_id, tenant_ids, event_ids)
+    select $20::uuid, $21::uuid, $22::uuid[], $23::uuid[] where $20 is not null
+  )
+  select ${rollUpKey} from quarter_hours where in_day`,
 };
 
-/** For a batch out of one quarter hour, as nearly all are: its rows are distinct by day as well, and in order. */
-const rollUpQuarterHour = {
-  name: 'roll-up-quarter-hour',
-  text: rollUpText(`select tenant_id, api_key_id, ${day}, user_id, model, endpoint, ${sums} from sums`),
+/** For events that come when their day has been summed. */
+const rollUpDays = {
+  name: 'roll-up-days',
+  text: `
+  insert into daily_rollups as kept (${rollUpKey}, ${sums})
+  select date_trunc('day', bucket_start, 'UTC') as day, tenant_id, api_key_id, user_id, model, endpoint,
+    ${rollUpSums.map((name) => `sum(${name})`).join(', ')}
+  from ${given} group by day, tenant_id, api_key_id, user_id, model, endpoint
+  order by day, tenant_id, api_key_id, user_id, model collate "C", endpoint collate "C"
+  on conflict (${rollUpKey}) do update set ${sumsAdded}`,
 };
 
 /** Held by every transaction that stores events: shared by those which take all of theirs for new. */
@@ -92,26 +89,49 @@ export async function storeEvents(
   await copyEvents(client, events);
   const rows = rollUp(events);
   const due = charges?.events ?? [];
-  const values = [
-    uuids(rows.map(({ tenantId }) => tenantId)),
-    uuids(rows.map(({ apiKeyId }) => apiKeyId)),
-    numbers(rows.map(({ bucketStartMs }) => bucketStartMs / 1_000)),
-    uuids(rows.map(({ userId }) => userId)),
-    rows.map(({ model }) => model),
-    rows.map(({ endpoint }) => endpoint),
-    ...summed.map(([, read]) => numbers(rows.map(read))),
-    charges?.id ?? null,
-    due.reduce<string | null>((first, { id }) => (first === null || id < first ? id : first), null),
-    uuids(due.map(({ tenantId }) => tenantId)),
-    uuids(due.map(({ id }) => id)),
-  ];
-  const isOneQuarterHour = rows.every(({ bucketStartMs }) => bucketStartMs === rows[0]!.bucketStartMs);
-  await client.query({ ...(isOneQuarterHour ? rollUpQuarterHour : rollUpDays), values });
+  const { rows: summedDays } = await client.query<RollUpKeyRow>({
+    ...rollUpQuarterHours,
+    values: [
+      ...parametersOf(rows),
+      charges?.id ?? null,
+      due.reduce<string | null>((first, { id }) => (first === null || id < first ? id : first), null),
+      arrayOf('uuid', due, ({ tenantId }) => tenantId),
+      arrayOf('uuid', due, ({ id }) => id),
+    ],
+  });
+  if (summedDays.length === 0) return;
+  const late = new Set(summedDays.map(nameOfRow));
+  await client.query({ ...rollUpDays, values: parametersOf(rows.filter((row) => late.has(rollUpName(row)))) });
 }
 
-/** Arrays of what needs no quotes: pg would put them around each item. */
-const uuids = (items: readonly string[]): string => `{${items.join(',')}}`;
-const numbers = (items: readonly (number | bigint)[]): string => `{${items.join(',')}}`;
+type RollUpKeyRow = {
+  bucket_start: Date;
+  tenant_id: string;
+  api_key_id: string;
+  user_id: string;
+  model: string;
+  endpoint: string;
+};
+
+const nameOfRow = (row: RollUpKeyRow): string =>
+  rollUpName({
+    bucketStartMs: row.bucket_start.getTime(),
+    tenantId: row.tenant_id,
+    apiKeyId: row.api_key_id,
+    userId: row.user_id,
+    model: row.model,
+    endpoint: row.endpoint,
+  });
+
+const parametersOf = (rows: readonly RollUp[]): Buffer[] => [
+  arrayOf('timestamptz', rows, ({ bucketStartMs }) => bucketStartMs),
+  arrayOf('uuid', rows, ({ tenantId }) => tenantId),
+  arrayOf('uuid', rows, ({ apiKeyId }) => apiKeyId),
+  arrayOf('uuid', rows, ({ userId }) => userId),
+  arrayOf('text', rows, ({ model }) => model),
+  arrayOf('text', rows, ({ endpoint }) => endpoint),
+  ...summed.map(([, read]) => arrayOf('bigint', rows, read)),
+];
 
 /** Those of the events which are not there yet. Until the transaction ends nobody else stores any, so that it stays true. */
 export async function withoutStored(
@@ -123,7 +143,7 @@ export async function withoutStored(
     name: 'stored-events',
     text: `select id from unnest($1::uuid[], $2::uuid[]) as event (tenant_id, id)
       where exists (select from events where events.tenant_id = event.tenant_id and events.id = event.id)`,
-    values: [uuids(events.map(({ tenantId }) => tenantId)), uuids(events.map(({ id }) => id))],
+    values: [arrayOf('uuid', events, ({ tenantId }) => tenantId), arrayOf('uuid', events, ({ id }) => id)],
   });
   const stored = new Set(rows.map(({ id }) => id));
   return events.filter(({ id }) => !stored.has(id));

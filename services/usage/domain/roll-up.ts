@@ -7,15 +7,19 @@ export const noKeyId = '00000000-0000-0000-0000-000000000000';
 /** The finest buckets: every time zone's days are made of quarter hours. */
 export const quarterHourMs = 900_000;
 
-/** The sums of some events which agree in all that roll-ups tell apart. */
-export type RollUp = {
-  tenantId: string;
+/** All that roll-ups tell apart. */
+export type RollUpKey = {
   bucketStartMs: number;
-  userId: string;
+  tenantId: string;
   /** `noKeyId` for sessions. */
   apiKeyId: string;
+  userId: string;
   model: string;
   endpoint: string;
+};
+
+/** The sums of some events which agree in all that roll-ups tell apart. */
+export type RollUp = RollUpKey & {
   requests: number;
   successfulRequests: number;
   inputTokens: bigint;
@@ -42,8 +46,8 @@ export function rollUp(events: readonly UsageEvent[]): RollUp[] {
   for (const event of events) {
     const bucketStartMs = Math.floor(uuidv7Ms(event.id) / quarterHourMs) * quarterHourMs;
     const apiKeyId = event.apiKeyId || noKeyId;
-    // All before the model has a fixed width, and no text has the zero character (usage-event.ts).
-    const name = `${event.tenantId}${apiKeyId}${bucketStartMs}${event.userId}${event.model}\0${event.endpoint}`;
+    const { tenantId, userId, model, endpoint } = event;
+    const name = rollUpName({ bucketStartMs, tenantId, apiKeyId, userId, model, endpoint });
     let sums = rollUps.get(name);
     if (sums === undefined) {
       sums = empty(event, bucketStartMs, apiKeyId);
@@ -53,6 +57,10 @@ export function rollUp(events: readonly UsageEvent[]): RollUp[] {
   }
   return [...rollUps].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, sums]) => sums);
 }
+
+/** What tells roll-ups apart. They sort by it as by the primary key; no text has the zero character (usage-event.ts). */
+export const rollUpName = (key: RollUpKey): string =>
+  `${key.bucketStartMs}${key.tenantId}${key.apiKeyId}${key.userId}${key.model}\0${key.endpoint}`;
 
 function add(sums: RollUp, event: UsageEvent): void {
   const used = event.usage!;

@@ -5,6 +5,7 @@ import { AddDailyRollups } from './0003-add-daily-rollups.ts';
 import { GatherDays } from './0004-gather-days.ts';
 import { CoverLatencies } from './0005-cover-latencies.ts';
 import { ShareRateLimitBuckets } from './0006-share-rate-limit-buckets.ts';
+import { SumDaysLater } from './0007-sum-days-later.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -14,4 +15,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0004-gather-days', class: GatherDays },
   { name: '0005-cover-latencies', class: CoverLatencies },
   { name: '0006-share-rate-limit-buckets', class: ShareRateLimitBuckets },
+  { name: '0007-sum-days-later', class: SumDaysLater },
 ];
