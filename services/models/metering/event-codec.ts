@@ -1,6 +1,6 @@
 /** How the journal turns its owner's events into JSON text and back. The journal itself knows only their ids. */
 export type EventCodec<Event, Progress> = {
-  /** One JSON object as text. 64-bit integers must be strings, as JSON numbers are doubles. */
+  /** One JSON value as text. 64-bit integers must be strings, as JSON numbers are doubles. */
   encode(event: Event): string;
   /** The inverse of `encode`, from the parsed JSON. Throws for something that is not an event. */
   decode(json: unknown): Event;

@@ -54,3 +54,7 @@ test('an event is a message like one that create makes, on any wire', () => {
 test('the journal gives back the event as it was, money to the last unit', () => {
   expect(meteredEventCodec.decode(JSON.parse(meteredEventCodec.encode(metered)))).toEqual(metered);
 });
+
+test.each([null, 7, 'text', {}, [], [7], [id]])('what is no event is refused: %j', (json) => {
+  expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
+});

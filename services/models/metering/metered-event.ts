@@ -35,18 +35,130 @@ export type MeteredProgress = { outputTokens: number; costNanoUsd: string };
 /** The error code of requests that were cut off by the death of their gateway process. */
 export const interruptedCode = 'gateway_interrupted';
 
-/** How metered events stand in the journal: JSON objects with the fields of MeteredEvent, money as text. */
+/** An event in the journal: its fields in this order, money as text. An object with their names takes twice the bytes and the time. */
+type JournaledEvent = [
+  id: string,
+  tenantId: string,
+  userId: string,
+  apiKeyId: string,
+  sessionId: string,
+  model: string,
+  deploymentId: string,
+  endpoint: string,
+  operation: Operation,
+  success: boolean,
+  status: number,
+  errorCode: string,
+  inputTokens: number,
+  cachedInputTokens: number,
+  outputTokens: number,
+  images: number,
+  audioMs: number,
+  characters: number,
+  costNanoUsd: string,
+  priceVersionId: string,
+  latencyMs: number,
+  ttftMs: number | null,
+  streamed: boolean,
+  requestId: string,
+  jobId: string,
+  leaseIds: readonly string[],
+];
+
+/** How metered events stand in the journal. */
 export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   encode(event) {
-    // JSON.stringify cannot write a bigint, and a replacer costs more than naming the one field.
-    return JSON.stringify({ ...event, costNanoUsd: String(event.costNanoUsd) });
+    const fields: JournaledEvent = [
+      event.id,
+      event.tenantId,
+      event.userId,
+      event.apiKeyId,
+      event.sessionId,
+      event.model,
+      event.deploymentId,
+      event.endpoint,
+      event.operation,
+      event.success,
+      event.status,
+      event.errorCode,
+      event.inputTokens,
+      event.cachedInputTokens,
+      event.outputTokens,
+      event.images,
+      event.audioMs,
+      event.characters,
+      String(event.costNanoUsd),
+      event.priceVersionId,
+      event.latencyMs,
+      event.ttftMs,
+      event.streamed,
+      event.requestId,
+      event.jobId,
+      event.leaseIds,
+    ];
+    return JSON.stringify(fields);
   },
 
   decode(json) {
-    const stored = json as Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
-    if (typeof stored?.id !== 'string' || typeof stored.tenantId !== 'string')
+    if (!Array.isArray(json) || typeof json[0] !== 'string' || typeof json[1] !== 'string') {
       throw new TypeError('not a metered event');
-    return { ...stored, costNanoUsd: BigInt(stored.costNanoUsd) };
+    }
+    const [
+      id,
+      tenantId,
+      userId,
+      apiKeyId,
+      sessionId,
+      model,
+      deploymentId,
+      endpoint,
+      operation,
+      success,
+      status,
+      errorCode,
+      inputTokens,
+      cachedInputTokens,
+      outputTokens,
+      images,
+      audioMs,
+      characters,
+      costNanoUsd,
+      priceVersionId,
+      latencyMs,
+      ttftMs,
+      streamed,
+      requestId,
+      jobId,
+      leaseIds,
+    ] = json as JournaledEvent;
+    return {
+      id,
+      tenantId,
+      userId,
+      apiKeyId,
+      sessionId,
+      model,
+      deploymentId,
+      endpoint,
+      operation,
+      success,
+      status,
+      errorCode,
+      inputTokens,
+      cachedInputTokens,
+      outputTokens,
+      images,
+      audioMs,
+      characters,
+      costNanoUsd: BigInt(costNanoUsd),
+      priceVersionId,
+      latencyMs,
+      ttftMs,
+      streamed,
+      requestId,
+      jobId,
+      leaseIds,
+    };
   },
 
   interrupted(begin, progress) {
