@@ -40,16 +40,13 @@ export class Delivery {
     this.#signal = signal;
   }
 
-  /** The answer as messages: the head, the body, and an end behind a body that is whole. */
-  parts({ model, retirement, rateLimit }: AdmittedHead): AsyncGenerator<InvokeResponse> {
-    const full = answerHead({
-      model,
-      retirement,
-      rateLimit,
-      status: this.#status,
-      contentType: this.#reader.contentType,
-    });
-    return this.#reader.passesOn ? this.#passedOn(full) : this.#whole(full);
+  /** Whether the answer is passed on as it comes (`passOn`); otherwise it is given in one message (`whole`). */
+  get passesOn(): boolean {
+    return this.#reader.passesOn;
+  }
+
+  #head({ model, retirement, rateLimit }: AdmittedHead): InvokeHead {
+    return answerHead({ model, retirement, rateLimit, status: this.#status, contentType: this.#reader.contentType });
   }
 
   /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
@@ -60,7 +57,8 @@ export class Delivery {
     await this.#metered.end({ success: false, status: 499, errorCode: code, used: await this.#measure(end) });
   }
 
-  async *#whole(head: InvokeHead): AsyncGenerator<InvokeResponse> {
+  /** The answer in one message, once it is whole. */
+  async whole(admitted: AdmittedHead): Promise<InvokeResponse> {
     for (;;) {
       const event = this.#exchange.take();
       if (event === undefined) {
@@ -79,11 +77,14 @@ export class Delivery {
     if (end.failure !== null) throw upstreamFailed(end.failure.message);
     await this.#metered.end({ success: true, status: this.#status, errorCode: '', used: await this.#measure(end) });
     const body = oneBuffer(end.forward);
+    const head = this.#head(admitted);
     head.contentLength = BigInt(body.byteLength);
-    yield answerPart(body, { head, end: answerEnd(this.#metered.event) });
+    return answerPart(body, { head, end: answerEnd(this.#metered.event) });
   }
 
-  async *#passedOn(head: InvokeHead): AsyncGenerator<InvokeResponse> {
+  /** The answer as messages: the head, the pieces of the body as they come, and the end. */
+  async *passOn(admitted: AdmittedHead): AsyncGenerator<InvokeResponse> {
+    const head = this.#head(admitted);
     yield answerPart(undefined, { head });
     const isSse = head.contentType!.startsWith('text/event-stream');
     const failure = yield* this.#pieces(isSse);

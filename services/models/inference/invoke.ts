@@ -97,11 +97,13 @@ export const invoke = (deps: InvokeDeps) =>
     try {
       const answered = await attempts.answered();
       delivery = new Delivery(answered, metered, deps.clock, context.signal);
-      yield* delivery.parts({
+      const admitted = {
         model: model.name,
         retirement: model.publishedRetirement,
         rateLimit: rate.reading === null ? undefined : rateLimitState(rate.reading),
-      });
+      };
+      if (delivery.passesOn) yield* delivery.passOn(admitted);
+      else yield await delivery.whole(admitted);
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
       if (delivery !== null) await delivery.abandon(errorCode(error) ?? 'internal_error');
@@ -109,7 +111,7 @@ export const invoke = (deps: InvokeDeps) =>
       throw error;
     } finally {
       // The consumer has stopped asking for more: the client left between two pieces.
-      if (delivery !== null) await delivery.abandon(clientGoneCode);
+      if (delivery !== null && !metered.ended) await delivery.abandon(clientGoneCode);
       attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
       rate.release(metered.event.inputTokens + metered.event.outputTokens);
     }
