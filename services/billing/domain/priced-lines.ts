@@ -26,24 +26,23 @@ export const quantityPerUnit = (unit: PriceUnit): bigint => {
  * The cost stands as it was metered; where the rates explain another, the largest line takes the difference.
  */
 export function pricedLines(rates: PriceRates, usage: MeteredUsage, costNanoUsd: bigint): PricedLine[] {
-  const cached = smaller(usage.cachedInputTokens, usage.inputTokens);
-  const measures: readonly (readonly [PriceUnit, bigint, bigint])[] = [
-    [PriceUnit.MILLION_INPUT_TOKENS, usage.inputTokens - cached, rates.inputPerMillionNanoUsd],
-    [PriceUnit.MILLION_CACHED_INPUT_TOKENS, cached, rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd],
-    [PriceUnit.MILLION_OUTPUT_TOKENS, usage.outputTokens, rates.outputPerMillionNanoUsd],
-    [PriceUnit.IMAGE, usage.images, rates.perImageNanoUsd],
-    [PriceUnit.AUDIO_SECOND, usage.audioMs, rates.perAudioSecondNanoUsd],
-    [PriceUnit.MILLION_CHARACTERS, usage.characters, rates.perMillionCharactersNanoUsd],
-    [PriceUnit.REQUEST, 1n, rates.perRequestNanoUsd],
-  ];
   const lines: PricedLine[] = [];
   let sum = 0n;
-  for (const [unit, quantity, unitPriceNanoUsd] of measures) {
-    if (quantity === 0n || unitPriceNanoUsd === 0n) continue;
+  const add = (unit: PriceUnit, quantity: bigint, unitPriceNanoUsd: bigint): void => {
+    if (quantity === 0n || unitPriceNanoUsd === 0n) return;
     const amountNanoUsd = (quantity * unitPriceNanoUsd) / quantityPerUnit(unit);
     sum += amountNanoUsd;
     lines.push({ unit, quantity, unitPriceNanoUsd, amountNanoUsd });
-  }
+  };
+  const cached = smaller(usage.cachedInputTokens, usage.inputTokens);
+  const cachedRate = rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd;
+  add(PriceUnit.MILLION_INPUT_TOKENS, usage.inputTokens - cached, rates.inputPerMillionNanoUsd);
+  add(PriceUnit.MILLION_CACHED_INPUT_TOKENS, cached, cachedRate);
+  add(PriceUnit.MILLION_OUTPUT_TOKENS, usage.outputTokens, rates.outputPerMillionNanoUsd);
+  add(PriceUnit.IMAGE, usage.images, rates.perImageNanoUsd);
+  add(PriceUnit.AUDIO_SECOND, usage.audioMs, rates.perAudioSecondNanoUsd);
+  add(PriceUnit.MILLION_CHARACTERS, usage.characters, rates.perMillionCharactersNanoUsd);
+  add(PriceUnit.REQUEST, 1n, rates.perRequestNanoUsd);
   if (lines.length === 0)
     return [{ unit: PriceUnit.REQUEST, quantity: 1n, unitPriceNanoUsd: 0n, amountNanoUsd: costNanoUsd }];
   const largest = lines.reduce((a, b) => (b.amountNanoUsd > a.amountNanoUsd ? b : a));

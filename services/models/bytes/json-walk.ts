@@ -189,9 +189,11 @@ export function skipValue(bytes: Buffer, position: number, end: number): number 
     : skipScalar(bytes, position, end);
 }
 
+/** The closing bytes of the containers about the innermost one. One list for all walks: none is left before it ends. */
+const outer = new Uint8Array(depthMax);
+
 function skipContainer(bytes: Buffer, position: number, end: number): number {
-  /** The closing bytes of the containers about the innermost one. */
-  const outer: number[] = [];
+  let depth = 0;
   let closing = 0;
   for (;;) {
     // A value starts here.
@@ -199,8 +201,8 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
     const byte = bytes[position];
     let empty = false;
     if (byte === openBrace || byte === openBracket) {
-      if (outer.length >= depthMax) return tooDeep;
-      outer.push(closing);
+      if (depth >= depthMax) return tooDeep;
+      outer[depth++] = closing;
       closing = byte === openBrace ? closeBrace : closeBracket;
       position = skipSpace(bytes, position + 1, end);
       empty = position < end && bytes[position] === closing;
@@ -217,7 +219,7 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
     // A value has ended: close what ends with it.
     while (position < end && bytes[position] === closing) {
       position += 1;
-      closing = outer.pop()!;
+      closing = outer[--depth]!;
       if (closing === 0) return position;
       position = skipSpace(bytes, position, end);
     }
