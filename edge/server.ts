@@ -48,7 +48,7 @@ export type EdgeDeps = {
   trustedProxies: readonly string[];
 };
 
-/** Headers which browsers may read across origins (openai-contract.md section 1). */
+/** Headers which browsers may read across origins (openai-contract.md section 1); a text, since a list would be joined for each answer. */
 const exposedHeaders = [
   'x-request-id',
   'retry-after',
@@ -58,12 +58,14 @@ const exposedHeaders = [
   'sunset',
   'link',
   ...['limit', 'remaining', 'reset'].flatMap((word) => [`x-ratelimit-${word}-requests`, `x-ratelimit-${word}-tokens`]),
-];
+].join(', ');
 
 /** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
+  // A logger of its own for each request costs more than all checks; whoever logs names the request.
+  const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
-    loggerInstance: deps.logger as FastifyBaseLogger,
+    loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => `req_${randomHex()}`,
     requestIdHeader: false,
@@ -82,8 +84,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     forceCloseConnections: 'idle',
   });
 
-  // A logger of its own for each request costs more than all checks; whoever logs names the request.
-  app.setChildLoggerFactory((logger) => logger);
   cutOffSlowBodies(app, patience);
   app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
