@@ -91,12 +91,14 @@ export class BinaryWriter {
   uuid(id: string): void {
     this.#makeRoom(20);
     this.#view.setInt32(this.#length, 16);
-    this.#length += 4;
-    for (let at = 0; at < 36; at += 2) {
-      if (at === 8 || at === 13 || at === 18 || at === 23) at += 1;
-      this.#bytes[this.#length] = (nibble(id.charCodeAt(at)) << 4) | nibble(id.charCodeAt(at + 1));
-      this.#length += 1;
+    const bytes = this.#bytes;
+    let to = this.#length + 4;
+    for (let from = 0; from < 36; from += 2) {
+      if (from === 8 || from === 13 || from === 18 || from === 23) from += 1;
+      bytes[to] = (nibble(id.charCodeAt(from)) << 4) | nibble(id.charCodeAt(from + 1));
+      to += 1;
     }
+    this.#length = to;
   }
 
   uuids(ids: readonly string[]): void {
