@@ -85,9 +85,7 @@ export function readEnv(source: Source): Env {
     paymentWebhookSecret: readWebhookSecret(source),
     keyPeppers: parsePeppers(secret('KEY_PEPPER')),
     jwtPrivateKey: readPrivateKey(source, production),
-    serviceSecrets: secret('SERVICE_SECRET')
-      .split(',')
-      .map((text) => text.trim()),
+    serviceSecrets: listOf(secret('SERVICE_SECRET')),
     trustedProxies: readTrustedProxies(source),
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
     journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group') as Env['journalSync'],
@@ -96,6 +94,13 @@ export function readEnv(source: Source): Env {
     production,
   };
 }
+
+/** The entries of a list with commas between them. */
+const listOf = (text: string | undefined): string[] =>
+  (text ?? '')
+    .split(',')
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== '');
 
 const bad = (name: string, expected: string): StartError =>
   new StartError(`${name} is not valid: expected ${expected}.`);
@@ -130,10 +135,7 @@ function readEmail(source: Source, name: string, fallback: string): string {
 }
 
 function readTrustedProxies(source: Source): string[] {
-  const entries = (source.TRUSTED_PROXIES || '')
-    .split(',')
-    .map((text) => text.trim())
-    .filter((text) => text !== '');
+  const entries = listOf(source.TRUSTED_PROXIES);
   if (entries.some((entry) => parseRange(entry) === null)) {
     throw bad('TRUSTED_PROXIES', 'addresses and CIDR ranges, separated by commas');
   }
@@ -150,8 +152,8 @@ function readClock(source: Source): Clock {
 
 function readRpcUrls(source: Source): ReadonlyMap<string, string> {
   const urls = new Map<string, string>();
-  for (const entry of (source.RPC_URLS || '').split(',').filter((text) => text !== '')) {
-    const match = /^\s*([a-z]+)=(https?:\/\/\S+?)\/?\s*$/.exec(entry);
+  for (const entry of listOf(source.RPC_URLS)) {
+    const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
       throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
     urls.set(match[1]!, match[2]!);
@@ -219,9 +221,9 @@ function createSecret(file: string, name: string): string {
 }
 
 function parsePeppers(text: string): readonly KeyPepper[] {
-  return text.split(',').map((part) => {
-    const match = /^(\d+):(.+)$/.exec(part.trim());
-    return match === null ? { version: 1, secret: part.trim() } : { version: Number(match[1]), secret: match[2]! };
+  return listOf(text).map((part) => {
+    const match = /^(\d+):(.+)$/.exec(part);
+    return match === null ? { version: 1, secret: part } : { version: Number(match[1]), secret: match[2]! };
   });
 }
 
