@@ -214,6 +214,8 @@ function startPacer(rate: number, seconds: number, arrive: (dueMs: number | null
   return worker;
 }
 
+// Whoever started it may have been killed.
+process.on('disconnect', () => process.exit());
 process.on('message', (load: Load) => {
   run(load).then(
     (result) => process.send!({ result }),

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
+import { cpus } from 'node:os';
 import { fastifyUndici } from './contenders/fastify-undici.ts';
 import { gateway } from './contenders/gateway.ts';
 import { type Finding, findingOf, isLost, lossMax } from './guard-rule.ts';
@@ -39,7 +39,7 @@ export async function guard(
   if (missing.length > 0) throw new Error(`${missing[0]!.contender.title} ${missing[0]!.reason}`);
   const [fastify, own] = entrants as [Entrant, Entrant];
 
-  const machine = `${cpus()[0]!.model}, ${availableParallelism()} cores`;
+  const machine = `${cpus()[0]!.model}, ${cpus().length} cores`;
   const baselines: Baselines = existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
   const baseline = accept ? undefined : baselines[machine]?.ratios;
   if (!accept && baseline === undefined) {

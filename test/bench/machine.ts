@@ -85,6 +85,19 @@ export function prioritize(pid: number, nice: number): void {
   writeFileSync(group, String(nice));
 }
 
+/**
+ * Lets every thread of a process run as soon as it has something to do, before all ordinary work of its core, or makes it ordinary again.
+ * Answers whether that is allowed: it needs root.
+ */
+export function makeRealtime(pid: number, on: boolean): boolean {
+  try {
+    execFileSync('chrt', ['-a', on ? '-f' : '-o', '-p', on ? '1' : '0', String(pid)], { stdio: 'ignore' });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** Parent, session and ticks (own, and those of children that ended and were waited for); undefined when the process has ended. */
 function statOf(pid: number): { parent: number; session: number; ticks: number } | undefined {
   const text = tryRead(`/proc/${pid}/stat`);

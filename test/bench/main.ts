@@ -14,8 +14,9 @@ import { portkey } from './contenders/portkey.ts';
 import { flameGraph } from './flame-graph.ts';
 import { guard } from './guard.ts';
 import { cores, memoryMiBOfTree } from './machine.ts';
-import { measureCosts, measureLatencies, measureMemory, runRound, spreadOf } from './measure.ts';
+import { measureCosts, measureLatencies, runRound, spreadOf } from './measure.ts';
 import { markdown, type Results } from './report.ts';
+import { isFlat, runSoak } from './soak.ts';
 import { type Entrant, enterAll, openStage, type Stage } from './stage.ts';
 import { workloads } from './workloads.ts';
 
@@ -30,7 +31,7 @@ const usage = `npm run bench -- [options]
   --seconds n           of a round (3)
   --starts n            of each contender (3)
   --keys n              in the workload of many keys (50,000)
-  --soak n              small chats over which the gateway's memory is followed (0); an hour's worth at 500/s is 1,800,000
+  --soak n              small chats, one in twenty streamed, over which the gateway's memory has to become flat (0)
   --priority n          lets what is measured go before other work of the machine, 0 to 20, which needs root (0; --quick 10 as root)
   --profile             write a flame graph of the gateway under small chats
   --publish             put the tables into README.md, and everything into test/bench/results
@@ -137,7 +138,8 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   let firstTokens: Results['firstTokens'];
   if (rates.length > 0) {
     print('time to first token …');
-    const rate = 20;
+    // As many streams as give the slowest hundredth some answers, and a gateway time to spare.
+    const rate = 50;
     const paced = workloads.find(({ paced }) => paced)!;
     const latencies = await measureLatencies(stage, entrants, paced, { rounds, seconds, rate }, 'firstBytesMs');
     firstTokens = { rate, latencies: Object.fromEntries(latencies) };
@@ -151,8 +153,8 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   const own = entrants.find(({ contender }) => contender === gateway);
   let soak: Results['soak'];
   if (own !== undefined && Number(flags.soak) > 0) {
-    print(`${flags.soak} small chats …`);
-    soak = { requests: Number(flags.soak), memoryMiB: await measureMemory(stage, own, small, Number(flags.soak)) };
+    print(`${flags.soak} small chats, one in twenty streamed …`);
+    soak = await runSoak(stage, own, { requests: Number(flags.soak), print });
   }
 
   const results: Results = {
@@ -177,6 +179,10 @@ async function compare(stage: Stage, commit: string): Promise<void> {
     soak,
   };
   print(`\n${markdown(results, resultsPath)}`);
+  if (soak !== undefined && !(isFlat(soak.memoryMiB) && isFlat(soak.heapMiB))) {
+    print('MEMORY GROWS: it was not flat over the last half of the soak.');
+    process.exitCode = 1;
+  }
   if (flags.publish) publish(results);
   if (flags.profile && own !== undefined) await profile(stage, own, seconds, commit);
 }

@@ -1,5 +1,5 @@
 import type { Load, LoadResult } from './generator.ts';
-import { cores, cpuMsOfTree, memoryMiBOfTree, runnableMs, runnableMsOfThreads } from './machine.ts';
+import { cores, cpuMsOfTree, runnableMs, runnableMsOfThreads } from './machine.ts';
 import type { Entrant, Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
@@ -228,8 +228,12 @@ export type Latency =
 
 /** Fewer answers than this say nothing of the slowest in a thousand. */
 const samplesForP999 = 2_000;
-/** Requests that leave later than this, in milliseconds, would be measured as the contender's. */
-const latenessMsMax = 1;
+/**
+ * How late the slowest hundredth of a round's requests may leave, which would be measured as the contender's: half a millisecond, or a
+ * tenth of what the slowest hundredth of the answers took, where that is more.
+ */
+const isLate = ({ latenessMs }: OpenRound, latenciesMs: readonly number[]): boolean =>
+  percentile(latenessMs, 0.99) > Math.max(0.5, percentile(latenciesMs, 0.99) / 10);
 
 /**
  * Latency at a rate, in turns with the same load straight at the upstream; what is added is the difference in each pair. `of` chooses
@@ -246,6 +250,7 @@ export async function measureLatencies(
   for (let round = 0; round < extent.rounds; round += 1) {
     for (const run of runs) {
       if (run.refused !== '') continue;
+      using _punctual = stage.punctual();
       const done = await unlessWrong(() => runOpenRound(stage, run.entrant, workload, extent));
       if ('latenciesMs' in done) run.rounds.push(done);
       run.refused = 'overloaded' in done && done.overloaded ? 'overloaded' : 'latenciesMs' in done ? '' : done.refused;
@@ -256,11 +261,7 @@ export async function measureLatencies(
     runs.map(({ entrant, rounds, refused: broken }): [string, Latency] => {
       const name = entrant?.contender.name ?? 'direct';
       if (broken !== '') return [name, { refused: broken }];
-      const late = mostly(
-        rounds.map(({ refused, latenessMs }) =>
-          percentile(latenessMs, 0.99) > latenessMsMax ? 'the generator was late' : refused,
-        ),
-      );
+      const late = mostly(rounds.map((round) => (isLate(round, round[of]) ? 'the generator was late' : round.refused)));
       if (late !== undefined) return [name, { refused: late }];
       const added = (part: number): Spread =>
         spreadOf(
@@ -285,19 +286,4 @@ export async function measureLatencies(
       ];
     }),
   );
-}
-
-/** Memory of an entrant while it answers `count` small chats, in MiB, after each tenth of them. */
-export async function measureMemory(
-  stage: Stage,
-  entrant: Entrant,
-  workload: Workload,
-  count: number,
-): Promise<number[]> {
-  const series = [memoryMiBOfTree(entrant.running!.pid)];
-  for (let part = 0; part < 10 && count > 0; part += 1) {
-    await runRound(stage, entrant, workload, { seconds: 0, count: Math.ceil(count / 10) });
-    series.push(memoryMiBOfTree(entrant.running!.pid));
-  }
-  return series;
 }

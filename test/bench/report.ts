@@ -1,4 +1,5 @@
 import type { Cost, Latency, Spread } from './measure.ts';
+import { growthOfLastHalf, isFlat, type Soak } from './soak.ts';
 
 /** Everything that a run found out, as it is kept in results/latest.json. */
 export type Results = {
@@ -16,8 +17,7 @@ export type Results = {
   startsMs: Record<string, Spread>;
   /** At rest after the start, and after all rounds. */
   memoryMiB: Record<string, { idle: number; after: number; requests: number }>;
-  /** The gateway's while it answers small chats, after each tenth of them. */
-  soak: { requests: number; memoryMiB: number[] } | undefined;
+  soak: Soak | undefined;
 };
 
 /** Three digits that count: more would be noise. */
@@ -108,12 +108,18 @@ export function markdown(results: Results, pathOfResults: string): string {
     ),
   );
   if (results.soak !== undefined) {
-    const { requests, memoryMiB: series } = results.soak;
+    const { requests, every, memoryMiB: memory, heapMiB: heap } = results.soak;
     parts.push(
-      `Memory of the gateway over ${requests.toLocaleString('en-US')} further small chats, MiB after each tenth: ${series.map(digits).join(', ')}.`,
+      `Memory of the gateway over ${requests.toLocaleString('en-US')} small chats, one in twenty of them streamed, after each ${every.toLocaleString('en-US')}: ${soakText(memory)}; objects in use in JavaScript after a collection: ${soakText(heap)}.`,
     );
   }
   return `${parts.join('\n\n')}\n`;
+}
+
+function soakText(series: readonly number[]): string {
+  const growth = growthOfLastHalf(series);
+  const said = isFlat(series) ? 'flat' : 'NOT FLAT';
+  return `${series.map(digits).join(', ')} MiB, ${said} (${growth >= 0 ? '+' : ''}${growth.toFixed(1)} MiB over the last half)`;
 }
 
 type Answered = Exclude<Latency, { refused: string }>;

@@ -120,4 +120,6 @@ const server = createServer({ noDelay: true }, (socket) => {
   });
   socket.on('error', () => socket.destroy());
 });
+// Whoever started it may have been killed, which ends its end of the pipe.
+process.stdin.resume().on('end', () => process.exit());
 server.listen(0, '127.0.0.1', () => process.stdout.write(`port ${(server.address() as { port: number }).port}\n`));
