@@ -19,15 +19,29 @@ const settlingHours = 1;
  * adds to both or to what the next round finds. Days are over by the database's clock.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
-  const { rows } = await database.query<{ tenant_id: string; day: string }>({
-    text: `select distinct tenant_id, (bucket_start at time zone 'UTC')::date::text as day from rollups
-      where not in_day and bucket_start < date_trunc('day', now() - $1 * interval '1 hour', 'UTC') order by day, tenant_id`,
-    values: [settlingHours],
-  });
-  for (const { tenant_id, day } of rows) {
-    if (signal.aborted) return;
-    await gatherDay(database, tenant_id, day);
+  let place = { tenantId: '00000000-0000-0000-0000-000000000000', from: '-infinity' };
+  while (!signal.aborted) {
+    const next = await nextOutsideDay(database, place);
+    if (next === undefined) return;
+    const { tenant_id, day, day_end, is_over } = next;
+    if (is_over) await gatherDay(database, tenant_id, day);
+    // Organizations are gone through one by one, and each day of theirs once.
+    place = { tenantId: tenant_id, from: is_over ? day_end : 'infinity' };
   }
+}
+
+/** The next day of an organization with a row that it does not count: one look into the index, however many rows there are. */
+async function nextOutsideDay(database: Pick<ServiceDatabase, 'query'>, place: { tenantId: string; from: string }) {
+  const { rows } = await database.query<{ tenant_id: string; day: string; day_end: string; is_over: boolean }>({
+    name: 'next-outside-day',
+    text: `select tenant_id, date_trunc('day', bucket_start, 'UTC')::text as day,
+        (date_trunc('day', bucket_start, 'UTC') + interval '24 hours')::text as day_end,
+        bucket_start < date_trunc('day', now() - $3 * interval '1 hour', 'UTC') as is_over
+      from rollups where not in_day and (tenant_id, bucket_start) >= ($1, $2::timestamptz)
+      order by tenant_id, bucket_start limit 1`,
+    values: [place.tenantId, place.from, settlingHours],
+  });
+  return rows[0];
 }
 
 const sums = rollUpSums.join(', ');
@@ -40,14 +54,14 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
     await client.query({
       name: 'gather-day',
       text: `with gathered as (
-          delete from rollups where tenant_id = $1 and bucket_start >= $2::timestamp at time zone 'UTC'
-            and bucket_start < ($2::timestamp + interval '1 day') at time zone 'UTC' returning *
+          delete from rollups where tenant_id = $1 and bucket_start >= $2::timestamptz
+            and bucket_start < $2::timestamptz + interval '24 hours' returning *
         ),
         rewritten as (
           insert into rollups (${rollUpKey}, ${sums}, in_day) select ${rollUpKey}, ${sums}, true from gathered order by bucket_start, user_id
         )
         insert into daily_rollups as kept (${rollUpKey}, ${sums})
-        select $2::timestamp at time zone 'UTC', tenant_id, api_key_id, user_id, model, endpoint,
+        select $2::timestamptz, tenant_id, api_key_id, user_id, model, endpoint,
           ${rollUpSums.map((name) => `sum(${name})`).join(', ')}
         from gathered where not in_day
         group by tenant_id, api_key_id, user_id, model, endpoint order by api_key_id, user_id, model, endpoint
