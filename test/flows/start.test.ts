@@ -6,7 +6,9 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
+import { openTalk } from '../support/realtime-client.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let dataDir: string;
 beforeEach(() => {
@@ -57,7 +59,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 });
 
-test('SIGTERM lets a running stream end, and the process exits with 0', async () => {
+test('SIGTERM turns readiness off, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
   await using database = await disposable(createTestDatabase());
   await using simulator = await startUpstreamSimulator();
   await using child = startProcess({
@@ -69,7 +71,10 @@ test('SIGTERM lets a running stream end, and the process exits with 0', async ()
   const json = { 'content-type': 'application/json' };
   const login = await fetch(`${url}/api/v1/auth/login`, { method: 'POST', headers: json, body: JSON.stringify(owner) });
   const { access_token: session } = (await login.json()) as { access_token: string };
-  simulator.next({ chunkDelayMs: 20, tokens: 60 });
+  await using talk = await openTalk(url, { key: session });
+  await talk.event('session.created');
+  const released = Promise.withResolvers<void>();
+  simulator.next({ hold: { until: released.promise, afterChunks: 3 } });
   const response = await fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { ...json, authorization: `Bearer ${session}` },
@@ -77,6 +82,14 @@ test('SIGTERM lets a running stream end, and the process exits with 0', async ()
   });
   const text = response.text();
   child.signal('SIGTERM');
+  const isReady = () =>
+    fetch(`${url}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await waitFor(async () => !(await isReady()), { description: 'readiness to be off' });
+  expect((await talk.close()).code).toBe(1001);
+  released.resolve();
   expect(await text).toMatch(/data: \[DONE\]\n\n$/);
   // Sooner than the 20 s after which connections are cut: one that is idle behind its stream is not waited for.
   expect(await child.exited(15_000)).toMatchObject({ code: 0 });
