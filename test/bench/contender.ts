@@ -85,7 +85,8 @@ export async function start(
     const late = performance.now() - startedMs > timeoutMs;
     if (late || child.exitCode !== null) {
       await running.stop();
-      throw new CannotRun(`gave no right answer: ${running.log().trim().split('\n').at(-1)}`);
+      const said = running.log().trim().split('\n');
+      throw new CannotRun(`gave no right answer: ${said.findLast((line) => !/^\s+at /.test(line)) ?? ''}`);
     }
     await delay(10);
   }

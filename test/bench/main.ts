@@ -102,6 +102,7 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   const loadBefore = loadavg()[0]!;
   const { entrants, missing } = await enterAll(stage, choose(contenders, flags.contenders));
   for (const { contender, reason } of missing) print(`${contender.title} ${reason}`);
+  if (entrants.length === 0) throw new Error('None of the contenders could be started.');
   await using _scraper = scrapeMetrics(entrants.find(({ contender }) => contender === gateway));
 
   const startsMs: Results['startsMs'] = {};

@@ -252,6 +252,7 @@ export async function measureLatencies(
       if (run.refused !== '') continue;
       using _punctual = stage.punctual();
       const done = await unlessWrong(() => runOpenRound(stage, run.entrant, workload, extent));
+      if (round < 0) continue;
       if ('latenciesMs' in done) run.rounds.push(done);
       run.refused = 'overloaded' in done && done.overloaded ? 'overloaded' : 'latenciesMs' in done ? '' : done.refused;
     }
