@@ -14,7 +14,7 @@ import { portkey } from './contenders/portkey.ts';
 import { flameGraph } from './flame-graph.ts';
 import { guard } from './guard.ts';
 import { cores, memoryMiBOfTree } from './machine.ts';
-import { measureCosts, measureLatencies, runRound, spreadOf } from './measure.ts';
+import { measureCosts, measureLatencies, runRound, spreadOf, warmUp } from './measure.ts';
 import { markdown, type Results } from './report.ts';
 import { isFlat, runSoak } from './soak.ts';
 import { type Entrant, enterAll, openStage, type Stage } from './stage.ts';
@@ -130,6 +130,9 @@ async function compare(stage: Stage, commit: string): Promise<void> {
     costsOf.push({ name: workload.name, title: workload.title, unit: workload.unit, costs: Object.fromEntries(costs) });
   }
 
+  if (costsOf.length === 0 && flags.rates !== 'none') {
+    for (const entrant of entrants) await warmUp(stage, entrant, small);
+  }
   const rates: Results['rates'] = [];
   for (const rate of flags.rates === 'none' ? [] : flags.rates.split(',').map(Number)) {
     print(`latency at ${rate} a second …`);

@@ -192,6 +192,10 @@ export async function measureCosts(
 /** V8 compiles what is hot step by step: a gateway's code is as quick as it gets after some ten thousand requests. */
 const warmUpSeconds = 8;
 
+/** Brings an entrant to its usual pace before something else than costs is measured. */
+export const warmUp = (stage: Stage, entrant: Entrant, workload: Workload): Promise<Round> =>
+  runRound(stage, entrant, workload, { seconds: warmUpSeconds });
+
 /** The warm-up, which also finds out how large a share of its core keeps an entrant busy. */
 async function findCrowd(
   stage: Stage,
@@ -223,17 +227,24 @@ function mostly(reasons: readonly (string | undefined)[]): string | undefined {
 
 /** Latency that a contender adds, in milliseconds; the entry of `direct` is the upstream's own. */
 export type Latency =
-  | { p50: Spread; p99: Spread; p999: number | undefined; cpuUs: Spread | undefined; samples: number }
+  | {
+      p50: Spread | { refused: string };
+      p99: Spread | { refused: string };
+      /** Of all rounds together. */
+      p999: number | { refused: string };
+      cpuUs: Spread | undefined;
+      samples: number;
+    }
   | { refused: string };
 
 /** Fewer answers than this say nothing of the slowest in a thousand. */
 const samplesForP999 = 2_000;
 /**
- * How late the slowest hundredth of a round's requests may leave, which would be measured as the contender's: half a millisecond, or a
- * tenth of what the slowest hundredth of the answers took, where that is more.
+ * Latency counts from when a request was due, so that the generator's own lateness is in it, of all contenders and of the upstream alike.
+ * Below half a millisecond, or a quarter of the figure, it may stay there.
  */
-const isLate = ({ latenessMs }: OpenRound, latenciesMs: readonly number[]): boolean =>
-  percentile(latenessMs, 0.99) > Math.max(0.5, percentile(latenciesMs, 0.99) / 10);
+const isLate = (latenessMs: number, latencyMs: number): boolean => latenessMs > Math.max(0.5, latencyMs / 4);
+const late = { refused: 'the generator was late' };
 
 /**
  * Latency at a rate, in turns with the same load straight at the upstream; what is added is the difference in each pair. `of` chooses
@@ -262,27 +273,43 @@ export async function measureLatencies(
     runs.map(({ entrant, rounds, refused: broken }): [string, Latency] => {
       const name = entrant?.contender.name ?? 'direct';
       if (broken !== '') return [name, { refused: broken }];
-      const late = mostly(rounds.map((round) => (isLate(round, round[of]) ? 'the generator was late' : round.refused)));
-      if (late !== undefined) return [name, { refused: late }];
-      const added = (part: number): Spread =>
-        spreadOf(
+      const full = mostly(rounds.map(({ refused }) => refused));
+      if (full !== undefined) return [name, { refused: full }];
+      const added = (part: number): Spread | { refused: string } => {
+        const medianOf = (values: (round: OpenRound) => readonly number[]): number =>
+          spreadOf(rounds.map((round) => percentile(values(round), part))).median;
+        if (
+          isLate(
+            medianOf(({ latenessMs }) => latenessMs),
+            medianOf((round) => round[of]),
+          )
+        )
+          return late;
+        return spreadOf(
           rounds.map(
             (round, index) => percentile(round[of], part) - (entrant ? percentile(direct[index]![of], part) : 0),
           ),
         );
-      const all = rounds.flatMap((round) => round[of]);
-      const directAll = direct.flatMap((round) => round[of]);
+      };
+      const slowest = (runs: readonly OpenRound[], values: 'latenessMs' | typeof of): number =>
+        percentile(
+          runs.flatMap((round) => round[values]),
+          0.999,
+        );
+      const addedP999 = (): number | { refused: string } => {
+        if (samples < samplesForP999) return { refused: 'too few answers' };
+        if (isLate(slowest(rounds, 'latenessMs'), slowest(rounds, of))) return late;
+        return slowest(rounds, of) - (entrant ? slowest(direct, of) : 0);
+      };
+      const samples = rounds.reduce((sum, round) => sum + round[of].length, 0);
       return [
         name,
         {
           p50: added(0.5),
           p99: added(0.99),
-          p999:
-            all.length < samplesForP999
-              ? undefined
-              : percentile(all, 0.999) - (entrant ? percentile(directAll, 0.999) : 0),
+          p999: addedP999(),
           cpuUs: entrant && spreadOf(rounds.map(({ cpuUs }) => cpuUs)),
-          samples: all.length,
+          samples,
         },
       ];
     }),

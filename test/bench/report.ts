@@ -123,7 +123,7 @@ function soakText(series: readonly number[]): string {
 }
 
 type Answered = Exclude<Latency, { refused: string }>;
-type LatencyPart = (latency: Answered) => Spread | number | undefined;
+type LatencyPart = (latency: Answered) => Spread | number | { refused: string };
 
 const place = ({ machine }: Results): string =>
   `${machine.pinned ? 'Contenders on one core; upstream, generator and Postgres on the other.' : 'Nothing was pinned to a core.'} Load of the machine before the run: ${digits(machine.loadBefore)}.`;
@@ -146,8 +146,8 @@ function latencyCell(latency: Latency | undefined, of: LatencyPart): string {
   if (latency === undefined) return '–';
   if ('refused' in latency) return latency.refused;
   const value = of(latency);
-  if (value === undefined) return 'too few answers';
-  return typeof value === 'number' ? digits(value) : digits(value.median);
+  if (typeof value === 'number') return digits(value);
+  return 'refused' in value ? value.refused : digits(value.median);
 }
 
 const secondsCell = (spread: Spread | undefined): string =>
