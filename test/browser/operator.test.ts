@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -94,5 +94,23 @@ test('an operator revokes a key without ever seeing a secret', async () => {
   await dialog(page).getByRole('button', { name: 'Revoke key' }).click();
   await first.getByText('revoked').waitFor();
   expect(await page.content()).not.toMatch(/sk-proj-[0-9a-f]{8}/);
+  await close();
+});
+
+test('an operator reads who did what by names, which are asked for once for all rows', async () => {
+  const { page, close } = await openPage(browser);
+  const askedOneByOne: string[] = [];
+  page.on('request', (request) => {
+    const { pathname } = new URL(request.url());
+    if (pathname.startsWith('/api/v1/admin/organizations/')) askedOneByOne.push(pathname);
+  });
+  await signIn(page, portal.url, users.operator, '/operator/keys');
+  await page.getByRole('table', { name: 'Keys' }).getByRole('link', { name: 'Northwind Robotics' }).first().waitFor();
+  await goWithin(page, '/operator/audit');
+  const events = page.getByRole('table', { name: 'Audit events' });
+  const created = events.getByRole('row').filter({ hasText: 'organization_created' }).first();
+  await created.filter({ hasText: users.operator.email }).waitFor();
+  expect(await created.textContent()).not.toMatch(/…\w{8}/);
+  expect(askedOneByOne).toEqual([]);
   await close();
 });

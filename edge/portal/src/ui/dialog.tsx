@@ -53,8 +53,8 @@ export function DialogActions({ children }: { children: ReactNode }) {
   return (
     <div
       className={classNames(
-        'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap justify-end gap-2 bg-surface px-5 pt-2 pb-5 sm:-bottom-6 sm:-mx-6 sm:-mb-6 sm:px-6 sm:pb-6',
-        'before:pointer-events-none before:absolute before:inset-x-0 before:-top-4 before:h-4 before:bg-linear-to-t before:from-surface before:to-transparent',
+        'sticky -bottom-5 -mx-5 -mb-5 flex flex-wrap justify-end gap-2 border-t border-line bg-surface px-5 pt-4 pb-5',
+        'sm:-bottom-6 sm:-mx-6 sm:-mb-6 sm:px-6 sm:pb-6',
       )}
     >
       {children}

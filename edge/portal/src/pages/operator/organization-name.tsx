@@ -1,12 +1,19 @@
 import { useGet } from '../../api/hooks.ts';
+import type { List } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
 import { ShortId } from './paged-card.tsx';
 import type { AdminOrganization } from './types.ts';
 
+/** The newest organizations, read once for all rows of a table that name theirs. */
+export const useOrganizations = () => useGet<List<AdminOrganization>>('/admin/organizations', { limit: 100 });
+
 /** An organization by its name, which leads to it; by its id until the name is known. */
 export function OrganizationName({ id }: { id: string }) {
-  const organization = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false });
-  const name = organization.data?.name;
+  const list = useOrganizations();
+  const listed = list.data?.data.find((organization) => organization.id === id);
+  const enabled = !list.isPending && listed === undefined;
+  const other = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false, enabled });
+  const name = (listed ?? other.data)?.name;
   return (
     <Link href={`/operator/organizations/${id}`} className="block max-w-48 truncate hover:underline" title={name ?? id}>
       {name ?? <ShortId id={id} />}

@@ -9,7 +9,8 @@ import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
-export function AuditList({ path }: { path: string }) {
+/** `names` are those of users and organizations by their ids; whoever has none is shown by a short id. */
+export function AuditList({ path, names }: { path: string; names: ReadonlyMap<string, string> }) {
   const [page, setPage] = useSearchParameter('page', '1');
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25 });
   return (
@@ -20,7 +21,7 @@ export function AuditList({ path }: { path: string }) {
             <Table
               label="Audit events"
               rows={list.data}
-              columns={columns}
+              columns={columnsWith(names)}
               rowKey={(event) => event.id}
               empty={<EmptyState icon="log" title="No events yet" />}
             />
@@ -32,7 +33,7 @@ export function AuditList({ path }: { path: string }) {
   );
 }
 
-const columns: readonly Column<AuditEvent>[] = [
+const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditEvent>[] => [
   { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
   { name: 'Event', sortBy: (event) => event.type, cell: (event) => <Badge>{event.type}</Badge> },
   {
@@ -40,7 +41,7 @@ const columns: readonly Column<AuditEvent>[] = [
     cell: (event) => (
       <span className="block whitespace-nowrap" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        {event.actor.id !== null && <span className="font-mono text-xs text-faint">…{event.actor.id.slice(-8)}</span>}
+        {event.actor.id !== null && <Name id={event.actor.id} names={names} />}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),
@@ -51,8 +52,8 @@ const columns: readonly Column<AuditEvent>[] = [
       <span className="block min-w-28 wrap-anywhere" title={event.target.id ?? undefined}>
         {event.target.type.replace('_', ' ')}{' '}
         {event.target.id !== null && (
-          <span className="block font-mono text-xs text-faint">
-            {event.target.id.length > 24 ? `…${event.target.id.slice(-8)}` : event.target.id}
+          <span className="block">
+            <Name id={event.target.id} names={names} />
           </span>
         )}
       </span>
@@ -60,6 +61,12 @@ const columns: readonly Column<AuditEvent>[] = [
   },
   { name: 'Change', cell: (event) => <Changes changes={event.changes} /> },
 ];
+
+function Name({ id, names }: { id: string; names: ReadonlyMap<string, string> }) {
+  const name = names.get(id);
+  if (name !== undefined) return <span className="text-xs text-soft wrap-anywhere">{name}</span>;
+  return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
+}
 
 /** The changed fields, before and after. */
 function Changes({ changes }: { changes: AuditEvent['changes'] }) {
