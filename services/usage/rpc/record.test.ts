@@ -98,6 +98,27 @@ test('history answers an event as it was recorded', async () => {
   expect(pageInfo).toMatchObject({ page: 1, limit: 50, total: 1n, totalPages: 1, hasNext: false, hasPrev: false });
 });
 
+test('texts of any characters and the largest numbers are stored as they are', async () => {
+  const texts = ['\\t\t\\N\n\r"{}', '模型'.repeat(120), '😀'.repeat(127), 'ñ'];
+  const largest = 1_000_000_000_000n;
+  const events = texts.map((text) =>
+    testEvent(testNowMs, {
+      tenantId: testId(106),
+      model: text,
+      endpoint: text,
+      requestId: text,
+      errorCode: text,
+      usage: { inputTokens: largest, images: 0n, costNanoUsd: 1_000n * largest },
+    }),
+  );
+  expect((await usage.client.record({ events }, asService())).rejected).toEqual([]);
+  const { events: listed } = await usage.client.listHistory({}, me(106));
+  expect(listed.map(({ id }) => events.find((event) => event.id === id))).toEqual(listed);
+  const { measures, models } = await usage.client.getCurrent({}, me(106));
+  expect(measures).toMatchObject({ inputTokens: 4n * largest, costNanoUsd: 4_000n * largest });
+  expect(models.map(({ name }) => name).sort()).toEqual([...texts].sort());
+});
+
 test('history is narrowed, paged and bounded by days', async () => {
   const tenant = testId(104);
   const days = [1, 2, 3].map((day) => Date.UTC(2026, 6, day));
