@@ -79,6 +79,26 @@ test('guessing is slowed down by account from strange addresses, and the owner a
   await login(email, strongPassword, '203.0.113.200');
 });
 
+test('a thousand guesses from many addresses are refused but for a few, and do not lock the owner out', async () => {
+  const { email } = await join(fixture, 'stuffed@example.com');
+  const home = '198.51.100.8';
+  await login(email, strongPassword, home);
+  const reasons: (ErrorReason | null)[] = [];
+  let guess = 0;
+  const guesser = async (): Promise<void> => {
+    while (guess < 1_000) {
+      guess += 1;
+      const address = `10.${guess % 7}.${guess >> 8}.${guess & 255}`;
+      reasons.push(await reasonOf(login(email, `guess ${guess}`, address)));
+    }
+  };
+  await Promise.all(Array.from({ length: 8 }, guesser));
+  const wrong = reasons.filter((reason) => reason === ErrorReason.INVALID_CREDENTIALS);
+  expect(wrong.length).toBeLessThanOrEqual(20);
+  expect(reasons.filter((reason) => reason === ErrorReason.RATE_LIMITED)).toHaveLength(reasons.length - wrong.length);
+  await login(email, strongPassword, home);
+});
+
 test('an unknown account is slowed down like a known one', async () => {
   const { email } = await join(fixture, 'known@example.com');
   const answersFor = async (address: string, net: string) => {

@@ -1,0 +1,52 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { Clock } from '#shared/clock.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const hourMs = 3_600_000;
+/** How far the gateway's wall clock is from the database's. */
+let aheadMs = 0;
+const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+
+let bench: InferenceBench;
+beforeAll(async () => {
+  bench = await startInferenceBench({ clock, worker: false });
+  const price = { model: 'sim-chat', per_request_usd: 1 };
+  expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, price)).status).toBe(201);
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+
+const messages = [{ role: 'user' as const, content: 'Hi' }];
+
+test('no clock of ours begins a day of a cap: that of the database does', async () => {
+  const { gateway, session } = bench;
+  const { key } = await gateway.createKey(session, { spend_cap_usd: 1 });
+  const outcome = async (): Promise<string> => {
+    const { status, json } = await gateway.call('POST', '/v1/chat/completions', key, { model: 'sim-chat', messages });
+    return status === 200 ? 'served' : json.error.code;
+  };
+  expect(await outcome()).toBe('served');
+  for (const hours of [0, 1, -1, 24, -24]) {
+    aheadMs = hours * hourMs;
+    expect(await outcome(), `${hours} hours ahead`).toBe('spend_cap_exceeded');
+  }
+  aheadMs = 0;
+});
+
+test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took as long as it took', async (stepMs) => {
+  await bench.renew();
+  const { simulator, client } = bench;
+  const released = Promise.withResolvers<void>();
+  simulator.next({ hold: { until: released.promise, afterChunks: 3 } });
+  const stream = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+  const startedMs = performance.now();
+  const reading = Array.fromAsync(stream);
+  await waitFor(() => (simulator.requests[0]?.chunks ?? 0) >= 3, { description: 'the stream to begin' });
+  aheadMs = stepMs;
+  released.resolve();
+  await reading;
+  aheadMs = 0;
+  const event = await bench.event({ success: true });
+  expect(event.latency_ms).toBeGreaterThanOrEqual(0);
+  expect(event.latency_ms).toBeLessThan(performance.now() - startedMs + 15_000);
+});
