@@ -3,8 +3,9 @@ import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let gateway: TestGateway;
 let session: string;
@@ -73,7 +74,7 @@ async function raw(text: string): Promise<string> {
   socket.on('data', (chunk) => {
     answer += chunk;
   });
-  socket.end(text);
+  socket.write(text);
   await once(socket, 'close');
   return answer;
 }
@@ -143,6 +144,28 @@ describe('the decision is the same', () => {
     expect(without.status).toBe(401);
   });
 
+  test('where a link in a mail leads, whatever Host asks for the mail', async () => {
+    const send = async (path: string, body: string, credential = '') =>
+      raw(
+        `POST ${path} HTTP/1.1\r\nhost: evil.example\r\nx-forwarded-host: evil.example\r\nforwarded: host=evil.example\r\n` +
+          `${credential}content-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n\r\n${body}`,
+      );
+    const authorization = `authorization: Bearer ${session}\r\n`;
+    const invitation = JSON.stringify({ email: 'colleague@example.com', role: 'member' });
+    expect(await send('/api/v1/invitations', invitation, authorization)).toMatch(/^HTTP\/1\.1 201 /);
+    expect(await send('/api/v1/auth/password/forgot', JSON.stringify({ email: owner.email }))).toMatch(
+      /^HTTP\/1\.1 20\d /,
+    );
+    for (const email of ['colleague@example.com', owner.email]) {
+      const path = `/api/v1/admin/mail?search=${email}`;
+      const { text } = await waitFor(async () => (await gateway.call('GET', path, session)).json.data[0], {
+        description: `the mail to ${email}`,
+      });
+      expect(text).toContain('http://gateway.test/');
+      expect(text).not.toContain('evil.example');
+    }
+  });
+
   test('for a form of another site: nothing is read from cookies but the refresh of a session', async () => {
     for (const [path, body] of [
       ['/api/v1/api-keys', 'name=evil'],
@@ -185,6 +208,26 @@ describe('hostile text is a refusal or a name like any other', () => {
       const answer = await gateway.call('GET', '/v1/models', text.slice(0, 4_000));
       expect([400, 401]).toContain(answer.status);
       expectRefusal(text, answer.status, answer.text);
+    }
+  });
+
+  test('and however long and repetitive, costs less than 50 ms of work', async () => {
+    const pieces = ['%_', 'a@', '1.', ':', ' ', '::ffff:', '\\', '/..', '-a', "''"];
+    for (const [where, request] of Object.entries(placesOfText)) {
+      for (const piece of pieces) {
+        const spentMs: number[] = [];
+        for (let attempt = 0; attempt < 3 && Math.min(...spentMs) >= 50; attempt++) {
+          // Bodies may be longer than addresses.
+          const takesBody = request('x').length === 3;
+          const [method, path, body] = request(piece.repeat((takesBody ? 100_000 : 2_000) / piece.length));
+          const before = process.cpuUsage();
+          const answer = await gateway.call(method, path, session, body);
+          const { user, system } = process.cpuUsage(before);
+          spentMs.push((user + system) / 1_000);
+          expect(answer.status, `${where} of many ${piece}`).toBeLessThan(500);
+        }
+        expect(Math.min(...spentMs), `${where} of many ${piece}`).toBeLessThan(50);
+      }
     }
   });
 
