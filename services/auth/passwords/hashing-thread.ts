@@ -16,9 +16,9 @@ const base64 = (length: number) => randomBytes(length).toString('base64').replac
 /** Nobody's password is behind it, and to find that out is the same work as for anybody's. */
 const nobodysHash = `$argon2id$v=19$m=${cost.memoryCost},t=${cost.timeCost},p=${cost.parallelism}$${base64(16)}$${base64(32)}`;
 
-// Linux keeps a priority for each thread; elsewhere it is the process's, which stays as it is. A nice value of 5 still gets a quarter
-// of a processor that another thread wants whole, so that sign-ins go on under any load.
-if (process.platform === 'linux') setPriority(Math.min(getPriority() + 5, 19));
+// Linux keeps a priority for each thread; elsewhere it is the process's, which stays as it is. Two steps down is enough for inference
+// to go first, and still gets two thirds of another thread's share: sign-ins end in time on a machine that is ever so busy.
+if (process.platform === 'linux') setPriority(Math.min(getPriority() + 2, 19));
 
 function carryOut(task: HashingTask): string | boolean {
   if (task.work === 'hash') return hashSync(task.password, cost);
