@@ -189,8 +189,8 @@ export async function measureCosts(
   );
 }
 
-/** V8 compiles what is hot step by step: a gateway's code is as quick as it gets after some ten thousand requests. */
-const warmUpSeconds = 8;
+/** V8 compiles what is hot step by step: a gateway's code is as quick as it gets after some 25,000 requests. */
+const warmUpSeconds = 12;
 
 /** Brings an entrant to its usual pace before something else than costs is measured. */
 export const warmUp = (stage: Stage, entrant: Entrant, workload: Workload): Promise<Round> =>
