@@ -292,6 +292,15 @@ describe('bad input', () => {
       ...([400, 'unknown_field', 'when'] as const),
     ],
     [
+      'more than 4 MiB through POST /jobs',
+      () =>
+        gateway.call('POST', '/api/v1/jobs', session, {
+          endpoint: '/v1/completions',
+          body: { model: 'sandbox-chat', prompt: 'x'.repeat(4 * 1024 * 1024) },
+        }),
+      ...([413, 'request_too_large', null] as const),
+    ],
+    [
       'POST /jobs with a key',
       () => gateway.call('POST', '/api/v1/jobs', key.key, { endpoint: '/v1/completions', body: {} }),
       ...([403, 'endpoint_not_allowed', null] as const),

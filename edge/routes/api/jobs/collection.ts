@@ -25,8 +25,8 @@ const operations: Readonly<Record<string, Operation>> = {
   '/audio/speech': Operation.AUDIO_SPEECH,
 };
 
-/** As large as a JSON body of an inference call may be, in bytes. */
-const bodyBytesMax = 32 * 1024 * 1024;
+/** Bytes of a body, less than of an inference call's: this one is parsed in one go, while all else waits. */
+const bodyBytesMax = 4 * 1024 * 1024;
 
 /** GET /api/v1/jobs: the house's pages and the SDK's CursorPage at once. POST /api/v1/jobs submits from a session. */
 export const jobCollectionRoutes: Routes = (app, deps) => {
