@@ -109,6 +109,21 @@ describe('limits come from plan, organization and key, the narrowest first', () 
   });
 });
 
+test.each([
+  ['requests_per_minute', 10_000_000],
+  ['tokens_per_minute', 2_000_000_000],
+  ['concurrent_requests', 1_000_000],
+])('a key may have %s up to %d, as much as replicas share, and no more', async (name, most) => {
+  const { id } = await gateway.createKey(session);
+  const put = (limit: number) =>
+    gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, { [name]: limit });
+  const { status, json } = await put(most + 1);
+  expect(status).toBe(400);
+  expect(json.error.param).toBe(name);
+  expect((await put(most)).json.rate_limits[name]).toBe(most);
+  await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session);
+});
+
 describe('a key that is over its limits', () => {
   const keyWith = async (limits: Record<string, number>) => {
     const made = await gateway.createKey(session);

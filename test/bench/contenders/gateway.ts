@@ -95,8 +95,8 @@ export async function makeUnlimitedKey(
     ...constraints,
   });
   await call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, {
-    requests_per_minute: 1_000_000_000,
-    tokens_per_minute: 1_000_000_000,
+    requests_per_minute: 10_000_000,
+    tokens_per_minute: 2_000_000_000,
     concurrent_requests: 1_000_000,
   });
   return { id: id!, key: key! };

@@ -4,10 +4,9 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { keyIdParams, keyStatuses, keyTypeField, keyTypes, nullable } from '../api-keys/key-fields.ts';
+import { keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson } from '../api-keys/key-json.ts';
-
-const limitField = nullable(Type.Integer({ minimum: 1, maximum: 1_000_000_000 }));
+import { limitsSchema } from './rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
 export const adminKeyRoutes: Routes = (app, { keys }) => {
@@ -72,10 +71,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       config,
       schema: {
         params: keyIdParams,
-        body: Type.Object(
-          { requests_per_minute: limitField, tokens_per_minute: limitField, concurrent_requests: limitField },
-          { additionalProperties: false },
-        ),
+        body: limitsSchema,
       },
     },
     async (request) => {

@@ -3,7 +3,7 @@ import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 
 const limit = (maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()]));
 
-/** Rate limits which an operator sets; absent leaves one as it is, null leaves it to the plan. */
+/** Rate limits which an operator sets; null leaves one to the plan. Usage shares limits up to these over replicas. */
 export const limitsSchema = Type.Object(
   {
     requests_per_minute: limit(10_000_000),
