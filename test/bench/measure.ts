@@ -263,43 +263,36 @@ export async function measureLatencies(
       if (run.refused !== '') continue;
       using _punctual = stage.punctual();
       const done = await unlessWrong(() => runOpenRound(stage, run.entrant, workload, extent));
-      if (round < 0) continue;
       if ('latenciesMs' in done) run.rounds.push(done);
       run.refused = 'overloaded' in done && done.overloaded ? 'overloaded' : 'latenciesMs' in done ? '' : done.refused;
     }
   }
-  const direct = runs[0]!.rounds;
+  const [{ rounds: direct, refused: directRefused }] = runs as [(typeof runs)[number]];
+  const slowest = (rounds: readonly OpenRound[], part: number, values: 'latenessMs' | typeof of): number =>
+    percentile(
+      rounds.flatMap((round) => round[values]),
+      part,
+    );
+  // Where the upstream's own latency cannot be said, nobody knows what a contender adds to it.
+  const isHidden = (rounds: readonly OpenRound[], part: number): boolean =>
+    [direct, rounds].some((either) => isLate(slowest(either, part, 'latenessMs'), slowest(either, part, of)));
   return new Map(
-    runs.map(({ entrant, rounds, refused: broken }): [string, Latency] => {
+    runs.map(({ entrant, rounds, refused }): [string, Latency] => {
       const name = entrant?.contender.name ?? 'direct';
-      if (broken !== '') return [name, { refused: broken }];
-      const full = mostly(rounds.map(({ refused }) => refused));
-      if (full !== undefined) return [name, { refused: full }];
+      const broken = refused || directRefused || mostly(rounds.map((round) => round.refused));
+      if (broken) return [name, { refused: broken }];
       const added = (part: number): Spread | { refused: string } => {
-        const medianOf = (values: (round: OpenRound) => readonly number[]): number =>
-          spreadOf(rounds.map((round) => percentile(values(round), part))).median;
-        if (
-          isLate(
-            medianOf(({ latenessMs }) => latenessMs),
-            medianOf((round) => round[of]),
-          )
-        )
-          return late;
+        if (isHidden(rounds, part)) return late;
         return spreadOf(
           rounds.map(
             (round, index) => percentile(round[of], part) - (entrant ? percentile(direct[index]![of], part) : 0),
           ),
         );
       };
-      const slowest = (runs: readonly OpenRound[], values: 'latenessMs' | typeof of): number =>
-        percentile(
-          runs.flatMap((round) => round[values]),
-          0.999,
-        );
       const addedP999 = (): number | { refused: string } => {
         if (samples < samplesForP999) return { refused: 'too few answers' };
-        if (isLate(slowest(rounds, 'latenessMs'), slowest(rounds, of))) return late;
-        return slowest(rounds, of) - (entrant ? slowest(direct, of) : 0);
+        if (isHidden(rounds, 0.999)) return late;
+        return slowest(rounds, 0.999, of) - (entrant ? slowest(direct, 0.999, of) : 0);
       };
       const samples = rounds.reduce((sum, round) => sum + round[of].length, 0);
       return [
