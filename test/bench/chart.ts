@@ -2,7 +2,7 @@ import type { Cost } from './measure.ts';
 import { digits, type Results } from './report.ts';
 
 const width = 960;
-const left = 190;
+const left = 250;
 const right = 30;
 const barHeight = 16;
 const groupGap = 18;
@@ -50,7 +50,7 @@ export function cpuChart({ workloads, contenders, at, commit }: Results): string
     );
   }
   const legend = contenders.map(({ title }, index) => {
-    const at = left + index * 150;
+    const at = left + index * 170;
     return `<rect x="${at}" y="34" width="11" height="11" fill="${colors[index % colors.length]}"/>${text(at + 16, 40, title, 'start')}`;
   });
   const height = y + 20;
