@@ -1,5 +1,5 @@
 import type OpenAI from 'openai';
-import { RateLimitError } from 'openai';
+import { APIError, RateLimitError } from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
@@ -47,6 +47,8 @@ test('200 calls at a cap through four gateways at once overshoot it by less than
       served += 1;
       return true;
     } catch (error) {
+      // Nothing was decided: the database of a busy machine took no connection in time.
+      if (error instanceof APIError && error.status === 503) return call(index);
       expect(error).toBeInstanceOf(RateLimitError);
       expect(error).toMatchObject({ status: 429, code: 'spend_cap_exceeded' });
       return false;

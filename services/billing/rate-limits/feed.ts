@@ -7,6 +7,7 @@ import {
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type Listener, listen, notify, type StatementRunner } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
 import { readRateLimits } from './read-limits.ts';
 
@@ -41,7 +42,7 @@ export class RateLimitFeed {
         .catch((err: unknown) => this.#logger.error({ err }, 'rate limits could not be read again'));
     };
     this.#listener = await listen({ connection, channels: { [channel]: reread }, onGap: reread, logger: this.#logger });
-    await this.#read();
+    await patiently(() => this.#read());
   }
 
   async #read(): Promise<void> {

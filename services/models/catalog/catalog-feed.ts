@@ -8,6 +8,7 @@ import {
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type Listener, listen, notify } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { patiently } from '#shared/db/patiently.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
 import { readSnapshot } from './snapshot.ts';
@@ -52,7 +53,7 @@ export class CatalogFeed {
       this.refresh().catch((err: unknown) => this.#logger.error({ err }, 'the catalog could not be read again'));
     };
     this.#listener = await listen({ connection, channels: { [channel]: reread }, onGap: reread, logger: this.#logger });
-    await this.refresh();
+    await patiently(() => this.refresh());
   }
 
   get snapshot(): CatalogSnapshot {
