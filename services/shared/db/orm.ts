@@ -86,20 +86,23 @@ function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
 
 /**
  * Kysely, below the ORM, keeps a connection for ever when its BEGIN or ROLLBACK fails, as both do once the connection is
- * lost; after `poolMax` such losses nothing would be left. So a lost connection goes back by itself.
+ * lost; after `poolMax` such losses nothing would be left. So a lost connection goes back by itself. It also keeps the one that it
+ * waited for while it was closed, for which the pool's end would wait.
  */
 function takeBackLostConnections(pool: pg.Pool): void {
   const inUse = new Set<pg.PoolClient>();
-  pool.on('acquire', (client) => inUse.add(client));
-  pool.on('release', (_error, client) => inUse.delete(client));
-  pool.on('connect', (client) => {
-    client.once('end', () => {
-      if (!inUse.has(client)) return;
-      client.release(true);
-      // Whoever still holds it may release it once more.
-      client.release = () => {};
-    });
+  const takeBack = (client: pg.PoolClient): void => {
+    if (!inUse.has(client)) return;
+    client.release(true);
+    // Whoever still holds it may release it once more.
+    client.release = () => {};
+  };
+  pool.on('acquire', (client) => {
+    inUse.add(client);
+    if (pool.ending) queueMicrotask(() => takeBack(client));
   });
+  pool.on('release', (_error, client) => inUse.delete(client));
+  pool.on('connect', (client) => client.once('end', () => takeBack(client)));
 }
 
 function plainTypes(): pg.CustomTypesConfig {

@@ -4,7 +4,9 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { startStopwatch } from '../../../test/support/stopwatch.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { migrateAll } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
@@ -166,4 +168,15 @@ test('when the server cuts connections in mid-transaction, callers are told to t
     await admin.end();
     await small.close();
   }
+});
+
+test('a database closes although a transaction was still waiting for its connection, which then fails', async () => {
+  await using proxy = await startPostgresProxy(testDatabase.url);
+  const closing = await openServiceDatabase({ service: 'bank', connection: proxy.url, entities: [], logger });
+  await proxy.set({ kind: 'freeze' });
+  const failed = expect(transaction(closing, async () => {})).rejects.toThrow();
+  await waitFor(() => proxy.connections === 1, { description: 'the connection to be on its way' });
+  const closed = closing.close();
+  await proxy.set({ kind: 'pass' });
+  await Promise.all([closed, failed]);
 });
