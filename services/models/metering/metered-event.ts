@@ -35,40 +35,45 @@ export type MeteredProgress = { outputTokens: number; costNanoUsd: string };
 /** The error code of requests that were cut off by the death of their gateway process. */
 export const interruptedCode = 'gateway_interrupted';
 
-/** An event in the journal: its fields in this order, money as text. An object with their names takes twice the bytes and the time. */
-type JournaledEvent = [
-  id: string,
-  tenantId: string,
-  userId: string,
-  apiKeyId: string,
-  sessionId: string,
-  model: string,
-  deploymentId: string,
-  endpoint: string,
-  operation: Operation,
-  success: boolean,
-  status: number,
-  errorCode: string,
-  inputTokens: number,
-  cachedInputTokens: number,
-  outputTokens: number,
-  images: number,
-  audioMs: number,
-  characters: number,
-  costNanoUsd: string,
-  priceVersionId: string,
-  latencyMs: number,
-  ttftMs: number | null,
-  streamed: boolean,
-  requestId: string,
-  jobId: string,
-  leaseIds: readonly string[],
-];
+/** The order of an event's fields in the journal, where they stand by position: their names would take as many bytes and as much time again. */
+const places = [
+  'id',
+  'tenantId',
+  'userId',
+  'apiKeyId',
+  'sessionId',
+  'model',
+  'deploymentId',
+  'endpoint',
+  'operation',
+  'success',
+  'status',
+  'errorCode',
+  'inputTokens',
+  'cachedInputTokens',
+  'outputTokens',
+  'images',
+  'audioMs',
+  'characters',
+  'costNanoUsd',
+  'priceVersionId',
+  'latencyMs',
+  'ttftMs',
+  'streamed',
+  'requestId',
+  'jobId',
+  'leaseIds',
+] as const satisfies readonly (keyof MeteredEvent)[];
+
+/** A MeteredEvent with money as text. */
+type Journaled = Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
+type Fields<Names extends readonly (keyof Journaled)[]> = { -readonly [Place in keyof Names]: Journaled[Names[Place]] };
 
 /** How metered events stand in the journal. */
 export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   encode(event) {
-    const fields: JournaledEvent = [
+    // Written out: to go through the places would cost half of what they save.
+    const fields: Fields<typeof places> = [
       event.id,
       event.tenantId,
       event.userId,
@@ -103,62 +108,8 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
     if (!Array.isArray(json) || typeof json[0] !== 'string' || typeof json[1] !== 'string') {
       throw new TypeError('not a metered event');
     }
-    const [
-      id,
-      tenantId,
-      userId,
-      apiKeyId,
-      sessionId,
-      model,
-      deploymentId,
-      endpoint,
-      operation,
-      success,
-      status,
-      errorCode,
-      inputTokens,
-      cachedInputTokens,
-      outputTokens,
-      images,
-      audioMs,
-      characters,
-      costNanoUsd,
-      priceVersionId,
-      latencyMs,
-      ttftMs,
-      streamed,
-      requestId,
-      jobId,
-      leaseIds,
-    ] = json as JournaledEvent;
-    return {
-      id,
-      tenantId,
-      userId,
-      apiKeyId,
-      sessionId,
-      model,
-      deploymentId,
-      endpoint,
-      operation,
-      success,
-      status,
-      errorCode,
-      inputTokens,
-      cachedInputTokens,
-      outputTokens,
-      images,
-      audioMs,
-      characters,
-      costNanoUsd: BigInt(costNanoUsd),
-      priceVersionId,
-      latencyMs,
-      ttftMs,
-      streamed,
-      requestId,
-      jobId,
-      leaseIds,
-    };
+    const stored = Object.fromEntries(places.map((name, place) => [name, json[place]])) as Journaled;
+    return { ...stored, costNanoUsd: BigInt(stored.costNanoUsd) };
   },
 
   interrupted(begin, progress) {
