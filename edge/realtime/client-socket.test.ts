@@ -48,7 +48,8 @@ function silentSession() {
 }
 
 beforeEach(() => {
-  vi.useFakeTimers();
+  // Not Date: the ids of this process would stay an hour ahead of it, in the tests that come after.
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval'] });
 });
 afterEach(() => {
   vi.useRealTimers();
