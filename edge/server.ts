@@ -15,9 +15,10 @@ import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
 import { answerUnparsable, installErrors, sendError, toGatewayError } from './http/errors.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
-import { createEdgeMetrics } from './http/metrics.ts';
+import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
+import { statusOf } from './openai/errors.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
 import { registerRoutes } from './routes/index.ts';
@@ -62,6 +63,7 @@ const exposedHeaders = [
 
 /** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
+  const metrics = createEdgeMetrics(deps.registry);
   // A logger of its own for each request costs more than all checks; whoever logs names the request.
   const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
@@ -76,8 +78,11 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnparsable,
     // What the router refuses runs no hook.
-    frameworkErrors: (error, request, reply) =>
-      sendError(toGatewayError(error), request, reply.header('x-request-id', request.id), deps.clock),
+    frameworkErrors: (error, request, reply) => {
+      const refusal = toGatewayError(error);
+      metrics.request('unmatched', statusOf(refusal), 0);
+      sendError(refusal, request, reply.header('x-request-id', request.id), deps.clock);
+    },
     // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
     http: { shouldUpgradeCallback: isRealtimeUpgrade, ...headTimeouts(patience) },
     return503OnClosing: true,
@@ -85,8 +90,14 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   });
 
   cutOffSlowBodies(app, patience);
+  app.decorateRequest('startedMs', 0);
   app.addHook('onRequest', (request, reply, done) => {
+    request.startedMs = deps.clock.monotonic();
     reply.header('x-request-id', request.id);
+    done();
+  });
+  app.addHook('onSend', (request, reply, _payload, done) => {
+    metrics.request(routeLabel(request), reply.statusCode, deps.clock.monotonic() - request.startedMs);
     done();
   });
   if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
@@ -95,6 +106,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600 });
   installAccess(app, deps.credentials);
   registerHealth(app, deps.readiness, deps.registry);
-  await registerRoutes(app, { ...deps, metrics: createEdgeMetrics(deps.registry) });
+  await registerRoutes(app, { ...deps, metrics });
   return app;
 }

@@ -8,7 +8,6 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who makes the request; null on public routes only. */
     principal: Principal | null;
-    startedMs: number;
   }
   interface FastifyContextConfig {
     compiledAccess?: CompiledAccess;

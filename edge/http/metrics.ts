@@ -1,8 +1,20 @@
+import type { FastifyRequest } from 'fastify';
 import { Counter, Histogram, type Registry } from 'prom-client';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** When its head had arrived, on the monotonic clock. */
+    startedMs: number;
+  }
+}
+
+/** What requests are counted under: the path of their route. What met none, and the files of the portal, are one each. */
+export const routeLabel = ({ is404, routeOptions }: FastifyRequest): string =>
+  is404 ? 'unmatched' : routeOptions.config.access === undefined ? 'portal' : routeOptions.url!;
 
 /** The edge's own measures. Label children are bound once per route and status: a look-up by labels object costs more than the rest. */
 export type EdgeMetrics = {
-  /** One answered request. */
+  /** One answered request. Fastify's answers are counted in one place; whoever answers past it counts by itself. */
   request(route: string, status: number, latencyMs: number): void;
   /** Time from the request to the first body byte of a stream. */
   firstToken(route: string, ms: number): void;

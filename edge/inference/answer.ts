@@ -26,7 +26,6 @@ export async function answerInference(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
-  const startedMs = deps.clock.monotonic();
   const route = request.routeOptions.url!;
   const raw = reply.raw;
   const gone = new AbortController();
@@ -64,7 +63,7 @@ export async function answerInference(
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
         raw.writeHead(part.head!.status, headers);
         if (part.head!.retirement !== undefined) deps.metrics.retiringModel(part.head!.model);
-        if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - startedMs);
+        if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - request.startedMs);
       }
       if (part.end !== undefined) {
         end(raw, part.body);
@@ -74,20 +73,18 @@ export async function answerInference(
     }
     // Not awaited here: a job's answer has no stream that could break, and its errors are counted by itself.
     if (inBackground) return answerWithJob(deps, { operation, ...body, endpoint: endpointOf(route) }, request, reply);
-    deps.metrics.request(route, raw.statusCode, deps.clock.monotonic() - startedMs);
+    deps.metrics.request(route, raw.statusCode, deps.clock.monotonic() - request.startedMs);
   } catch (thrown) {
     const error = toGatewayError(thrown);
-    deps.metrics.request(route, statusOf(error), deps.clock.monotonic() - startedMs);
-    if (gone.signal.aborted || error.reason === ErrorReason.CANCELLED) {
-      raw.destroy();
-    } else if (headSent) {
-      // Only a broken transport ends here: an answer that fails on its way says so itself.
-      logFailure(error, statusOf(error), request);
-      raw.destroy();
-    } else {
+    const isGone = gone.signal.aborted || error.reason === ErrorReason.CANCELLED;
+    if (!isGone && !headSent) {
       if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
       throw error;
     }
+    // Only a broken transport ends here, besides those who have left: an answer that fails on its way says so itself.
+    if (!isGone) logFailure(error, statusOf(error), request);
+    deps.metrics.request(route, statusOf(error), deps.clock.monotonic() - request.startedMs);
+    raw.destroy();
   }
 }
 

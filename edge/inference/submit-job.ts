@@ -15,7 +15,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { toGatewayError } from '../http/errors.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
-import { rateReasons, statusOf } from '../openai/errors.ts';
+import { rateReasons } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { jobJson } from '../routes/api/jobs/job-json.ts';
@@ -50,16 +50,10 @@ export async function answerWithJob(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const startedMs = deps.clock.monotonic();
-  const count = (status: number) =>
-    deps.metrics.request(request.routeOptions.url!, status, deps.clock.monotonic() - startedMs);
   try {
-    const answer = await submitJob(deps, call, request, reply);
-    count(202);
-    return answer;
+    return await submitJob(deps, call, request, reply);
   } catch (thrown) {
     const error = toGatewayError(thrown);
-    count(statusOf(error));
     if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
     throw error;
   }

@@ -40,6 +40,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
       },
       wsHandler: (socket: unknown, request) => {
         const principal = request.principal!;
+        deps.metrics.request(request.routeOptions.url!, 101, clock.monotonic() - request.startedMs);
         return carrySession(socket as WebSocketLike, request.realtime!, {
           clock,
           request,

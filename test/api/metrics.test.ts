@@ -1,0 +1,72 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let bench: InferenceBench;
+beforeAll(async () => {
+  bench = await startInferenceBench();
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+
+/** How many requests were counted under a route and a status. */
+async function counted(route: string, status: number): Promise<number> {
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  const line = `gateway_http_requests_total{route="${route}",status="${status}"} `;
+  return Number(
+    text
+      .split('\n')
+      .find((each) => each.startsWith(line))
+      ?.slice(line.length) ?? 0,
+  );
+}
+
+test.each([
+  ['an answer', 'POST', '/v1/chat/completions', 200, {}],
+  ['a stream', 'POST', '/v1/chat/completions', 200, { body: { stream: true } }],
+  ['an answer under the other prefix', 'POST', '/api/v1/chat/completions', 200, {}],
+  ['an upstream failure', 'POST', '/v1/chat/completions', 502, { fault: true }],
+  ['a job', 'POST', '/v1/chat/completions', 202, { headers: { prefer: 'respond-async' } }],
+  ['a refusal at the door', 'POST', '/v1/chat/completions', 401, { key: 'invented' }],
+  ['a refused body', 'POST', '/v1/chat/completions', 400, { body: { model: 5 } }],
+  ['a management call', 'GET', '/api/v1/api-keys', 200, { asPerson: true }],
+  ['a refused management call', 'GET', '/api/v1/api-keys', 401, { key: 'invented' }],
+] as const)('%s is counted once, by route and status', async (_name, method, path, status, given) => {
+  const { gateway, simulator, session, key } = bench;
+  const {
+    body,
+    headers,
+    key: shown,
+    asPerson,
+    fault,
+  } = given as {
+    body?: object;
+    headers?: Record<string, string>;
+    key?: string;
+    asPerson?: boolean;
+    fault?: boolean;
+  };
+  if (fault) simulator.next('server-error');
+  const before = await counted(path, status);
+  const answer = await fetch(gateway.url + path, {
+    method,
+    headers: {
+      authorization: `Bearer ${shown ?? (asPerson ? session : key.key)}`,
+      ...(method === 'POST' && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    ...(method === 'POST' && {
+      body: JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hi' }], ...body }),
+    }),
+  });
+  expect([answer.status, await answer.text()]).toEqual([status, expect.anything()]);
+  await waitFor(async () => (await counted(path, status)) === before + 1, { description: 'the request to be counted' });
+});
+
+test('addresses that nobody serves share one label, whatever clients make up', async () => {
+  const before = await counted('unmatched', 404);
+  for (const path of ['/v1/nothing', '/v1/nothing-else']) {
+    expect((await bench.gateway.call('GET', path, bench.key.key)).status).toBe(404);
+  }
+  expect(await counted('unmatched', 404)).toBe(before + 2);
+  expect((await bench.gateway.call('GET', '/metrics')).text).not.toContain('nothing');
+});
