@@ -21,8 +21,11 @@ declare module 'fastify' {
     access?: Access;
     /** Finds who makes the request, where that is not told by a bearer token of the edge's credentials alone. */
     authenticate?: (request: FastifyRequest) => Principal | Promise<Principal>;
-    /** Refused while the organization is suspended: inference, jobs and realtime (decisions.md, Auth). */
-    refusedWhileSuspended?: boolean;
+    /**
+     * Inference, jobs and realtime: refused while the organization is suspended (decisions.md, Auth), and what is posted also while there
+     * is too much to do.
+     */
+    startsWork?: boolean;
     /** Admitted once the body is there, so that a refusal can announce the retirement of the model it names. */
     admitBehindBody?: boolean;
   }

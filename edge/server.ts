@@ -1,3 +1,4 @@
+import { createServer } from 'node:http';
 import type { Client } from '@connectrpc/connect';
 import cors from '@fastify/cors';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
@@ -10,10 +11,11 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { randomHex } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
+import { LoadShedder, sheddingLoad } from './guards/load-shedder.ts';
 import { answerUnparsable, installErrors, sendError, toGatewayError } from './http/errors.ts';
+import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
@@ -49,32 +51,19 @@ export type EdgeDeps = {
   trustedProxies: readonly string[];
 };
 
-/** Headers which browsers may read across origins (openai-contract.md section 1); a text, since a list would be joined for each answer. */
-const exposedHeaders = [
-  'x-request-id',
-  'retry-after',
-  'retry-after-ms',
-  'x-should-retry',
-  'deprecation',
-  'sunset',
-  'link',
-  ...['limit', 'remaining', 'reset'].flatMap((word) => [`x-ratelimit-${word}-requests`, `x-ratelimit-${word}-tokens`]),
-].join(', ');
-
 /** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const metrics = createEdgeMetrics(deps.registry);
+  const workPaths = new Set<string>();
   // A logger of its own for each request costs more than all checks; whoever logs names the request.
   const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
     loggerInstance: logger,
     logController: new LogController({ disableRequestLogging: true }),
-    genReqId: () => `req_${randomHex()}`,
+    genReqId: newRequestId,
     requestIdHeader: false,
     trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
     bodyLimit: 1024 * 1024,
-    connectionTimeout: 0,
-    keepAliveTimeout: 75_000,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
     clientErrorHandler: answerUnparsable,
     // What the router refuses runs no hook.
@@ -83,13 +72,20 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
       metrics.request('unmatched', statusOf(refusal), 0);
       sendError(refusal, request, reply.header('x-request-id', request.id), deps.clock);
     },
-    // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
-    http: { shouldUpgradeCallback: isRealtimeUpgrade, ...headTimeouts(patience) },
+    serverFactory: (handler) =>
+      createServer(
+        // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
+        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: 75_000, ...headTimeouts(patience) },
+        sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic), paths: workPaths, metrics }),
+      ),
     return503OnClosing: true,
     forceCloseConnections: 'idle',
   });
 
   cutOffSlowBodies(app, patience);
+  app.addHook('onRoute', ({ method, url, config }) => {
+    if (config?.startsWork && method === 'POST') workPaths.add(url);
+  });
   app.decorateRequest('startedMs', 0);
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = deps.clock.monotonic();

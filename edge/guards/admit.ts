@@ -8,21 +8,18 @@ export type CompiledAccess = {
   access: Access;
   scopeBit: number;
   keyType: 'inference' | 'management' | null;
-  refusedWhileSuspended: boolean;
+  startsWork: boolean;
   admitBehindBody: boolean;
 };
 
 export const compileAccess = (
   access: Access,
-  {
-    refusedWhileSuspended = false,
-    admitBehindBody = false,
-  }: { refusedWhileSuspended?: boolean; admitBehindBody?: boolean },
+  { startsWork = false, admitBehindBody = false }: { startsWork?: boolean; admitBehindBody?: boolean },
 ): CompiledAccess => ({
   access,
   scopeBit: access.surface === 'api' ? scopeBit(access.scope) : 0,
   keyType: access.surface === 'api' ? keyTypeOfScope(access.scope) : null,
-  refusedWhileSuspended,
+  startsWork,
   admitBehindBody,
 });
 
@@ -52,7 +49,7 @@ export function admit(principal: Principal, rule: CompiledAccess, ip: string): v
   } else if (rule.access.surface === 'operator' && !principal.operator) {
     throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'This endpoint is for platform operators.');
   }
-  if (rule.refusedWhileSuspended && principal.tenantSuspended) {
+  if (rule.startsWork && principal.tenantSuspended) {
     throw gatewayError(
       ErrorReason.TENANT_SUSPENDED,
       'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',

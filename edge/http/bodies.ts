@@ -2,7 +2,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
-const inferenceBytesMax = 32 * 1024 * 1024;
+export const inferenceBytesMax = 32 * 1024 * 1024;
 
 /** Keeps JSON bodies as bytes: InferenceService scans them, and what the gateway does not read reaches the upstream untouched. */
 export function rawJsonBodies(app: EdgeApp): void {

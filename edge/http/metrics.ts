@@ -16,6 +16,8 @@ export const routeLabel = ({ is404, routeOptions }: FastifyRequest): string =>
 export type EdgeMetrics = {
   /** One answered request. Fastify's answers are counted in one place; whoever answers past it counts by itself. */
   request(route: string, status: number, latencyMs: number): void;
+  /** One call refused, since there was too much to do. */
+  shed(cause: string): void;
   /** Time from the request to the first body byte of a stream. */
   firstToken(route: string, ms: number): void;
   /** One request that named a model whose retirement is announced: who sends them has not moved yet. */
@@ -45,6 +47,12 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     buckets: latencySeconds,
     registers: [registry],
   });
+  const shed = new Counter({
+    name: 'gateway_shed_requests_total',
+    help: 'Calls refused with 503 since the process had too much to do, by what was short: time or memory.',
+    labelNames: ['cause'],
+    registers: [registry],
+  });
   const retiring = new Counter({
     name: 'gateway_retiring_model_requests_total',
     help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
@@ -63,6 +71,9 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     },
     firstToken(route, ms) {
       firstTokenOfRoute(route).observe(ms / 1000);
+    },
+    shed(cause) {
+      shed.inc({ cause });
     },
     retiringModel(model) {
       retiringOfModel(model).inc();

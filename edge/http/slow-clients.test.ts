@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fastify } from 'fastify';
 import { afterEach, expect, test } from 'vitest';
+import { edgeServer } from '../../test/support/routes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
 import { cutOffSlowBodies, headTimeouts, type Patience, patience } from './slow-clients.ts';
 
@@ -78,4 +79,13 @@ test('a steady upload may take its time, and an idle connection is kept for the 
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 /);
   idle.write(`${head(2)}{}`);
   expect(String((await once(idle, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+test('the edge gives a head 20 s and a whole request ten minutes, and keeps idle connections longer than proxies do', async () => {
+  const { headersTimeout, requestTimeout, keepAliveTimeout } = await edgeServer();
+  expect({ headersTimeout, requestTimeout, keepAliveTimeout }).toEqual({
+    headersTimeout: 20_000,
+    requestTimeout: 600_000,
+    keepAliveTimeout: 75_000,
+  });
 });

@@ -42,7 +42,7 @@ function inferenceRoute(
   for (const prefix of inferencePrefixes) {
     app.post(
       prefix + path,
-      { config: { access: { surface: 'api', scope }, refusedWhileSuspended: true, admitBehindBody: true } },
+      { config: { access: { surface: 'api', scope }, startsWork: true, admitBehindBody: true } },
       async (request, reply) => {
         const body = bodyOf(request.body);
         return prefersJob(request)

@@ -115,7 +115,7 @@ catalog.replace(
   }),
 );
 
-const rule = compileAccess({ surface: 'api', scope: 'inference:chat' }, { refusedWhileSuspended: true });
+const rule = compileAccess({ surface: 'api', scope: 'inference:chat' }, { startsWork: true });
 const secretOf = (index: number): string => secrets[(index * 7_919) % keyCount]!;
 measure(
   'authentication, surface, scope, address and model',

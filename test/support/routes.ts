@@ -1,14 +1,16 @@
 import { mkdtempSync, rmSync } from 'node:fs';
+import type { Server } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { systemClock } from '#shared/clock.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { createEdge, type EdgeDeps } from '../../edge/server.ts';
 import { silentLogger } from './keys.ts';
 
-/** Every route of the edge with what it declares, for tests that are generated from the router. The edge takes no request. */
-export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
+/** What is to be seen of an edge that takes no request. */
+async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<Seen> {
   // A folder of its own: the edge empties it of what earlier processes left.
   const uploadsDir = mkdtempSync(join(tmpdir(), 'routes-'));
   const deps: Partial<EdgeDeps> = {
@@ -25,6 +27,16 @@ export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
   const app = await createEdge({ ...clients, ...deps } as EdgeDeps);
   try {
     await app.ready();
+    return see(app);
+  } finally {
+    await app.close();
+    rmSync(uploadsDir, { recursive: true, force: true });
+  }
+}
+
+/** Every route of the edge with what it declares, for tests that are generated from the router. */
+export const declaredRoutes = (): Promise<readonly DeclaredRoute[]> =>
+  inspectEdge((app) => {
     const seen = new Set<string>();
     return app.declaredRoutes.filter(({ method, url, access }) => {
       // The other methods of a known path come last, and are answered by 405.
@@ -32,11 +44,10 @@ export async function declaredRoutes(): Promise<readonly DeclaredRoute[]> {
       seen.add(url);
       return method !== 'HEAD' && method !== 'OPTIONS' && !isOtherMethod;
     });
-  } finally {
-    await app.close();
-    rmSync(uploadsDir, { recursive: true, force: true });
-  }
-}
+  });
+
+/** The edge's HTTP server, for what Node does by its settings alone. */
+export const edgeServer = (): Promise<Server> => inspectEdge(({ server }) => server);
 
 const neverAsked = (): never => {
   throw new Error('this edge takes no request');

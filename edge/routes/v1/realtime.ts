@@ -21,7 +21,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
       url: `${prefix}/realtime`,
       config: {
         access: { surface: 'api', scope: 'inference:audio' },
-        refusedWhileSuspended: true,
+        startsWork: true,
         authenticate,
       },
       errorHandler: announcingErrors(deps, namedModel),

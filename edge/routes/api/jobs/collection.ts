@@ -71,7 +71,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
   app.post(
     '/api/v1/jobs',
     {
-      config: { access: { surface: 'session' }, refusedWhileSuspended: true },
+      config: { access: { surface: 'session' }, startsWork: true },
       bodyLimit: bodyBytesMax,
       schema: {
         body: Type.Object(

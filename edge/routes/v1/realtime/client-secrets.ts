@@ -28,7 +28,7 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
     app.post(
       `${prefix}/realtime/client_secrets`,
       {
-        config: { access: { surface: 'api', scope: 'inference:audio' }, refusedWhileSuspended: true },
+        config: { access: { surface: 'api', scope: 'inference:audio' }, startsWork: true },
         schema: { body: bodySchema },
       },
       async (request, reply) => {

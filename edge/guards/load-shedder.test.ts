@@ -1,0 +1,80 @@
+import { setImmediate as turnEnd } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { LoadShedder } from './load-shedder.ts';
+
+const memory = { bytes: 8 * 1024 ** 2, heapShare: () => 0.5 };
+
+/** A loop whose turns serve requests for as long as the test says. */
+function loop(given: Partial<typeof memory> = {}) {
+  let nowMs = 1_000;
+  const shedder = new LoadShedder(() => nowMs, { ...memory, ...given });
+  const wait = (ms: number): void => {
+    nowMs += ms;
+  };
+  return {
+    shedder,
+    wait,
+    /** One turn with a request each `stepMs`; answers how many of them were taken on, and how many not for want of time. */
+    async turn(requests: number, stepMs: number) {
+      const answers = { taken: 0, refused: 0 };
+      for (let request = 0; request < requests; request += 1) {
+        const shortage = shedder.shortage();
+        if (shortage === undefined) answers.taken += 1;
+        else if (shortage === 'time') answers.refused += 1;
+        wait(stepMs);
+      }
+      await turnEnd();
+      return answers;
+    },
+  };
+}
+
+test('a full loop refuses nobody while turns are short', async () => {
+  const { turn } = loop();
+  for (let count = 0; count < 50; count += 1) expect(await turn(99, 1)).toEqual({ taken: 99, refused: 0 });
+});
+
+test('one long pause refuses nobody, nor do pauses with idle time between them', async () => {
+  const { turn, wait } = loop();
+  expect(await turn(4, 1_000)).toEqual({ taken: 4, refused: 0 });
+  expect(await turn(10, 1)).toEqual({ taken: 10, refused: 0 });
+  for (let count = 0; count < 10; count += 1) {
+    expect(await turn(2, 300)).toEqual({ taken: 2, refused: 0 });
+    wait(50);
+  }
+});
+
+test('turns that stay too long are overload: each takes on what comes in its first 25 ms, until nothing had to be refused for a second', async () => {
+  const { turn, wait } = loop();
+  for (let ms = 0; ms < 400; ms += 200) expect((await turn(200, 1)).refused).toBe(0);
+  await turn(200, 1);
+  // 26 in each round of 101: libuv may make one turn of what comes in seconds.
+  expect(await turn(202, 1)).toEqual({ taken: 52, refused: 150 });
+  // Shorter turns have been bought by refusing.
+  expect(await turn(90, 1)).toEqual({ taken: 26, refused: 64 });
+  expect(await turn(26, 1)).toEqual({ taken: 26, refused: 0 });
+  wait(900);
+  expect(await turn(90, 1)).toEqual({ taken: 26, refused: 64 });
+  wait(1_100);
+  expect(await turn(90, 1)).toEqual({ taken: 90, refused: 0 });
+});
+
+test('bodies take room from an eighth of the memory, and give it back', () => {
+  const { shedder } = loop();
+  expect(shedder.bodiesMax).toBe(1024 ** 2);
+  expect(shedder.take(600_000)).toBe(true);
+  expect(shedder.take(600_000)).toBe(false);
+  expect(shedder.take(400_000)).toBe(true);
+  shedder.giveBack(600_000);
+  expect(shedder.take(600_000)).toBe(true);
+});
+
+test('a heap that is nearly full refuses new work until it is not', async () => {
+  let share = 0.95;
+  const { shedder, turn, wait } = loop({ heapShare: () => share });
+  expect(shedder.shortage()).toBe('memory');
+  await turn(1, 1);
+  share = 0.5;
+  wait(300);
+  expect(shedder.shortage()).toBeUndefined();
+});

@@ -1,0 +1,190 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import { totalmem } from 'node:os';
+import { getHeapStatistics } from 'node:v8';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { inferenceBytesMax } from '../http/bodies.ts';
+import { exposedHeaders, newRequestId } from '../http/headers.ts';
+import type { EdgeMetrics } from '../http/metrics.ts';
+import { errorBody, statusOf } from '../openai/errors.ts';
+
+/** What there is too little of for new work. */
+export type Shortage = 'time' | 'memory';
+
+/** All who come during a turn of the event loop wait until it is over: one that serves requests for longer than this is too long. */
+const turnMsMax = 100;
+/** For so long the loop must be in such turns, and so many must have come meanwhile: a pause alone is no overload. */
+const sustainedMs = 500;
+const crowdMin = 100;
+/** A loop that waited for so long between two turns had nothing to do. */
+const idleMs = 20;
+/** While there is too much to do, new work is taken on in the first so many milliseconds of each turn, and of so many of a long one. */
+const admittingMs = 25;
+const roundMs = 100;
+/** There is too much to do until nothing had to be refused for so long. */
+const calmMs = 1_000;
+
+/** The share of the machine's memory, or of what the process is allowed of it, that bodies may have, and at most so many bytes. */
+const bodiesShare = 1 / 8;
+const bodiesBytesMax = 4 * 1024 ** 3;
+/** Of the heap's limit. Above, there is little but garbage to collect, and soon nothing more to give. */
+const heapShareMax = 0.9;
+const heapCheckMs = 250;
+
+export type Memory = {
+  /** What the process may have, in bytes. */
+  bytes: number;
+  /** How much of the heap's limit is used, from 0 to 1. */
+  heapShare(): number;
+};
+
+const ownMemory: Memory = {
+  bytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
+  heapShare: () => {
+    const { used_heap_size, heap_size_limit } = getHeapStatistics();
+    return used_heap_size / heap_size_limit;
+  },
+};
+
+/**
+ * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that what it took on is served in
+ * time. How long requests wait to be read is not told by anybody; but while the event loop serves those that came before, they wait.
+ */
+export class LoadShedder {
+  readonly bodiesMax: number;
+  readonly #now: () => number;
+  readonly #heapShare: () => number;
+  #inTurn = false;
+  #turnStartMs = 0;
+  #turnEndMs = 0;
+  #roundStartMs = 0;
+  /** When the first of the turns began that have all been too long since, and how many came in them; undefined: the last one was not. */
+  #longSinceMs: number | undefined;
+  #cameSince = 0;
+  #calmAtMs = 0;
+  #bodies = 0;
+  #heapFull = false;
+  #heapCheckedMs = 0;
+
+  /** `now`: monotonic milliseconds. */
+  constructor(now: () => number, { bytes, heapShare }: Memory = ownMemory) {
+    this.#now = now;
+    this.#heapShare = heapShare;
+    this.bodiesMax = Math.min(bytes * bodiesShare, bodiesBytesMax);
+  }
+
+  /** What there is too little of for one more request. Asked once for each, when its head is there. */
+  shortage(): Shortage | undefined {
+    const nowMs = this.#now();
+    if (!this.#inTurn) this.#beginTurn(nowMs);
+    if (this.#heapFull) return 'memory';
+    this.#cameSince += 1;
+    if (nowMs - this.#turnStartMs > turnMsMax) {
+      this.#longSinceMs ??= this.#turnStartMs;
+      if (nowMs - this.#longSinceMs > sustainedMs && this.#cameSince > crowdMin) this.#calmAtMs = nowMs + calmMs;
+    }
+    if (nowMs >= this.#calmAtMs) return undefined;
+    // libuv reads up to 50,000 ready connections in one turn.
+    if (nowMs - this.#roundStartMs > roundMs) this.#roundStartMs = nowMs;
+    if (nowMs - this.#roundStartMs <= admittingMs) return undefined;
+    this.#calmAtMs = nowMs + calmMs;
+    return 'time';
+  }
+
+  /** Makes room for a body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
+  take(bytes: number): boolean {
+    if (this.#bodies + bytes > this.bodiesMax) return false;
+    this.#bodies += bytes;
+    return true;
+  }
+
+  giveBack(bytes: number): void {
+    this.#bodies -= bytes;
+  }
+
+  #beginTurn(nowMs: number): void {
+    this.#inTurn = true;
+    this.#turnStartMs = nowMs;
+    this.#roundStartMs = nowMs;
+    if (nowMs - this.#turnEndMs > idleMs) this.#wasShort();
+    if (nowMs - this.#heapCheckedMs > heapCheckMs) {
+      this.#heapCheckedMs = nowMs;
+      this.#heapFull = this.#heapShare() > heapShareMax;
+    }
+    setImmediate(this.#endTurn);
+  }
+
+  #endTurn = (): void => {
+    const nowMs = this.#now();
+    this.#inTurn = false;
+    this.#turnEndMs = nowMs;
+    if (nowMs - this.#turnStartMs <= turnMsMax) this.#wasShort();
+    else this.#longSinceMs ??= this.#turnStartMs;
+  };
+
+  #wasShort(): void {
+    this.#longSinceMs = undefined;
+    this.#cameSince = 0;
+  }
+}
+
+/** Smaller bodies are not worth counting: there are no more of them than connections. */
+const countedBytesMin = 64 * 1024;
+const retryAfterMs = 1_000;
+const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.', {
+  retryAfterMs,
+});
+const overloadedBody = JSON.stringify(errorBody(overloaded));
+
+/**
+ * Refuses new work as soon as its head is there. In front of the app: a refusal that costs what an answer costs leaves nothing for answers.
+ * Only requests to `paths` are work; people have to see what happens, and to end it.
+ */
+export function sheddingLoad(
+  handler: RequestListener,
+  { shedder, paths, metrics }: { shedder: LoadShedder; paths: ReadonlySet<string>; metrics: EdgeMetrics },
+): RequestListener {
+  const refuse = (path: string, response: ServerResponse, shortage: Shortage): void => {
+    metrics.shed(shortage);
+    metrics.request(path, statusOf(overloaded), 0);
+    response.writeHead(statusOf(overloaded), {
+      'content-type': 'application/json; charset=utf-8',
+      'content-length': overloadedBody.length,
+      'retry-after': String(retryAfterMs / 1_000),
+      'x-request-id': newRequestId(),
+      'access-control-allow-origin': '*',
+      'access-control-expose-headers': exposedHeaders,
+    });
+    response.end(overloadedBody);
+  };
+  return (request, response) => {
+    const path = request.method === 'POST' ? pathOf(request.url!) : '';
+    if (paths.has(path)) {
+      const bytes = bytesInMemory(request);
+      let shortage = shedder.shortage();
+      if (bytes > 0 && shortage === undefined) {
+        if (shedder.take(bytes)) response.once('close', () => shedder.giveBack(bytes));
+        else shortage = 'memory';
+      }
+      if (shortage !== undefined) {
+        refuse(path, response, shortage);
+        return;
+      }
+    }
+    handler(request, response);
+  };
+}
+
+function pathOf(url: string): string {
+  const end = url.indexOf('?');
+  return end === -1 ? url : url.slice(0, end);
+}
+
+/** What the body will take of memory, if that is worth counting. Forms go to files. */
+function bytesInMemory({ headers }: IncomingMessage): number {
+  const length = headers['content-length'];
+  if (length === undefined) return headers['transfer-encoding'] === undefined ? 0 : inferenceBytesMax;
+  const bytes = Number(length);
+  return bytes < countedBytesMin || headers['content-type']?.startsWith('multipart/')
+    ? 0
+    : Math.min(bytes, inferenceBytesMax);
+}
