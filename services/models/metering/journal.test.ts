@@ -44,14 +44,32 @@ test('all records of one loop turn leave in one write, before the next turn', as
     files: filesWith({ writeSync }),
   });
   const order: string[] = [];
+  using now = vi.spyOn(performance, 'now').mockReturnValue(1_000);
   for (let number = 0; number < 100; number += 1) {
     journal.begin(`event-${number}`, event(number));
     journal.end(`event-${number}`, event(number), () => order.push(`event-${number}`));
   }
+  now.mockRestore();
   expect(order).toEqual([]);
   await new Promise((resolve) => setImmediate(resolve));
   expect(order).toHaveLength(100);
   expect(writeSync).toHaveBeenCalledTimes(1);
+  await drain(journal);
+  await journal.close();
+});
+
+test('a loop turn that takes long is not waited for', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path);
+  const order: string[] = [];
+  using now = vi.spyOn(performance, 'now').mockReturnValue(1_000);
+  for (let number = 0; number < 3; number += 1) {
+    journal.begin(`event-${number}`, event(number));
+    journal.end(`event-${number}`, event(number), () => order.push(`event-${number}`));
+    now.mockReturnValue(1_000 + (number + 1) * 25);
+  }
+  now.mockRestore();
+  expect(order).toEqual(['event-0', 'event-1']);
   await drain(journal);
   await journal.close();
 });

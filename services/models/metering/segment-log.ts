@@ -32,6 +32,8 @@ export type SegmentLogOptions = {
 };
 
 const groupSyncMs = 10;
+/** A turn of the loop may take seconds when thousands of connections have something to say: nobody waits for its end so long. */
+const waitMsMax = 20;
 const writeRetryMs = 100;
 
 /**
@@ -50,6 +52,7 @@ export class SegmentLog {
   #written = 0;
   #fd: number | null = null;
   #flushScheduled = false;
+  #scheduledMs = 0;
   #retry: NodeJS.Timeout | null = null;
   #healthy = true;
   #failed = false;
@@ -117,10 +120,13 @@ export class SegmentLog {
    * waits in memory. It is never called after a failed sync.
    */
   append(record: RecordText, onWritten?: () => void): void {
+    // Before the record, so that its place is known once it is appended.
+    if (this.#flushScheduled && performance.now() - this.#scheduledMs > waitMsMax) this.#scheduledFlush();
     this.#frames.append(record.head, record.json, recordTail);
     if (onWritten !== undefined) this.#onWritten.push(onWritten);
     if (this.#flushScheduled) return;
     this.#flushScheduled = true;
+    this.#scheduledMs = performance.now();
     setImmediate(this.#scheduledFlush);
   }
 
