@@ -60,6 +60,9 @@ export type Gateway = {
   close(): Promise<void>;
 };
 
+/** Clients that may be waiting to be let in; Linux allows fewer where net.core.somaxconn says so. With Node's 511 a crowd waits for seconds. */
+const backlog = 4_096;
+
 /** How long requests may go on once the process was told to stop, in milliseconds. */
 const drainMs = 20_000;
 
@@ -206,7 +209,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         portalDirectory: await parts.portal,
         trustedProxies: env.trustedProxies,
       });
-      url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port }));
+      url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port, backlog }));
       closers.push(async () => {
         draining = true;
         const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
