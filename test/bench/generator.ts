@@ -19,6 +19,8 @@ export type Load = {
    * they leave on time whether or not earlier ones were answered, and latency counts from when a request was due.
    */
   rate?: number;
+  /** Whether an answer of 503 is right as well: a refusal, which counts by itself. */
+  mayRefuse?: boolean;
   /** Closed loop: ends after so many requests instead of after `seconds`. */
   count?: number;
 };
@@ -30,9 +32,11 @@ export type LoadResult = {
   wrongAnswer: string;
   /** From the first request to the last answer. */
   elapsedMs: number;
-  /** Open loop: from when each request was due to its whole answer, and to the first byte of its body. */
+  /** From when each request was due (open loop) or sent (where refusals are right) to its whole answer, and to the first byte of its body. */
   latenciesMs: number[];
   firstBytesMs: number[];
+  /** The same of refusals, from when each request was sent. */
+  refusalsMs: number[];
   /** Open loop: how late requests left, which is the generator's own fault while connections are free. */
   latenessMs: number[];
   /** Open loop: a whole second's requests were waiting for a connection, so that nothing can be said but that it is too much. */
@@ -48,6 +52,7 @@ function run(load: Load): Promise<LoadResult> {
     elapsedMs: 0,
     latenciesMs: [],
     firstBytesMs: [],
+    refusalsMs: [],
     latenessMs: [],
     overloaded: false,
   };
@@ -67,6 +72,7 @@ function run(load: Load): Promise<LoadResult> {
     reader: MessageReader;
     expected: Expected;
     dueMs: number;
+    sentMs: number;
     sawBody: boolean;
     busy: boolean;
   };
@@ -79,6 +85,7 @@ function run(load: Load): Promise<LoadResult> {
     const { expected, bytesFor } = prepared[taken % prepared.length]!;
     connection.expected = expected;
     connection.dueMs = dueMs;
+    if (load.mayRefuse) connection.sentMs = performance.now();
     connection.sawBody = false;
     connection.busy = true;
     connection.socket.write(bytesFor(load.tokens[taken % load.tokens.length]!));
@@ -115,6 +122,7 @@ function run(load: Load): Promise<LoadResult> {
       reader: new MessageReader(),
       expected: prepared[0]!.expected,
       dueMs: 0,
+      sentMs: 0,
       sawBody: false,
       busy: false,
     };
@@ -132,8 +140,15 @@ function run(load: Load): Promise<LoadResult> {
         result.firstBytesMs.push(performance.now() - connection.dueMs);
       }
       if (message === undefined) return;
-      if (load.rate !== undefined) result.latenciesMs.push(performance.now() - connection.dueMs);
       const { head, body } = message;
+      if (load.mayRefuse && head.startsWith('HTTP/1.1 503 ')) {
+        result.refusalsMs.push(performance.now() - connection.sentMs);
+        // As the official clients do: whoever was refused waits for as long as it was told to.
+        setTimeout(answered, 1_000 * Number(/\r\nretry-after: (\d+)/i.exec(head)?.[1] ?? 0), connection);
+        return;
+      }
+      if (load.rate !== undefined) result.latenciesMs.push(performance.now() - connection.dueMs);
+      else if (load.mayRefuse) result.latenciesMs.push(performance.now() - connection.sentMs);
       if (!isRight(head, body, connection.expected)) wrong(`${head}\n\n${body.toString('utf8')}`);
       answered(connection);
     });

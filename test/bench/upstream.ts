@@ -122,4 +122,7 @@ const server = createServer({ noDelay: true }, (socket) => {
 });
 // Whoever started it may have been killed, which ends its end of the pipe.
 process.stdin.resume().on('end', () => process.exit());
-server.listen(0, '127.0.0.1', () => process.stdout.write(`port ${(server.address() as { port: number }).port}\n`));
+// Room for a gateway that connects a thousand times at once: what is refused here would be measured there.
+server.listen({ port: 0, host: '127.0.0.1', backlog: 4_096 }, () =>
+  process.stdout.write(`port ${(server.address() as { port: number }).port}\n`),
+);
