@@ -29,6 +29,15 @@ const issuedSecret = /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[\w-]{4})[\w-
 export const withoutSecrets = (text: string): string =>
   text.replace(issuedSecret, (_match, key?: string, ephemeral?: string) => `${key ?? ephemeral ?? 'jwt'}[removed]`);
 
+/** What of an error names it and says where it happened. Drivers hang on more: connections, and the values of statements that they run. */
+const namingFields = ['type', 'message', 'stack', 'code', 'errno', 'syscall', 'constraint', 'aggregateErrors'];
+
+function namedPart(error: Error): unknown {
+  const all: unknown = pino.stdSerializers.err(error);
+  if (typeof all !== 'object' || all === null) return all;
+  return Object.fromEntries(Object.entries(all).filter(([name]) => namingFields.includes(name)));
+}
+
 /** A JSON logger that writes one line per event and no secrets. */
 export function createLogger(options: { level: string; name: string; destination?: DestinationStream }): Logger {
   return pino(
@@ -38,7 +47,7 @@ export function createLogger(options: { level: string; name: string; destination
       base: { name: options.name, pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       redact: { paths: secretPaths, censor: '[removed]' },
-      serializers: { err: pino.stdSerializers.err },
+      serializers: { err: namedPart },
       hooks: { streamWrite: withoutSecrets },
     },
     options.destination ?? pino.destination({ fd: 2, sync: true }),

@@ -78,7 +78,10 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
 
 /** pg reports a connection that the server dropped as an event; without a listener it would end the process. */
 function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
-  pool.on('error', (err) => logger.warn({ err }, 'an idle database connection was lost'));
+  pool.on('error', (err) => {
+    // A connection that says goodbye may meet a server which does as well.
+    if (!pool.ending) logger.warn({ err }, 'an idle database connection was lost');
+  });
   pool.on('connect', (client) => {
     client.on('error', (err) => logger.debug({ err }, 'a database connection was lost'));
   });

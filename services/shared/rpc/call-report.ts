@@ -49,6 +49,8 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
         internal: error.details.internal,
       };
       if (error.reason === ErrorReason.INTERNAL) logger.error({ ...fields, err: thrown }, 'rpc failed');
+      // Whoever called has left, as those do who follow a stream for as long as they live.
+      else if (error.reason === ErrorReason.CANCELLED) logger.debug(fields, error.message);
       else logger.info(fields, error.message);
       return publicPart(error);
     },
