@@ -18,6 +18,7 @@ const longest = [
   'test/browser/sign-in.test.ts',
   'test/faults/jobs-kill.test.ts',
   'test/flows/start.test.ts',
+  'test/faults/backup.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {
