@@ -35,7 +35,7 @@ import { migrations } from '../../services/usage/db/migrations/index.ts';
 import { createPartitions } from '../../services/usage/db/partitions.ts';
 import { usageService } from '../../services/usage/index.ts';
 import { createUsageMetrics } from '../../services/usage/metrics.ts';
-import { measureLags } from './usage-lag.ts';
+import { measureDrain, measureLags } from './usage-lag.ts';
 import { loadYear } from './usage-year.ts';
 
 const eventCount = Number(process.argv[2] ?? 10_000_000);
@@ -46,6 +46,7 @@ const dayMs = 86_400_000;
 const eventsPerBatch = 1_000;
 const shippers = 2;
 const eventsPerSecondBeside = 10_000;
+const backlogCalls = 300_000;
 
 const print = (line: string) => process.stdout.write(`${line}\n`);
 const pick = <T>(items: readonly T[]): T => items[Math.floor(Math.random() * items.length)]!;
@@ -313,6 +314,16 @@ try {
     const [p50, p99] = [percentile(lags, 0.5), percentile(lags, 0.99)];
     print(`  lag p50 ${p50.toFixed(0)} ms, p99 ${p99.toFixed(0)} ms, worst ${lags.at(-1)!.toFixed(0)} ms`);
     return lags.length;
+  });
+
+  print(`\nBehind an outage of Usage in which ${backlogCalls} calls were metered:`);
+  await rated('drained', postgres.pid(), async () => {
+    const directory = join(dataDir, 'backlog');
+    const perSecond = await measureDrain(usage, { pattern: meteredPattern(), calls: backlogCalls, directory, logger });
+    print(
+      `  ${perSecond.toFixed(0)} a second: an hour of ${(perSecond / 12).toFixed(0)} calls a second in five minutes`,
+    );
+    return backlogCalls;
   });
 
   print('\nReports alone:');
