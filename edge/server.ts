@@ -37,6 +37,8 @@ export type EdgeDeps = {
   credentials: Credentials;
   readiness: Readiness;
   registry: Registry;
+  /** What `/metrics` answers. */
+  metricsText: () => Promise<string>;
   clock: Clock;
   logger: Logger;
   /** Origin of links in headers and pages, without a trailing slash. */
@@ -101,7 +103,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   installValidation(app);
   await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600 });
   installAccess(app, deps.credentials);
-  registerHealth(app, deps.readiness, deps.registry);
+  registerHealth(app, deps.readiness, deps.metricsText);
   await registerRoutes(app, { ...deps, metrics });
   return app;
 }

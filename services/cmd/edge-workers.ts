@@ -42,8 +42,8 @@ export async function startEdgeWorkers(options: {
     const ended = once(worker, 'exit').then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
-    // The one message of edge.ts: that it should get traffic.
-    const ready = once(worker, 'message');
+    // What edge.ts says once it should get traffic.
+    const ready = new Promise<void>((resolve) => worker.on('message', (message) => message === 'ready' && resolve()));
     const [address] = await Promise.race([once(worker, 'listening'), ended]);
     await Promise.race([ready, ended]);
     return address as { address: string; port: number };

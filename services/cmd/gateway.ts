@@ -27,6 +27,7 @@ import { startJobWorker } from '../jobs/workers/start.ts';
 import { startInference } from '../models/start-inference.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import { type OpenDatabase, openDatabase } from './database.ts';
+import { metricsOfAll } from './metrics-of-all.ts';
 import { serviceMigrations } from './migrations.ts';
 import type { ServiceName } from './service-names.ts';
 import { bodyReadMaxBytes, startService } from './services.ts';
@@ -82,6 +83,8 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
   try {
     const registry = new Registry();
     collectDefaultMetrics({ register: registry });
+    const allMetrics = metricsOfAll(registry);
+    closers.push(allMetrics.close);
     const report = createCallReport({ logger, clock, metrics: createRpcMetrics(registry) });
     const validate = createMessageValidation();
     const switchboard = new Switchboard({ report, validate, clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
@@ -201,6 +204,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         credentials,
         readiness,
         registry,
+        metricsText: allMetrics.text,
         clock,
         logger,
         publicUrl: env.publicUrl,
@@ -223,7 +227,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     let healthUrl: string | undefined;
     if (!parts.edge && env.metricsPort !== undefined) {
       const health = fastify();
-      registerHealth(health, () => ({ ready: true }), registry);
+      registerHealth(health, () => ({ ready: true }), allMetrics.text);
       healthUrl = await listening(
         'METRICS_PORT',
         env.metricsPort,

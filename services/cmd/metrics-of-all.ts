@@ -1,0 +1,105 @@
+import cluster, { type Worker } from 'node:cluster';
+import { AggregatorRegistry, type MetricObject, type Registry } from 'prom-client';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+
+/** What WORKERS' processes say to each other, each with the number of the request that it belongs to. */
+type Message =
+  /** To the first process: somebody asked this worker for the metrics of all. */
+  | { metrics: 'wanted'; request: number }
+  /** To a worker: what are yours? */
+  | { metrics: 'asked'; request: number }
+  | { metrics: 'own'; request: number; values: MetricObject[] }
+  /** To the worker that wanted them, as Prometheus reads them; absent when a process did not answer. */
+  | { metrics: 'all'; request: number; text?: string };
+
+export type MetricsOfAll = { text(): Promise<string>; close(): void };
+
+/** A process that is too busy to answer is left for the next time that Prometheus asks: sums without it would seem to fall. */
+const answerMsMax = 2_000;
+
+/** The metrics of this process, and with WORKERS those of all processes added up: a scrape meets any of them. */
+export function metricsOfAll(registry: Registry): MetricsOfAll {
+  return cluster.isWorker ? inWorker(registry) : inFirst(registry);
+}
+
+function inWorker(registry: Registry): MetricsOfAll {
+  const waiting = new Waiting<string | undefined>();
+  const send = (message: Message): void => void process.send!(message);
+  const listener = async (message: Partial<Message>): Promise<void> => {
+    if (message.metrics === 'all') waiting.resolve(message.request!, message.text);
+    if (message.metrics !== 'asked') return;
+    send({ metrics: 'own', request: message.request!, values: await registry.getMetricsAsJSON() });
+  };
+  process.on('message', listener);
+  return {
+    async text() {
+      const text = await waiting.answer((request) => send({ metrics: 'wanted', request }));
+      if (text === undefined) throw tooBusy();
+      return text;
+    },
+    close: () => void process.off('message', listener),
+  };
+}
+
+function inFirst(registry: Registry): MetricsOfAll {
+  const waiting = new Waiting<MetricObject[]>();
+  const send = (worker: Worker, message: Message): void => void worker.send(message);
+
+  async function text(): Promise<string> {
+    const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker?.isConnected());
+    if (workers.length === 0) return registry.metrics();
+    const values = await Promise.all([
+      registry.getMetricsAsJSON(),
+      ...workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
+    ]);
+    return AggregatorRegistry.aggregate(values).metrics();
+  }
+
+  const listener = (worker: Worker, message: Partial<Message>): void => {
+    if (message.metrics === 'own') waiting.resolve(message.request!, message.values!);
+    if (message.metrics !== 'wanted') return;
+    const { request } = message as { request: number };
+    text().then(
+      (all) => send(worker, { metrics: 'all', request, text: all }),
+      () => send(worker, { metrics: 'all', request }),
+    );
+  };
+  cluster.on('message', listener);
+  return { text, close: () => void cluster.off('message', listener) };
+}
+
+/** Requests by number, each waiting for its answer. */
+class Waiting<Answer> {
+  readonly #resolvers = new Map<number, (answer: Answer) => void>();
+  #last = 0;
+
+  /** @throws GatewayError OVERLOADED when no answer comes in time. */
+  answer(ask: (request: number) => void): Promise<Answer> {
+    const request = ++this.#last;
+    return new Promise<Answer>((resolve, reject) => {
+      const timer = setTimeout(() => {
+        this.#resolvers.delete(request);
+        reject(tooBusy());
+      }, answerMsMax);
+      this.#resolvers.set(request, (answer) => {
+        clearTimeout(timer);
+        this.#resolvers.delete(request);
+        resolve(answer);
+      });
+      ask(request);
+    });
+  }
+
+  resolve(request: number, answer: Answer): void {
+    this.#resolvers.get(request)?.(answer);
+  }
+}
+
+const tooBusy = () =>
+  gatewayError(
+    ErrorReason.OVERLOADED,
+    'A process of this gateway is too busy to tell its metrics. Try again shortly.',
+    {
+      retryAfterMs: 1_000,
+    },
+  );

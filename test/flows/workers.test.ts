@@ -1,0 +1,135 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { owner } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let dataDir: string;
+let database: TestDatabase;
+let gateway: StartedProcess;
+let url: string;
+let session: string;
+let key: string;
+
+beforeAll(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'gateway-workers-'));
+  database = await createTestDatabase();
+  gateway = startProcess({
+    script: 'services/cmd/all.ts',
+    env: {
+      WORKERS: '2',
+      PORT: '0',
+      RPC_PORT: '0',
+      DATA_DIR: dataDir,
+      DATABASE_URL: database.url,
+      BOOTSTRAP_EMAIL: owner.email,
+      BOOTSTRAP_PASSWORD: owner.password,
+      LOG_LEVEL: 'silent',
+    },
+  });
+  url = `http://127.0.0.1:${await gateway.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  session = (await call('POST', '/api/v1/auth/login', '', owner)).access_token;
+  ({ key } = await call('POST', '/api/v1/api-keys', session, { name: 'workers' }));
+});
+afterAll(async () => {
+  await gateway?.kill();
+  await database?.drop();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+async function call(method: string, path: string, token: string, body?: object): Promise<any> {
+  const answer = await fetch(url + path, {
+    method,
+    headers: {
+      // A connection each: the workers get them in turn.
+      connection: 'close',
+      ...(token !== '' && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  expect(answer.ok, `${method} ${path}: ${answer.status} ${text}`).toBe(true);
+  return text.startsWith('{') ? JSON.parse(text) : text;
+}
+
+const chat = () =>
+  call('POST', '/v1/chat/completions', key, {
+    model: 'sandbox-chat',
+    messages: [{ role: 'user', content: 'Hi' }],
+  });
+
+/** The edge workers' process ids, as Linux knows them. */
+const workerPids = (): number[] =>
+  readdirSync('/proc')
+    .map(Number)
+    .filter((pid) => pid > 0)
+    .filter((pid) => {
+      try {
+        const [, rest] = readFileSync(`/proc/${pid}/stat`, 'utf8').split(/\) /);
+        const isChild = Number(rest!.split(' ')[1]) === gateway.pid;
+        return isChild && readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes('edge.ts');
+      } catch {
+        return false;
+      }
+    });
+
+/** A metric's value as each of some scrapes told it. */
+const scraped = async (line: string): Promise<number[]> => {
+  const texts = await Promise.all(Array.from({ length: 6 }, () => call('GET', '/metrics', '')));
+  return texts.map((text: string) =>
+    Number(
+      text
+        .split('\n')
+        .find((each) => each.startsWith(line))
+        ?.slice(line.length) ?? 0,
+    ),
+  );
+};
+
+test('whichever worker is asked for metrics tells those of all, and of the services', async () => {
+  for (let count = 0; count < 9; count += 1) await chat();
+  const line = 'gateway_http_requests_total{route="/v1/chat/completions",status="200"} ';
+  expect(await scraped(line)).toEqual([9, 9, 9, 9, 9, 9]);
+  await waitFor(
+    async () => (await scraped('modelgateway_usage_events_total{outcome="stored"} ')).every((n) => n === 9),
+    {
+      description: 'the services to have stored the calls',
+    },
+  );
+});
+
+test.runIf(process.platform === 'linux')(
+  'a worker that is killed is replaced, and what it had metered is stored',
+  async () => {
+    const before = workerPids();
+    expect(before).toHaveLength(2);
+    for (let count = 0; count < 4; count += 1) await chat();
+    process.kill(before[0]!, 'SIGKILL');
+    await waitFor(() => workerPids().filter((pid) => !before.includes(pid)).length === 1, {
+      description: 'another worker',
+    });
+    const answered = () =>
+      chat().then(
+        () => true,
+        // A connection that the dead one had been given.
+        (error: Error) => {
+          if (error.name === 'TypeError') return false;
+          throw error;
+        },
+      );
+    await waitFor(answered, { description: 'a call to be answered' });
+    const events = await waitFor(
+      async () => {
+        const { data } = await call('GET', '/api/v1/usage/history?limit=100', session);
+        return data.length >= 14 && data;
+      },
+      { description: 'the events of all calls' },
+    );
+    expect(events).toHaveLength(14);
+  },
+);
