@@ -33,6 +33,7 @@ const admin = (...argv: string[]) => {
     keys: switchboard.client('admin', KeysService),
     models: switchboard.client('admin', ModelsService),
     asOperator: { contextValues: callerContext(operator) },
+    bootstrap: {} as never,
   });
 };
 const json = async (...argv: string[]) => {

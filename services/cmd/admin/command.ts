@@ -4,6 +4,7 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { Bootstrapped } from '../bootstrap.ts';
 
 /** What a command works with. */
 export type AdminContext = {
@@ -13,6 +14,8 @@ export type AdminContext = {
   models: Client<typeof ModelsService>;
   /** Makes each call as the platform's operator. */
   asOperator: CallOptions;
+  /** Makes what a new gateway needs. */
+  bootstrap(): Promise<Pick<Bootstrapped, 'created' | 'email' | 'password'>>;
 };
 
 /** The arguments of a command: what stands alone, and what was named. */

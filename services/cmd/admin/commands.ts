@@ -1,4 +1,5 @@
 import { auditCommands } from './audit.ts';
+import { bootstrapCommands } from './bootstrap.ts';
 import type { AdminCommand } from './command.ts';
 import { keyCommands } from './keys.ts';
 import { ledgerCommands } from './ledger.ts';
@@ -11,6 +12,7 @@ import { userCommands } from './users.ts';
 
 /** Every command of the operators' command line. */
 export const commands: readonly AdminCommand[] = [
+  ...bootstrapCommands,
   ...organizationCommands,
   ...userCommands,
   ...keyCommands,

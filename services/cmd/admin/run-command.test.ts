@@ -27,6 +27,7 @@ const admin = (...argv: string[]) =>
     models: {} as never,
     billing: {} as never,
     asOperator: { contextValues: callerContext(operator) },
+    bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),
   });
 const json = async (...argv: string[]) => {
   const { exitCode, stdout, stderr } = await admin(...argv, '--json');
@@ -100,6 +101,21 @@ test('an operator is made from a shell', async () => {
   const refused = await admin('users', 'demote', auth.owner.userId);
   expect([refused.exitCode, refused.stdout]).toEqual([1, '']);
   expect(refused.stderr).toContain('last operator');
+});
+
+test.each([
+  [[], 'organizations suspend <id>'],
+  [['help'], 'organizations suspend <id>'],
+  [['--help'], 'organizations suspend <id>'],
+  [['organizations', 'suspend', '--help'], 'Usage: npm run admin -- organizations suspend <id> [--reason text]'],
+])('%j is help, and no mistake', async (argv, text) => {
+  const outcome = await admin(...argv);
+  expect([outcome.exitCode, outcome.stderr]).toEqual([0, '']);
+  expect(outcome.stdout).toContain(text);
+});
+
+test('the password that a bootstrap makes up is told', async () => {
+  expect(await json('bootstrap')).toEqual({ operator: 'first@example.com', created: true, password: 'made up' });
 });
 
 test.each([

@@ -13,12 +13,14 @@ export async function runCommand(
 ): Promise<Outcome> {
   const command = commands.find(({ name }) => name.split(' ').every((word, index) => argv[index] === word));
   if (command === undefined) {
-    const isHelp = argv.length === 0 || argv.includes('--help');
+    const isHelp = argv.length === 0 || argv[0] === 'help' || asksForHelp(argv);
     const help = helpText(commands);
     return isHelp
       ? { exitCode: 0, stdout: help, stderr: '' }
       : { exitCode: 2, stdout: '', stderr: `There is no such command.\n\n${help}` };
   }
+  const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
+  if (asksForHelp(argv)) return { exitCode: 0, stdout: `${command.summary}\n${usage}`, stderr: '' };
   try {
     const { positionals, values } = parseArgs({
       args: argv.slice(command.name.split(' ').length),
@@ -29,7 +31,6 @@ export async function runCommand(
     const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: '' };
   } catch (error) {
-    const usage = `Usage: npm run admin -- ${command.name} ${command.usage}\n`;
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
       return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };
     }
@@ -37,3 +38,5 @@ export async function runCommand(
     throw error;
   }
 }
+
+const asksForHelp = (argv: readonly string[]): boolean => argv.includes('--help') || argv.includes('-h');

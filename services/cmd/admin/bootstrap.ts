@@ -1,0 +1,15 @@
+import type { AdminCommand } from './command.ts';
+
+export const bootstrapCommands: readonly AdminCommand[] = [
+  {
+    name: 'bootstrap',
+    usage: '',
+    summary:
+      'Makes what the first `npm start` makes: an operator who owns the first organization, the sandbox, the models of UPSTREAM_BASE_URL.',
+    async run({ bootstrap }) {
+      const { created, email, password } = await bootstrap();
+      // A password is made up once, and told once.
+      return { output: { operator: email, created, ...(password !== undefined && { password }) } };
+    },
+  },
+];

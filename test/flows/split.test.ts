@@ -1,0 +1,120 @@
+import { execFile } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { owner } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let folder: string;
+let database: TestDatabase;
+const processes: StartedProcess[] = [];
+let url: string;
+let common: Record<string, string>;
+
+beforeAll(async () => {
+  folder = mkdtempSync(join(tmpdir(), 'gateway-split-'));
+  database = await createTestDatabase();
+  const secrets = {
+    KEY_PEPPER: 'a pepper for tests that is long enough',
+    SERVICE_SECRET: 'a service secret for tests that is long enough',
+  };
+  const start = (script: string, args: string[], env: Record<string, string>): StartedProcess => {
+    const dataDir = join(folder, String(processes.length));
+    const started = startProcess({
+      script,
+      args,
+      env: { ...secrets, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'silent', PORT: '0', ...env },
+    });
+    processes.push(started);
+    return started;
+  };
+  // Each half is told where the other will be.
+  const ports = { identity: await freePort(), rest: await freePort() };
+  const at = (port: number, names: string[]) => names.map((name) => `${name}=http://127.0.0.1:${port}`);
+  const identity = ['keys', 'auth'];
+  const rest = ['models', 'usage', 'billing', 'jobs'];
+  const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, rest)].join(',');
+  const services = [
+    start('services/cmd/service.ts', [identity.join(',')], { RPC_URLS, RPC_PORT: String(ports.identity) }),
+    start('services/cmd/service.ts', [rest.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) }),
+  ];
+  await Promise.all(services.map((service) => service.waitForLine(/ at http:/)));
+  const edge = start('services/cmd/edge.ts', [], { RPC_URLS });
+  const worker = start('services/cmd/worker.ts', [], { RPC_URLS });
+  url = `http://127.0.0.1:${await edge.waitForPort(/The edge listens on http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  await worker.waitForLine(/The worker takes jobs/);
+  common = { ...secrets, RPC_URLS, BOOTSTRAP_EMAIL: owner.email, DATA_DIR: join(folder, 'admin') };
+});
+afterAll(async () => {
+  await Promise.all(processes.map((started) => started.kill()));
+  await database?.drop();
+  if (folder !== undefined) rmSync(folder, { recursive: true, force: true });
+});
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as { port: number };
+  server.close();
+  await once(server, 'close');
+  return port;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
+async function call(method: string, path: string, token: string, body?: object, headers = {}): Promise<any> {
+  const answer = await fetch(url + path, {
+    method,
+    headers: {
+      ...(token !== '' && { authorization: `Bearer ${token}` }),
+      ...(body !== undefined && { 'content-type': 'application/json' }),
+      ...headers,
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  const text = await answer.text();
+  expect(answer.ok, `${method} ${path}: ${answer.status} ${text}`).toBe(true);
+  return JSON.parse(text);
+}
+
+test('services, edge and worker in processes of their own are set up by one command and serve calls, jobs and usage', async () => {
+  const admin = async (...words: string[]) => {
+    const env = { ...process.env, ...common };
+    const script = ['services/cmd/admin.ts', ...words, '--json'];
+    return JSON.parse((await promisify(execFile)(process.execPath, script, { env })).stdout);
+  };
+  const made = await admin('bootstrap');
+  expect(made).toEqual({ operator: owner.email, created: true, password: expect.stringMatching(/^.{16,}$/) });
+  expect(await admin('bootstrap')).toEqual({ operator: owner.email, created: false });
+  const ready = () =>
+    fetch(`${url}/readyz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await waitFor(ready, { description: 'the edge to be ready' });
+
+  const credentials = { email: owner.email, password: made.password };
+  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', credentials);
+  const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'split' });
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  const path = '/v1/chat/completions';
+  await waitFor(
+    async () => (await call('GET', '/v1/models', key)).data.some(({ id }: { id: string }) => id === chat.model),
+    {
+      description: 'the sandbox in the catalog',
+    },
+  );
+  expect((await call('POST', path, key, chat)).choices).toHaveLength(1);
+  const job = await call('POST', path, key, chat, { prefer: 'respond-async' });
+  const done = () => call('GET', `/api/v1/jobs/${job.id}`, session).then(({ status }) => status === 'completed');
+  await waitFor(done, { description: 'the job to be done' });
+  const stored = async () => (await call('GET', '/api/v1/usage/history', session)).data.length === 2;
+  await waitFor(stored, { description: 'both calls in the usage' });
+  const charged = async () => (await admin('ledger', 'verify')).entries_checked > 0;
+  await waitFor(charged, { description: 'both calls in the ledger' });
+});
