@@ -179,12 +179,11 @@ function pathOf(url: string): string {
   return end === -1 ? url : url.slice(0, end);
 }
 
-/** What the body will take of memory, if that is worth counting. Forms go to files. */
+/** What the body will take of memory, if that is worth counting: the most there may be when nobody says. Forms go to files. */
 function bytesInMemory({ headers }: IncomingMessage): number {
   const length = headers['content-length'];
-  if (length === undefined) return headers['transfer-encoding'] === undefined ? 0 : inferenceBytesMax;
-  const bytes = Number(length);
-  return bytes < countedBytesMin || headers['content-type']?.startsWith('multipart/')
-    ? 0
-    : Math.min(bytes, inferenceBytesMax);
+  if (length === undefined && headers['transfer-encoding'] === undefined) return 0;
+  if (headers['content-type']?.startsWith('multipart/')) return 0;
+  const bytes = length === undefined ? inferenceBytesMax : Math.min(Number(length), inferenceBytesMax);
+  return bytes < countedBytesMin ? 0 : bytes;
 }
