@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, ServiceImpl } from '@connectrpc/connect';
-import { Gauge, type Registry } from 'prom-client';
+import { type Aggregator, Gauge, type Registry } from 'prom-client';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
@@ -133,10 +133,12 @@ function journalMetrics(
   registry: Registry,
   journal: { stats(): { bytes: number; pendingEvents: number; lagMs: number; healthy: boolean } },
 ): void {
-  const gauge = (name: string, help: string, read: () => number): void => {
+  /** `ofAll`: what the journals of several processes are together. */
+  const gauge = (name: string, help: string, read: () => number, ofAll: Aggregator = 'sum'): void => {
     new Gauge({
       name,
       help,
+      aggregator: ofAll,
       registers: [registry],
       collect() {
         this.set(read());
@@ -153,8 +155,12 @@ function journalMetrics(
     'gateway_journal_lag_seconds',
     'Age of the oldest usage event which is not stored yet.',
     () => journal.stats().lagMs / 1000,
+    'max',
   );
-  gauge('gateway_journal_healthy', '0 while the journal refuses writes and new requests are refused.', () =>
-    Number(journal.stats().healthy),
+  gauge(
+    'gateway_journal_healthy',
+    '0 while the journal refuses writes and new requests are refused.',
+    () => Number(journal.stats().healthy),
+    'min',
   );
 }

@@ -95,6 +95,8 @@ test('whichever worker is asked for metrics tells those of all, and of the servi
   for (let count = 0; count < 9; count += 1) await chat();
   const line = 'gateway_http_requests_total{route="/v1/chat/completions",status="200"} ';
   expect(await scraped(line)).toEqual([9, 9, 9, 9, 9, 9]);
+  // Not everything is added up: a journal that refuses writes is one too many.
+  expect(await scraped('gateway_journal_healthy ')).toEqual([1, 1, 1, 1, 1, 1]);
   await waitFor(
     async () => (await scraped('modelgateway_usage_events_total{outcome="stored"} ')).every((n) => n === 9),
     {
