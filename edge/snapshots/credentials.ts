@@ -4,7 +4,6 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { looksLikeKey } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Credentials } from '../guards/access.ts';
 import type { SessionPrincipal } from '../principal.ts';
@@ -16,6 +15,9 @@ export type OpenCredentials = Credentials & {
   readonly isLive: boolean;
   close(): Promise<void>;
 };
+
+/** How every JWT begins, base64 of `{"` (RFC 7519): a session token. All else is a key, be it another service's or mistyped. */
+const jwtStart = 'eyJ';
 
 /** What this edge knows of API keys and sessions, kept current by the feeds of Keys and Auth. */
 export function openCredentials(deps: {
@@ -32,7 +34,7 @@ export function openCredentials(deps: {
   const sessions = createSessionCredentials({ auth, edgeId, clock, logger, publicUrl });
 
   return {
-    authenticate: (token) => (looksLikeKey(token) ? apiKeys.authenticate(token) : sessions.authenticate(token)),
+    authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),
     onEnded(principal, listener) {
       if (principal.kind === 'key') return apiKeys.onRevoked(principal, listener);
       return sessions.onEnded((ended) => {

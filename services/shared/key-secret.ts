@@ -21,9 +21,6 @@ export function makeKeySecret(random: Uint8Array): string {
   return body + checksum(body);
 }
 
-/** Whether a bearer token claims to be an API key at all; anything else is taken for a session token. */
-export const looksLikeKey = (token: string): boolean => token.startsWith(prefix);
-
 /** Whether the text has the form of a secret that this gateway issued: length, alphabet and checksum. */
 export function isKeySecret(text: string): boolean {
   if (text.length !== secretLength || !shape.test(text)) return false;

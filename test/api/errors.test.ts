@@ -60,6 +60,8 @@ describe('a credential that is no good', () => {
 
   test.each([
     ['a malformed key', 'sk-proj-short'],
+    ['a key of another service', `sk-${'B'.repeat(48)}`],
+    ['a word', 'hunter2-hunter2'],
     ['a key with a wrong checksum', `sk-proj-${'A'.repeat(49)}`],
     ['a key that was never issued', makeKeySecret(new Uint8Array(32).fill(7))],
   ])('%s is refused and never echoed', async (_what, secret) => {
