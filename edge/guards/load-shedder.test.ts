@@ -2,7 +2,7 @@ import { setImmediate as turnEnd } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { LoadShedder } from './load-shedder.ts';
 
-const memory = { bytes: 8 * 1024 ** 2, heapShare: () => 0.5 };
+const memory = { bytes: 8 * 1024 ** 2, heapIsFull: () => false };
 
 /** A loop whose turns serve requests for as long as the test says. */
 function loop(given: Partial<typeof memory> = {}) {
@@ -69,12 +69,14 @@ test('bodies take room from an eighth of the memory, and give it back', () => {
   expect(shedder.take(600_000)).toBe(true);
 });
 
-test('a heap that is nearly full refuses new work until it is not', async () => {
-  let share = 0.95;
-  const { shedder, turn, wait } = loop({ heapShare: () => share });
-  expect(shedder.shortage()).toBe('memory');
-  await turn(1, 1);
-  share = 0.5;
-  wait(300);
+test('a heap that is nearly full refuses new work until it is not, but for one in 100 ms', () => {
+  let isFull = true;
+  const { shedder, wait } = loop({ heapIsFull: () => isFull });
   expect(shedder.shortage()).toBeUndefined();
+  expect([shedder.shortage(), shedder.shortage()]).toEqual(['memory', 'memory']);
+  wait(101);
+  expect([shedder.shortage(), shedder.shortage()]).toEqual([undefined, 'memory']);
+  isFull = false;
+  wait(101);
+  expect([shedder.shortage(), shedder.shortage()]).toEqual([undefined, undefined]);
 });

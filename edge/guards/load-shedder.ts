@@ -1,5 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import { totalmem } from 'node:os';
+import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
@@ -26,24 +27,44 @@ const calmMs = 1_000;
 /** The share of the machine's memory, or of what the process is allowed of it, that bodies may have, and at most so many bytes. */
 const bodiesShare = 1 / 8;
 const bodiesBytesMax = 4 * 1024 ** 3;
-/** Of the heap's limit. Above, there is little but garbage to collect, and soon nothing more to give. */
-const heapShareMax = 0.9;
-const heapCheckMs = 250;
+/**
+ * Below its limit the heap must have so much room, in bytes and as a share of it: a crowd that leaves at once takes two thirds of what its
+ * calls took. The limit counts the young generation's 48 MiB as well.
+ */
+const heapRoomBytesMin = 96 * 1024 ** 2;
+const heapRoomShareMin = 0.4;
+const heapCheckMs = 100;
 
 export type Memory = {
   /** What the process may have, in bytes. */
   bytes: number;
-  /** How much of the heap's limit is used, from 0 to 1. */
-  heapShare(): number;
+  /** Whether more objects would soon leave nothing to give. */
+  heapIsFull(): boolean;
 };
 
-const ownMemory: Memory = {
-  bytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
-  heapShare: () => {
-    const { used_heap_size, heap_size_limit } = getHeapStatistics();
-    return used_heap_size / heap_size_limit;
-  },
-};
+/** What the last whole collection left, in bytes: what is used in between is garbage for the most part. */
+let heapLeftBytes = 0;
+let isWatched = false;
+
+function ownMemory(): Memory {
+  if (!isWatched) watchCollections();
+  isWatched = true;
+  return {
+    bytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
+    heapIsFull() {
+      const { heap_size_limit: limit } = getHeapStatistics();
+      return limit - heapLeftBytes < Math.max(heapRoomBytesMin, limit * heapRoomShareMin);
+    },
+  };
+}
+
+function watchCollections(): void {
+  const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
+    (entry.detail as { kind: number }).kind === constants.NODE_PERFORMANCE_GC_MAJOR;
+  new PerformanceObserver((list) => {
+    if (list.getEntries().some(isWhole)) heapLeftBytes = getHeapStatistics().used_heap_size;
+  }).observe({ entryTypes: ['gc'] });
+}
 
 /**
  * Refuses new work when there is more than the process can do (reliability.md, Faults: overload), so that what it took on is served in
@@ -52,7 +73,7 @@ const ownMemory: Memory = {
 export class LoadShedder {
   readonly bodiesMax: number;
   readonly #now: () => number;
-  readonly #heapShare: () => number;
+  readonly #heapIsFull: () => boolean;
   #inTurn = false;
   #turnStartMs = 0;
   #turnEndMs = 0;
@@ -66,9 +87,9 @@ export class LoadShedder {
   #heapCheckedMs = 0;
 
   /** `now`: monotonic milliseconds. */
-  constructor(now: () => number, { bytes, heapShare }: Memory = ownMemory) {
+  constructor(now: () => number, { bytes, heapIsFull }: Memory = ownMemory()) {
     this.#now = now;
-    this.#heapShare = heapShare;
+    this.#heapIsFull = heapIsFull;
     this.bodiesMax = Math.min(bytes * bodiesShare, bodiesBytesMax);
   }
 
@@ -76,7 +97,13 @@ export class LoadShedder {
   shortage(): Shortage | undefined {
     const nowMs = this.#now();
     if (!this.#inTurn) this.#beginTurn(nowMs);
-    if (this.#heapFull) return 'memory';
+    if (nowMs - this.#heapCheckedMs > heapCheckMs) {
+      this.#heapCheckedMs = nowMs;
+      this.#heapFull = this.#heapIsFull();
+      // One is taken on with each look: without any work there would be no collection to find out by.
+    } else if (this.#heapFull) {
+      return 'memory';
+    }
     this.#cameSince += 1;
     if (nowMs - this.#turnStartMs > turnMsMax) {
       this.#longSinceMs ??= this.#turnStartMs;
@@ -106,10 +133,6 @@ export class LoadShedder {
     this.#turnStartMs = nowMs;
     this.#roundStartMs = nowMs;
     if (nowMs - this.#turnEndMs > idleMs) this.#wasShort();
-    if (nowMs - this.#heapCheckedMs > heapCheckMs) {
-      this.#heapCheckedMs = nowMs;
-      this.#heapFull = this.#heapShare() > heapShareMax;
-    }
     setImmediate(this.#endTurn);
   }
 
