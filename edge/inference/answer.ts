@@ -71,7 +71,7 @@ export async function answerInference(
         await drained(raw, gone.signal);
       }
     }
-    // Not awaited here: a job's answer has no stream that could break, and its errors are counted by itself.
+    // Not awaited here: a job's answer has no stream that could break.
     if (inBackground) return answerWithJob(deps, { operation, ...body, endpoint: endpointOf(route) }, request, reply);
     deps.metrics.request(route, raw.statusCode, deps.clock.monotonic() - request.startedMs);
   } catch (thrown) {

@@ -6,6 +6,7 @@ import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
 import { startProcess } from '../support/processes.ts';
+import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let folder: string;
@@ -31,21 +32,7 @@ async function start(dataDir: string) {
   const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
   const rpcPort = await child.waitForPort(/Internal RPC\s+http:\/\/127\.0\.0\.1:(\d+)/);
 
-  // biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
-  async function call(method: string, path: string, token: string, body?: object): Promise<any> {
-    const answer = await fetch(`http://127.0.0.1:${port}${path}`, {
-      method,
-      headers: {
-        ...(token !== '' && { authorization: `Bearer ${token}` }),
-        ...(body !== undefined && { 'content-type': 'application/json' }),
-      },
-      body: body === undefined ? undefined : JSON.stringify(body),
-    });
-    const text = await answer.text();
-    expect(answer.ok, `${method} ${path}: ${answer.status} ${text}`).toBe(true);
-    return JSON.parse(text);
-  }
-
+  const call = restCalls(`http://127.0.0.1:${port}`);
   return {
     child,
     call,

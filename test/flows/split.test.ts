@@ -9,12 +9,14 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let folder: string;
 let database: TestDatabase;
 const processes: StartedProcess[] = [];
 let url: string;
+let call: ReturnType<typeof restCalls>;
 let common: Record<string, string>;
 
 beforeAll(async () => {
@@ -48,6 +50,7 @@ beforeAll(async () => {
   const edge = start('services/cmd/edge.ts', [], { RPC_URLS });
   const worker = start('services/cmd/worker.ts', [], { RPC_URLS });
   url = `http://127.0.0.1:${await edge.waitForPort(/The edge listens on http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  call = restCalls(url);
   await worker.waitForLine(/The worker takes jobs/);
   common = { ...secrets, RPC_URLS, BOOTSTRAP_EMAIL: owner.email, DATA_DIR: join(folder, 'admin') };
 });
@@ -64,22 +67,6 @@ async function freePort(): Promise<number> {
   server.close();
   await once(server, 'close');
   return port;
-}
-
-// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
-async function call(method: string, path: string, token: string, body?: object, headers = {}): Promise<any> {
-  const answer = await fetch(url + path, {
-    method,
-    headers: {
-      ...(token !== '' && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await answer.text();
-  expect(answer.ok, `${method} ${path}: ${answer.status} ${text}`).toBe(true);
-  return JSON.parse(text);
 }
 
 test('services, edge and worker in processes of their own are set up by one command and serve calls, jobs and usage', async () => {

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let dataDir: string;
@@ -40,22 +41,9 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-// biome-ignore lint/suspicious/noExplicitAny: answers of every shape.
-async function call(method: string, path: string, token: string, body?: object): Promise<any> {
-  const answer = await fetch(url + path, {
-    method,
-    headers: {
-      // A connection each: the workers get them in turn.
-      connection: 'close',
-      ...(token !== '' && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-    },
-    body: body === undefined ? undefined : JSON.stringify(body),
-  });
-  const text = await answer.text();
-  expect(answer.ok, `${method} ${path}: ${answer.status} ${text}`).toBe(true);
-  return text.startsWith('{') ? JSON.parse(text) : text;
-}
+/** Over a connection of its own: the workers get them in turn. */
+const call = (method: string, path: string, token: string, body?: object) =>
+  restCalls(url)(method, path, token, body, { connection: 'close' });
 
 const chat = () =>
   call('POST', '/v1/chat/completions', key, {
