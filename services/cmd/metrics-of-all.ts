@@ -24,7 +24,7 @@ export function metricsOfAll(registry: Registry): MetricsOfAll {
 
 function inWorker(registry: Registry): MetricsOfAll {
   const waiting = new Waiting<string | undefined>();
-  const send = (message: Message): void => void process.send!(message);
+  const send = (message: Message): void => void process.send!(message, nobodyThere);
   const listener = async (message: Partial<Message>): Promise<void> => {
     if (message.metrics === 'all') waiting.resolve(message.request!, message.text);
     if (message.metrics !== 'asked') return;
@@ -43,7 +43,7 @@ function inWorker(registry: Registry): MetricsOfAll {
 
 function inFirst(registry: Registry): MetricsOfAll {
   const waiting = new Waiting<MetricObject[]>();
-  const send = (worker: Worker, message: Message): void => void worker.send(message);
+  const send = (worker: Worker, message: Message): void => void worker.send(message, nobodyThere);
 
   async function text(): Promise<string> {
     const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker?.isConnected());
@@ -67,6 +67,9 @@ function inFirst(registry: Registry): MetricsOfAll {
   cluster.on('message', listener);
   return { text, close: () => void cluster.off('message', listener) };
 }
+
+/** A process may die with a message on its way to it. Without a listener that would end the one which sent it. */
+const nobodyThere = (): void => {};
 
 /** Requests by number, each waiting for its answer. */
 class Waiting<Answer> {

@@ -99,7 +99,12 @@ test.runIf(process.platform === 'linux')(
     const before = workerPids();
     expect(before).toHaveLength(2);
     for (let count = 0; count < 4; count += 1) await chat();
+    // Answers to a worker that has died take nobody with them.
+    const scrapes = Promise.allSettled(Array.from({ length: 100 }, () => call('GET', '/metrics', '')));
+    await call('GET', '/healthz', '');
     process.kill(before[0]!, 'SIGKILL');
+    await scrapes;
+    expect(gateway.exit).toBeNull();
     await waitFor(() => workerPids().filter((pid) => !before.includes(pid)).length === 1, {
       description: 'another worker',
     });
