@@ -31,11 +31,7 @@ export type Bootstrapped = {
 };
 
 /** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
-export async function bootstrap(
-  env: Env,
-  switchboard: Pick<Switchboard, 'client'>,
-  logger: Logger,
-): Promise<Bootstrapped> {
+export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
   const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
   const password = env.bootstrapPassword ?? makePassword();
   const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };

@@ -87,7 +87,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     closers.push(allMetrics.close);
     const report = createCallReport({ logger, clock, metrics: createRpcMetrics(registry) });
     const validate = createMessageValidation();
-    const switchboard = new Switchboard({ report, validate, clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
+    const switchboard = new Switchboard({ clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
     closers.push(() => switchboard.close());
 
     let rpcServer: RpcServer | undefined;
@@ -111,7 +111,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
           registry,
         });
         closers.push(service.close);
-        switchboard.add(service.rpc);
+        switchboard.add(service.rpc, { report, validate });
         started.push(service.rpc);
       }
       const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock });
@@ -152,6 +152,7 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
           validateLocally: false,
           readMaxBytes: bodyReadMaxBytes,
         }),
+        { report, validate },
       );
     }
 

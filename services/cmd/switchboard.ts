@@ -2,13 +2,11 @@ import type { DescService } from '@bufbuild/protobuf';
 import type { Client, Transport } from '@connectrpc/connect';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import type { CallReport } from '#shared/rpc/call-report.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport, type RpcClientTransport } from '#shared/rpc/client-transport.ts';
-import { createLocalTransport } from '#shared/rpc/local-transport.ts';
+import { createLocalTransport, type LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
-import type { ValidateMessage } from '#shared/rpc/validation.ts';
 
 /**
  * Connects the services of a process with each other and with those elsewhere. Services may be added after their clients were
@@ -24,9 +22,8 @@ export class Switchboard {
   }
 
   /** Serves a service from this process. */
-  add(service: RpcService): void {
-    const { report, validate } = this.#options;
-    this.#local.set(service.service.typeName, createLocalTransport([service], { report, validate }));
+  add(service: RpcService, deps: LocalTransportDeps): void {
+    this.#local.set(service.service.typeName, createLocalTransport([service], deps));
   }
 
   /** A client by which `issuer` calls a service, wherever that is. */
@@ -64,8 +61,6 @@ export class Switchboard {
 }
 
 export type SwitchboardOptions = {
-  report: CallReport;
-  validate: ValidateMessage;
   clock: Clock;
   /** SERVICE_SECRET, newest first. */
   secrets: readonly string[];

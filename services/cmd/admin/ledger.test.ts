@@ -19,7 +19,6 @@ test("an organization's rate limits are set, shown and taken back from a shell",
         auth: { adminGetOrganization: async () => ({}) },
         billing: started.billing,
         asOperator: { contextValues: callerContext(operator) },
-        bootstrap: {} as never,
       } as never,
     );
     expect([exitCode, stderr]).toEqual([0, '']);
@@ -40,7 +39,6 @@ test('a sound ledger is said to be sound, and a wrong one fails the command with
     runCommand(commands, ['ledger', 'verify', '--json'], {
       billing: started.billing,
       asOperator: { contextValues: callerContext(operator) },
-      bootstrap: {} as never,
     } as never);
   const { tenantId } = person();
   await started.billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 9n })] }, service);
