@@ -7,7 +7,6 @@
 import { spawn } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -16,6 +15,7 @@ import { Pool } from 'undici';
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { createLogger } from '#shared/logger.ts';
+import { freePort } from '../support/free-port.ts';
 
 const roundMs = Number(process.argv[2] ?? 8) * 1_000;
 const keyCount = Number(process.argv[3] ?? 1_000_000);
@@ -181,12 +181,4 @@ function residentMebibytes(): number {
 
 function median(values: readonly number[]): number {
   return [...values].sort((one, other) => one - other)[Math.floor(values.length / 2)]!;
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const { port: free } = server.address() as { port: number };
-  await new Promise((resolve) => server.close(resolve));
-  return free;
 }

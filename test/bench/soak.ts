@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { freePort } from './contender.ts';
+import { freePort } from '../support/free-port.ts';
 import { memoryMiBOfTree } from './machine.ts';
 import { runRound } from './measure.ts';
 import type { Entrant, Stage } from './stage.ts';

@@ -5,7 +5,8 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest, keyPreview, makeKeySecret } from '#shared/key-secret.ts';
-import { type Contender, freePort, type Prepared, start } from '../contender.ts';
+import { freePort } from '../../support/free-port.ts';
+import { type Contender, type Prepared, start } from '../contender.ts';
 import { models } from '../workloads.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
