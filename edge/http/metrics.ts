@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { CellCounter, CellHistogram } from '#shared/metrics.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -12,7 +13,7 @@ declare module 'fastify' {
 export const routeLabel = ({ is404, routeOptions }: FastifyRequest): string =>
   is404 ? 'unmatched' : routeOptions.config.access === undefined ? 'portal' : routeOptions.url!;
 
-/** The edge's own measures. Label children are bound once per route and status: a look-up by labels object costs more than the rest. */
+/** The edge's own measures. */
 export type EdgeMetrics = {
   /** One answered request. Fastify's answers are counted in one place; whoever answers past it counts by itself. */
   request(route: string, status: number, latencyMs: number): void;
@@ -27,25 +28,21 @@ export type EdgeMetrics = {
 const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 export function createEdgeMetrics(registry: Registry): EdgeMetrics {
-  const requests = new Counter({
+  const requests = new CellCounter({
     name: 'gateway_http_requests_total',
     help: 'HTTP requests answered, by route and status.',
     labelNames: ['route', 'status'],
     registers: [registry],
   });
-  const latency = new Histogram({
+  const latency = new CellHistogram(registry, {
     name: 'gateway_http_request_duration_seconds',
     help: 'Time from a request to the end of its answer.',
-    labelNames: ['route'],
     buckets: latencySeconds,
-    registers: [registry],
   });
-  const firstToken = new Histogram({
+  const firstToken = new CellHistogram(registry, {
     name: 'gateway_time_to_first_token_seconds',
     help: 'Time from a streamed request to its first body byte.',
-    labelNames: ['route'],
     buckets: latencySeconds,
-    registers: [registry],
   });
   const shed = new Counter({
     name: 'gateway_shed_requests_total',
@@ -53,16 +50,16 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     labelNames: ['cause'],
     registers: [registry],
   });
-  const retiring = new Counter({
+  const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
     help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
     labelNames: ['model'],
     registers: [registry],
   });
-  const requestsOfRoute = bound((route: string) => bound((status: number) => requests.labels(route, String(status))));
-  const latencyOfRoute = bound((route: string) => latency.labels(route));
-  const retiringOfModel = bound((model: string) => retiring.labels(model));
-  const firstTokenOfRoute = bound((route: string) => firstToken.labels(route));
+  const requestsOfRoute = bound((route: string) => bound((status: number) => requests.cell({ route, status })));
+  const latencyOfRoute = bound((route: string) => latency.cell({ route }));
+  const retiringOfModel = bound((model: string) => retiring.cell({ model }));
+  const firstTokenOfRoute = bound((route: string) => firstToken.cell({ route }));
 
   return {
     request(route, status, latencyMs) {

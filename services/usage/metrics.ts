@@ -1,4 +1,5 @@
-import { Counter, Histogram, type Registry } from 'prom-client';
+import { Counter, type Registry } from 'prom-client';
+import { CellCounter, CellHistogram } from '#shared/metrics.ts';
 
 /** What Usage shows of the metering pipeline's end (issue: Usage, Metrics). */
 export type UsageMetrics = {
@@ -15,13 +16,12 @@ const lagBucketsSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30, 300, 3600];
 /** Registers Usage's metrics; once per registry. */
 export function createUsageMetrics(registry: Registry): UsageMetrics {
   const registers = [registry];
-  const lag = new Histogram({
+  const lag = new CellHistogram(registry, {
     name: 'modelgateway_usage_lag_seconds',
     help: 'Time from the end of a call to its stored event.',
     buckets: lagBucketsSeconds,
-    registers,
-  });
-  const events = new Counter({
+  }).cell();
+  const events = new CellCounter({
     name: 'modelgateway_usage_events_total',
     help: 'Events received, by what became of them.',
     labelNames: ['outcome'],
@@ -32,7 +32,7 @@ export function createUsageMetrics(registry: Registry): UsageMetrics {
     help: 'Batches which could not be stored and will be sent again.',
     registers,
   });
-  const [stored, duplicate, rejected] = ['stored', 'duplicate', 'rejected'].map((outcome) => events.labels(outcome));
+  const [stored, duplicate, rejected] = ['stored', 'duplicate', 'rejected'].map((outcome) => events.cell({ outcome }));
   return {
     stored(lagMs) {
       lag.observe(Math.max(0, lagMs) / 1000);

@@ -1,7 +1,8 @@
 import type { DescMethod } from '@bufbuild/protobuf';
 import { codeToString } from '@connectrpc/connect/protocol-connect';
-import { Histogram, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { ErrorReason } from '../errors.ts';
+import { CellHistogram, type HistogramCell } from '../metrics.ts';
 import { codeOf } from './connect-errors.ts';
 
 /** Measures the calls which this process answers. */
@@ -14,26 +15,23 @@ const bucketsSeconds = [0.00001, 0.0001, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 
 
 /** Registers the histogram of answered calls; once per registry. */
 export function createRpcMetrics(registry: Registry): RpcMetrics {
-  const histogram = new Histogram({
+  const histogram = new CellHistogram(registry, {
     name: 'modelgateway_rpc_server_duration_seconds',
     help: 'Duration of answered RPCs by service, method and code; streams are measured to their end.',
-    labelNames: ['service', 'method', 'code'],
     buckets: bucketsSeconds,
-    registers: [registry],
   });
-  // A label look-up costs about a microsecond, a bound child a fraction of it.
-  const childrenByMethod = new Map<DescMethod, Histogram.Internal<string>[]>();
+  const cellsByMethod = new Map<DescMethod, HistogramCell[]>();
   return {
     observe(method, reason, latencyMs) {
       const code = reason === undefined ? 0 : codeOf(reason);
-      const children = childrenByMethod.get(method) ?? [];
-      if (children.length === 0) childrenByMethod.set(method, children);
-      children[code] ??= histogram.labels(
-        method.parent.typeName,
-        method.name,
-        reason === undefined ? 'ok' : codeToString(codeOf(reason)),
-      );
-      children[code].observe(latencyMs / 1000);
+      const cells = cellsByMethod.get(method) ?? [];
+      if (cells.length === 0) cellsByMethod.set(method, cells);
+      cells[code] ??= histogram.cell({
+        service: method.parent.typeName,
+        method: method.name,
+        code: reason === undefined ? 'ok' : codeToString(codeOf(reason)),
+      });
+      cells[code].observe(latencyMs / 1000);
     },
   };
 }

@@ -1,0 +1,104 @@
+import { Counter, type LabelValues, type Metric, type Registry } from 'prom-client';
+
+/*
+ * Metrics of what happens with every request. prom-client looks the labels up at each observation, even of a child that was bound to
+ * them, which costs microseconds; a cell is a number that is added to, and read when somebody scrapes.
+ */
+
+/** One series of a counter. */
+export class CounterCell {
+  #count = 0;
+
+  inc(by = 1): void {
+    this.#count += by;
+  }
+
+  /** What came since it was last taken. */
+  take(): number {
+    const count = this.#count;
+    this.#count = 0;
+    return count;
+  }
+}
+
+/** A counter of prom-client which also adds up what its cells have counted. */
+export class CellCounter<Label extends string> extends Counter<Label> {
+  readonly #cells: { labels: LabelValues<Label>; cell: CounterCell }[] = [];
+
+  /** Called by prom-client at each scrape. */
+  collect(): void {
+    for (const { labels, cell } of this.#cells) this.inc(labels, cell.take());
+  }
+
+  /** The series of these labels, to be kept by the caller: a second cell of the same ones would be as good, and cost as much again. */
+  cell(labels: LabelValues<Label>): CounterCell {
+    const cell = new CounterCell();
+    this.#cells.push({ labels, cell });
+    return cell;
+  }
+}
+
+/** One series of a histogram. */
+export class HistogramCell {
+  readonly labels: Readonly<Record<string, string>>;
+  readonly #upperBounds: readonly number[];
+  /** By bucket, not yet added up; the last is for what is above all bounds. */
+  readonly #counts: Float64Array;
+  #sum = 0;
+
+  constructor(labels: Readonly<Record<string, string>>, upperBounds: readonly number[]) {
+    this.labels = labels;
+    this.#upperBounds = upperBounds;
+    this.#counts = new Float64Array(upperBounds.length + 1);
+  }
+
+  observe(value: number): void {
+    let bucket = 0;
+    while (value > this.#upperBounds[bucket]!) bucket += 1;
+    this.#counts[bucket]! += 1;
+    this.#sum += value;
+  }
+
+  /** The series as Prometheus wants them: each bucket with all that is below it, then sum and count. */
+  values(name: string): { metricName: string; labels: Record<string, string | number>; value: number }[] {
+    let count = 0;
+    const buckets = [...this.#upperBounds, '+Inf' as const].map((le, bucket) => {
+      count += this.#counts[bucket]!;
+      return { metricName: `${name}_bucket`, labels: { le, ...this.labels }, value: count };
+    });
+    return [
+      ...buckets,
+      { metricName: `${name}_sum`, labels: { ...this.labels }, value: this.#sum },
+      { metricName: `${name}_count`, labels: { ...this.labels }, value: count },
+    ];
+  }
+}
+
+/** A histogram made of cells. `buckets` are upper bounds in rising order. */
+export class CellHistogram {
+  readonly name: string;
+  readonly #help: string;
+  readonly #buckets: readonly number[];
+  readonly #cells: HistogramCell[] = [];
+
+  constructor(registry: Registry, { name, help, buckets }: { name: string; help: string; buckets: readonly number[] }) {
+    this.name = name;
+    this.#help = help;
+    this.#buckets = buckets;
+    // A registry asks nothing of a metric but its name and `get`; the type names prom-client's own classes.
+    registry.registerMetric(this as unknown as Metric);
+  }
+
+  /** The series of these labels, to be kept by the caller: there must be one cell of each. */
+  cell(labels: Readonly<Record<string, string>> = {}): HistogramCell {
+    const cell = new HistogramCell(labels, this.#buckets);
+    this.#cells.push(cell);
+    return cell;
+  }
+
+  /** What a registry reads at a scrape. */
+  async get() {
+    const values = this.#cells.flatMap((cell) => cell.values(this.name));
+    return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum', values };
+  }
+}
