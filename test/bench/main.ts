@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { cpus, loadavg, release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -118,6 +118,10 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   const idle = new Map(entrants.map((entrant) => [entrant, memoryMiBOfTree(entrant.running!.pid)]));
 
   const small = workloads[0]!;
+  if (flags.workloads !== 'none' || flags.rates !== 'none') {
+    print('warming up …');
+    for (const entrant of entrants) await warmUp(stage, entrant, small);
+  }
   const requests = new Map<string, number>();
   const costsOf: Results['workloads'] = [];
   for (const workload of choose(workloads, flags.workloads)) {
@@ -130,9 +134,6 @@ async function compare(stage: Stage, commit: string): Promise<void> {
     costsOf.push({ name: workload.name, title: workload.title, unit: workload.unit, costs: Object.fromEntries(costs) });
   }
 
-  if (costsOf.length === 0 && flags.rates !== 'none') {
-    for (const entrant of entrants) await warmUp(stage, entrant, small);
-  }
   const rates: Results['rates'] = [];
   for (const rate of flags.rates === 'none' ? [] : flags.rates.split(',').map(Number)) {
     print(`latency at ${rate} a second …`);
@@ -231,17 +232,19 @@ function publish(results: Results): void {
 /** Starts the gateway once more under Node's sampling profiler, and draws what it did under small chats. */
 async function profile(stage: Stage, entrant: Entrant, seconds: number, commit: string): Promise<void> {
   const small = workloads[0]!;
-  const folder = join(tmpdir(), `gateway-bench-profile-${process.pid}`);
+  const folder = mkdtempSync(join(tmpdir(), 'gateway-bench-profile-'));
   await entrant.running!.stop();
   await stage.launch(entrant, { args: ['--cpu-prof', '--cpu-prof-interval', '500', '--cpu-prof-dir', folder] });
-  await runRound(stage, entrant, small, { seconds });
+  await warmUp(stage, entrant, small);
   const fromUs = Number(process.hrtime.bigint() / 1_000n);
   await runRound(stage, entrant, small, { seconds });
   const toUs = Number(process.hrtime.bigint() / 1_000n);
   await entrant.running!.stop();
   const [file] = readdirSync(folder);
+  const recorded = JSON.parse(readFileSync(join(folder, file!), 'utf8'));
+  rmSync(folder, { recursive: true });
   const title = `Model Gateway under small chats, CPU time, ${new Date().toISOString().slice(0, 10)}, ${commit}`;
-  const svg = flameGraph(JSON.parse(readFileSync(join(folder, file!), 'utf8')), { title, fromUs, toUs });
+  const svg = flameGraph(recorded, { title, fromUs, toUs });
   writeFileSync(join(root, resultsPath, 'flame-graph.svg'), svg);
   print(`${resultsPath}/flame-graph.svg is written.`);
 }
