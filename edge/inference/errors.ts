@@ -8,29 +8,31 @@ import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 
 /** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
 export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void {
-  app.setErrorHandler(announcingErrors(deps, (request) => modelNamed(request.body)));
+  app.setErrorHandler(announcingErrors(deps, ({ body }) => namedIn(body)));
 }
 
-/** An error handler that announces the retirement of the model which `modelOf` finds in the request. */
+/** The model that a request names, or the JSON body in which it does. */
+type Named = { model: string } | { body: Uint8Array };
+
+/** An error handler that announces the retirement of the model which `namedBy` finds in the request, if it finds any. */
 export const announcingErrors =
-  (deps: RouteDeps, modelOf: (request: FastifyRequest) => string | null) =>
+  (deps: RouteDeps, namedBy: (request: FastifyRequest) => Named | null) =>
   async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const error = toGatewayError(thrown);
-    reply.headers(await retirementOf(modelOf(request), request, deps));
+    reply.headers(await retirementOf(namedBy(request), request, deps));
     return sendError(error, request, reply, deps.clock);
   };
 
 async function retirementOf(
-  model: string | null,
+  named: Named | null,
   request: FastifyRequest,
   { inference, metrics, publicUrl }: RouteDeps,
 ): Promise<Record<string, string>> {
-  if (model === null || request.principal === null) return {};
+  if (named === null || request.principal === null) return {};
   try {
-    const { retirement } = await inference.getRetirement(
-      { model },
-      { contextValues: callerContext(callerOfRequest(request)) },
-    );
+    const { model, retirement } = await inference.getRetirement(named, {
+      contextValues: callerContext(callerOfRequest(request)),
+    });
     if (retirement !== undefined) metrics.retiringModel(model);
     return retirementHeaders(model, retirement, publicUrl);
   } catch (err) {
@@ -40,16 +42,10 @@ async function retirementOf(
   }
 }
 
-/** The model in a body that was kept as bytes or spooled; null when it cannot be told. */
-function modelNamed(body: unknown): string | null {
-  if (isUpload(body)) return body.model;
-  if (!Buffer.isBuffer(body)) return null;
-  try {
-    const { model } = JSON.parse(body.toString('utf8')) as { model?: unknown };
-    return typeof model === 'string' && model.length <= 255 ? model : null;
-  } catch {
-    return null;
-  }
+/** Bodies are kept as bytes, or spooled. */
+function namedIn(body: unknown): Named | null {
+  if (isUpload(body)) return body.model === null ? null : { model: body.model };
+  return Buffer.isBuffer(body) ? { body } : null;
 }
 
 const isUpload = (body: unknown): body is Upload => typeof body === 'object' && body !== null && 'path' in body;

@@ -1,5 +1,5 @@
 import { connect } from 'node:net';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 
@@ -148,8 +148,15 @@ describe('a body that cannot be read', () => {
     ['two million elements', `{"model":"sandbox-chat","messages":[],"x":[${'0,'.repeat(2_000_000)}0]}`, null, null],
     ['brackets a hundred thousand deep', `{"model":"sandbox-chat","x":${'{"a":'.repeat(100_000)}`, null, null],
     ['a number that no double holds', '{"model":"sandbox-chat","messages":[],"n":1e400}', 'invalid_value', 'n'],
-  ])('%s: 400', async (_what, text, code, param) => {
-    expectError(await post(auth(), text), 400, invalid(code, param));
+  ])('%s: 400, and nobody else waits for all of it to be parsed', async (_what, text, code, param) => {
+    const parse = vi.spyOn(JSON, 'parse');
+    try {
+      expectError(await post(auth(), text), 400, invalid(code, param));
+      const longest = Math.max(...parse.mock.calls.map(([parsed]) => String(parsed).length));
+      expect(longest).toBeLessThan(10_000);
+    } finally {
+      parse.mockRestore();
+    }
   });
 
   test('larger than the limit: 413', async () => {

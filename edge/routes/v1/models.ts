@@ -36,7 +36,7 @@ export const modelRoutes: Routes = (app, deps) => {
       `${prefix}/models/*`,
       {
         config: { access: { surface: 'api', scope: 'models:retrieve' } },
-        errorHandler: announcingErrors(deps, nameInPath),
+        errorHandler: announcingErrors(deps, (request) => ({ model: nameInPath(request) })),
       },
       async (request, reply) => {
         const name = nameInPath(request);

@@ -67,7 +67,7 @@ function urlModel(request: FastifyRequest): string {
 }
 
 /** The model whose retirement an error announces. */
-function namedModel(request: FastifyRequest): string | null {
+function namedModel(request: FastifyRequest): { model: string } | null {
   const { model } = request.query as { model?: unknown };
-  return typeof model === 'string' && model.length <= 255 ? model : null;
+  return typeof model === 'string' && model.length <= 255 ? { model } : null;
 }

@@ -5,12 +5,22 @@ import {
   GetRetirementResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
+import { fieldSet, scanObject } from '../bytes/json-scan.ts';
 import { type Catalog, isGranted } from '../catalog/catalog.ts';
 
 export const getRetirement =
   ({ catalog }: { catalog: Catalog }) =>
   (request: GetRetirementRequest, context: HandlerContext) => {
-    const model = catalog.find(request.model);
-    const known = model !== undefined && isGranted(model, callerOf(context).tenantId);
-    return create(GetRetirementResponseSchema, { retirement: known ? model.publishedRetirement : undefined });
+    const model = catalog.find(request.model || modelNamed(request.body));
+    const published =
+      model !== undefined && isGranted(model, callerOf(context).tenantId) ? model.publishedRetirement : undefined;
+    return create(GetRetirementResponseSchema, published && { retirement: published, model: model!.name });
   };
+
+const fields = fieldSet('model');
+
+/** Not by JSON.parse: a body that was refused for its million members would hold up everybody else at last. */
+function modelNamed(body: Uint8Array): string {
+  const scan = scanObject(Buffer.from(body.buffer, body.byteOffset, body.byteLength), fields);
+  return (typeof scan === 'string' ? undefined : scan.string('model')) ?? '';
+}
