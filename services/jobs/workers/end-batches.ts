@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
@@ -35,19 +36,27 @@ export function createEndBatches(deps: {
     while (waiting.length > 0) {
       await delay(gatherMs);
       const batch = waiting.splice(0, batchMax);
-      const ended = await persistently(() => endJobs(database, batch, shiftMs()), new Set<string>());
-      for (const { job, done } of batch) done(ended.has(job.id));
+      await writeBatch(batch);
     }
     isWriting = false;
   }
 
-  async function persistently<Result>(work: () => Promise<Result>, otherwise: Result): Promise<Result> {
+  /** Tells each job's worker whether it was ended. One that cannot be is found by writing all by themselves, and holds up no other. */
+  async function writeBatch(batch: readonly Waiting[]): Promise<void> {
+    const ended = await persistently(() => endJobs(database, batch, shiftMs()));
+    if (ended === null && batch.length > 1) for (const one of batch) await writeBatch([one]);
+    else for (const { job, done } of batch) done(ended?.has(job.id) ?? false);
+  }
+
+  /** Null when the work cannot be done. Only a database that is away or busy is waited for: all else would fail again. */
+  async function persistently<Result>(work: () => Promise<Result>): Promise<Result | null> {
     for (let tries = 1; ; tries += 1) {
       try {
         return await work();
       } catch (err) {
         logger.warn({ err, tries }, 'ended jobs could not be written');
-        if (tries === triesMax) return otherwise;
+        const mayPass = err instanceof GatewayError && err.reason === ErrorReason.OVERLOADED;
+        if (!mayPass || tries === triesMax) return null;
         await delay(retryMs);
       }
     }
@@ -56,7 +65,7 @@ export function createEndBatches(deps: {
   return {
     end(job, ending) {
       if (ending.status === JobStatus.COMPLETED && ending.body.byteLength > inRowBytesMax) {
-        return persistently(() => endLargeJob(database, job, ending, shiftMs()), false);
+        return persistently(() => endLargeJob(database, job, ending, shiftMs())).then((wasEnded) => wasEnded ?? false);
       }
       return new Promise((done) => {
         waiting.push({ job, ending, done });

@@ -214,6 +214,23 @@ test('a worker that stops gives back what has not ended, and another goes on at 
   expect(rows).toEqual([{ attempts: 1 }, { attempts: 1 }]);
 });
 
+test('a result that cannot be stored keeps no other job from its end', async () => {
+  const [, culprit] = await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
+  const deps = workerDeps(database, () => {});
+  // Postgres has no such character in a text.
+  const invoke: typeof deps.inference.invoke = async function* (request, options) {
+    for await (const part of deps.inference.invoke(request, options)) {
+      if (request.jobId === culprit) part.head!.contentType = 'text/\0';
+      yield part;
+    }
+  };
+  const worker = new JobWorker({ ...deps, inference: { invoke } }, workerDefaults);
+  await waitFor(async () => (await completed()) === 2, { description: 'the end of the others', timeoutMs: 5_000 });
+  await worker.close(1_000);
+  const { rows } = await database.pool.query('select id from jobs where status <> 3');
+  expect(rows).toEqual([{ id: culprit }]);
+});
+
 test('jobs are found without a notification, by the look once a second', async () => {
   const deps = workerDeps(database, () => {});
   const worker = await startJobWorker({ ...deps, connection: testDatabase.url, registry: new Registry() });
