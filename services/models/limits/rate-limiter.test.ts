@@ -69,6 +69,16 @@ test('tokens are held by their estimate and corrected at the end, up as well as 
   expect(tryAdmit(limiter, 1)).toBe(ErrorReason.TOKEN_RATE_LIMITED);
 });
 
+test('whatever a call is said to have used, its tokens are in the way of others for a minute more at most', () => {
+  const { time, limiter } = limiterAt();
+  const used = tryAdmit(limiter, 3_000) as RateAdmission;
+  used.release(100_000_000);
+  // The estimate's half minute, and the whole one beyond it.
+  time.ms += 89_000;
+  expect(limiter.read(key, limits).remainingTokens).toBe(5_900);
+  expect(isAdmitted(tryAdmit(limiter, 5_900))).toBe(true);
+});
+
 test('a request larger than the whole token limit passes alone, for it could never pass otherwise', () => {
   const { limiter } = limiterAt();
   expect(isAdmitted(tryAdmit(limiter, 100_000))).toBe(true);

@@ -247,7 +247,8 @@ export class RateLimiter {
       reading: readingOf(subject),
       release: (tokensUsed) => {
         subject.inFlight -= 1;
-        this.#take(subject, 0, tokensUsed - tokens);
+        // Nobody waits longer than a minute for what a call used beyond its estimate.
+        this.#take(subject, 0, Math.min(tokensUsed - tokens, subject.limits.tokensPerMinute));
       },
     };
   }
