@@ -6,6 +6,9 @@ export type NanoUsd = bigint;
 
 export const nanoUsdPerUsd = 1_000_000_000n;
 
+/** The most that one call may cost, a million USD: sums of thousands of them stay within 64 bits. */
+export const costNanoUsdMax = 1_000_000n * nanoUsdPerUsd;
+
 /** The exact decimal text of an amount in USD: 25, 0.1, 0.000012345; no exponent, no trailing zeros. */
 export function usdText(nanoUsd: NanoUsd): string {
   const sign = nanoUsd < 0n ? '-' : '';

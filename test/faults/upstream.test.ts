@@ -168,6 +168,23 @@ describe('usage', () => {
     expect(await lastEvent(null)).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
+  test.each([
+    '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
+    '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',
+  ])('counts beyond any call are none, and the gateway counts: %s', async (usage) => {
+    const choice = '{"index":0,"message":{"role":"assistant","content":"Hello there."},"finish_reason":"stop"}';
+    const body = `{"choices":[${choice}],"usage":${usage}}`;
+    simulator.next({ instead: { status: 200, contentType: 'application/json', body } });
+    await client.chat.completions.create({ model: 'sim-chat', messages });
+    const event = await lastEvent(null);
+    for (const tokens of [event.input_tokens, event.output_tokens]) {
+      expect(tokens).toBeGreaterThan(0);
+      expect(tokens).toBeLessThan(20);
+    }
+    // The key's tokens of the minute are not gone either.
+    await chat('plain');
+  });
+
   test('what an upstream never says is counted', async () => {
     const chunks = await Array.fromAsync(await stream('no-usage'));
     expect(chunks.length).toBeGreaterThan(3);

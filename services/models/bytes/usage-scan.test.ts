@@ -108,10 +108,15 @@ describe('usage is read as', () => {
       {
         prompt_tokens: -5,
         completion_tokens: '7',
-        total_tokens: Number.POSITIVE_INFINITY,
+        total_tokens: Number.NaN,
         prompt_tokens_details: { cached_tokens: 3 },
       },
-      { ...nothing, inputTokens: 0, totalTokens: Number.MAX_SAFE_INTEGER },
+      { ...nothing, inputTokens: 0, totalTokens: 0 },
+    ],
+    [
+      'nothing cached where more is said to be than any call has',
+      { prompt_tokens: 5, completion_tokens: 1, prompt_tokens_details: { cached_tokens: 1e9 } },
+      { ...nothing, inputTokens: 5, outputTokens: 1, totalTokens: 6 },
     ],
   ])('%s', (_, usage, expected) => {
     expect(readUsage(usage)).toEqual(expected);
@@ -119,5 +124,15 @@ describe('usage is read as', () => {
 
   test.each([[null], [undefined], [[]], ['x'], [{}], [{ cost: 1 }]])('nothing: %j', (usage) => {
     expect(readUsage(usage)).toBeNull();
+  });
+
+  test.each([
+    '{"prompt_tokens":1e400,"completion_tokens":1}',
+    '{"prompt_tokens":1,"completion_tokens":9007199254740993}',
+    '{"input_tokens":1,"output_tokens":4294967295}',
+    '{"total_tokens":4294967295}',
+    '{"type":"duration","seconds":4294967295}',
+  ])('nothing where a count is beyond what any call uses: %s', (usage) => {
+    expect(readUsage(JSON.parse(usage))).toBeNull();
   });
 });

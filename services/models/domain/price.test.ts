@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { costNanoUsdMax } from '#shared/money.ts';
 import { type Measures, noMeasures, type PriceVersion, priceAt, priceUsage } from './price.ts';
 
 const price: PriceVersion = {
@@ -41,6 +42,11 @@ test.each<[string, Partial<Measures>, bigint]>([
   expect(priceUsage(price, used(measures))).toBe(cost);
 });
 
+test('no call costs more than Usage stores, whatever its upstream or its price says', () => {
+  const dear = { ...price, perImage: 9_000_000_000_000_000_000n };
+  expect(priceUsage(dear, used({ images: 1_000 }))).toBe(costNanoUsdMax);
+});
+
 test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
   const half = { ...free, inputPerMillionTokens: 500_000n };
   expect(priceUsage(half, used({ inputTokens: 1 }))).toBe(1n);
@@ -50,7 +56,7 @@ test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
   expect(priceUsage(halves, used({ inputTokens: 1, outputTokens: 1 }))).toBe(1n);
 });
 
-test('for any price and use the cost is the exact sum, rounded half up', () => {
+test('for any price and use the cost is the exact sum, rounded half up, or the most that a call may cost', () => {
   const rate = fc.bigInt({ min: 0n, max: 10n ** 15n });
   const count = fc.nat({ max: 10_000_000 });
   fc.assert(
@@ -83,6 +89,7 @@ test('for any price and use the cost is the exact sum, rounded half up', () => {
           BigInt(characterCount) * characters * 1_000n +
           BigInt(audioMs) * audio * 1_000_000n +
           (BigInt(images) * image + request) * scale;
+        if (cost === costNanoUsdMax) return exact >= (costNanoUsdMax - 1n) * scale;
         const off = 2n * (cost * scale - exact);
         return -scale < off && off <= scale;
       },

@@ -1,3 +1,5 @@
+import { costNanoUsdMax } from '#shared/money.ts';
+
 /** Prices of a model from a moment on, in nano-USD. A null measure is not sold by this model. */
 export type PriceVersion = {
   /** UUID; stands on each usage event. */
@@ -37,7 +39,7 @@ const million = 1_000_000n;
 
 /**
  * The cost of one call in nano-USD. The sum is exact until its end and then rounded half up to a whole nano-USD, once,
- * so that a call's cost does not depend on how its parts are added.
+ * so that a call's cost does not depend on how its parts are added. It is `costNanoUsdMax` at most: more could be neither held nor stored.
  */
 export function priceUsage(price: PriceVersion, used: Measures): bigint {
   const cached = Math.min(used.cachedInputTokens, used.inputTokens);
@@ -50,7 +52,8 @@ export function priceUsage(price: PriceVersion, used: Measures): bigint {
     BigInt(used.images) * price.perImage * million +
     BigInt(used.audioMs) * price.perAudioSecond * 1000n +
     price.perRequest * million;
-  return (millionths + million / 2n) / million;
+  const cost = (millionths + million / 2n) / million;
+  return cost < costNanoUsdMax ? cost : costNanoUsdMax;
 }
 
 /** The version in force at a moment; null before the first. Versions are sorted by `effectiveFromMs`. */

@@ -1,11 +1,10 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isUuid, uuidv7Ms } from '#shared/ids.ts';
+import { costNanoUsdMax } from '#shared/money.ts';
 import { isUuidv7 } from './event-id.ts';
 
 /** Far above what any call can use, and low enough that millions of events add up within 64 bits. */
 const measureMax = 1_000_000_000_000n;
-/** A million USD. */
-const costNanoUsdMax = 1_000_000_000_000_000n;
 /** A clock of an edge may be wrong, but partitions are not made for any month it dreams of. */
 const aheadMsMax = 31 * 24 * 3_600_000;
 /** Before the first release: such a time can only be a broken id. */
