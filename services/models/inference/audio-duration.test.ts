@@ -9,6 +9,31 @@ test('the length of a WAV is that of its data, however much a stream claims', ()
   expect(audioDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
+test('a WAV is as long as its bytes, whatever its header says of their rate or number', () => {
+  const header = Buffer.from(wavHeader(32_000, 16_000));
+  header.writeUInt32LE(0xffffffff, 28);
+  header.writeUInt32LE(2, 40);
+  expect(audioDurationMs(header, 44 + 48_000)).toBe(1_500);
+});
+
+test('sound of GSM in a WAV goes by the rate that it states, up to that of other compressed speech', () => {
+  const header = Buffer.from(wavHeader(16_250, 8_000));
+  header.writeUInt16LE(0x31, 20);
+  header.writeUInt16LE(0, 34);
+  header.writeUInt32LE(1_625, 28);
+  expect(audioDurationMs(header, 44 + 16_250)).toBe(10_000);
+  header.writeUInt32LE(0xffffffff, 28);
+  header.writeUInt16LE(32, 34);
+  expect(audioDurationMs(header, 44 + 16_000)).toBe(2_000);
+});
+
+test('no header makes a file shorter than the richest sound of its size', () => {
+  const header = Buffer.from(wavHeader(0, 16_000));
+  header.writeUInt32LE(0xffffffff, 24);
+  header.writeUInt16LE(0xffff, 34);
+  expect(audioDurationMs(header, 15_360_000)).toBe(10_000);
+});
+
 test('the length of a FLAC stands in its STREAMINFO', () => {
   const flac = Buffer.alloc(42);
   flac.write('fLaC', 0, 'latin1');
@@ -17,6 +42,16 @@ test('the length of a FLAC stands in its STREAMINFO', () => {
   flac[21] = 0xf0;
   flac.writeUInt32BE(441_000, 22);
   expect(audioDurationMs(flac, 500_000)).toBe(10_000);
+});
+
+test('a FLAC is never shorter than its bytes would be without compression', () => {
+  const flac = Buffer.alloc(42);
+  flac.write('fLaC', 0, 'latin1');
+  // 16,000 Hz, one channel and 16 bits a sample, then one sample.
+  flac.writeUIntBE((16_000 << 4) | 0b0000, 18, 3);
+  flac[21] = 0xf0;
+  flac.writeUInt32BE(1, 22);
+  expect(audioDurationMs(flac, 320_000)).toBe(10_000);
 });
 
 test('the length of an MP3 follows from the bit rate of its first frame, behind its tag', () => {

@@ -1,32 +1,37 @@
 /** What a second of compressed speech takes, 64 kbit/s, for formats whose length cannot be read here. */
 const bytesPerSecondGuess = 8_000;
+/** 192 kHz in stereo with 32 bits: no speech takes more, whatever its header says. */
+const bytesPerSecondMax = 192_000 * 2 * 4;
 
 /**
  * The length of an audio file in milliseconds, from its first bytes and its size: exact for WAV and FLAC, by the bit rate of the
- * first frame for MP3, else estimated. For upstreams which do not say what they heard.
+ * first frame for MP3, else estimated. For upstreams which do not say what they heard. The header is the client's word and seconds
+ * are charged, so that no file is shorter than its size allows.
  */
 export function audioDurationMs(head: Buffer, totalBytes: number): number {
   const durationMs =
     wavDurationMs(head, totalBytes) ??
-    flacDurationMs(head) ??
+    flacDurationMs(head, totalBytes) ??
     mp3DurationMs(head, totalBytes) ??
     (totalBytes / bytesPerSecondGuess) * 1000;
-  return Math.min(Math.round(durationMs), 24 * 3_600_000);
+  const durationMsMin = Math.ceil((totalBytes / bytesPerSecondMax) * 1000);
+  return Math.min(Math.max(Math.round(durationMs), durationMsMin), 24 * 3_600_000);
 }
 
 const tag = (bytes: Buffer, at: number): string => bytes.toString('latin1', at, at + 4);
 
-/** RIFF WAVE: the data chunk's length by the format chunk's bytes per second. */
+/**
+ * RIFF WAVE: all that follows the head of the data chunk, by the format. Streams claim more of it than there is, and a liar less; a
+ * short list of tags behind it is counted too.
+ */
 function wavDurationMs(head: Buffer, totalBytes: number): number | null {
   if (head.length < 44 || tag(head, 0) !== 'RIFF' || tag(head, 8) !== 'WAVE') return null;
   let bytesPerSecond = 0;
   for (let at = 12; at + 8 <= head.length; ) {
     const size = head.readUInt32LE(at + 4);
-    if (tag(head, at) === 'fmt ' && at + 20 <= head.length) bytesPerSecond = head.readUInt32LE(at + 16);
+    if (tag(head, at) === 'fmt ' && at + 24 <= head.length) bytesPerSecond = wavBytesPerSecond(head.subarray(at + 8));
     if (tag(head, at) === 'data') {
-      // Streams claim too much.
-      const dataBytes = Math.min(size, Math.max(0, totalBytes - at - 8));
-      return bytesPerSecond < 100 ? null : (dataBytes / bytesPerSecond) * 1000;
+      return bytesPerSecond < 100 ? null : (Math.max(0, totalBytes - at - 8) / bytesPerSecond) * 1000;
     }
     // Chunks are padded to an even length.
     at += 8 + size + (size & 1);
@@ -34,12 +39,31 @@ function wavDurationMs(head: Buffer, totalBytes: number): number | null {
   return null;
 }
 
-/** FLAC: STREAMINFO, which comes first (RFC 9639 section 8.2), has the sample rate in 20 bits and the samples in 36. */
-function flacDurationMs(head: Buffer): number | null {
+const pcm = 1;
+const ieeeFloat = 3;
+const extensible = 0xfffe;
+
+/** By what decoders go by. The rate which stands there beside it none of them reads, but compressed sound has no other. */
+function wavBytesPerSecond(format: Buffer): number {
+  let kind = format.readUInt16LE(0);
+  // The real one begins the format's GUID.
+  if (kind === extensible && format.length >= 26) kind = format.readUInt16LE(24);
+  if (kind !== pcm && kind !== ieeeFloat) return Math.min(format.readUInt32LE(8), bytesPerSecondGuess);
+  return (format.readUInt32LE(4) * format.readUInt16LE(2) * format.readUInt16LE(14)) / 8;
+}
+
+/**
+ * FLAC: STREAMINFO, which comes first (RFC 9639 section 8.2), has the sample rate in 20 bits, the channels in 3, the bits of a sample
+ * in 5 and the samples in 36. Lossless coding never takes more bytes than the samples themselves.
+ */
+function flacDurationMs(head: Buffer, totalBytes: number): number | null {
   if (head.length < 26 || tag(head, 0) !== 'fLaC') return null;
   const sampleRate = head.readUIntBE(18, 3) >> 4;
+  const channels = ((head[20]! >> 1) & 0b111) + 1;
+  const sampleBits = (((head[20]! & 1) << 4) | (head[21]! >> 4)) + 1;
   const samples = (head[21]! & 0x0f) * 2 ** 32 + head.readUInt32BE(22);
-  return sampleRate === 0 || samples === 0 ? null : (samples / sampleRate) * 1000;
+  if (sampleRate === 0 || samples === 0) return null;
+  return (Math.max(samples, (totalBytes * 8) / (channels * sampleBits)) / sampleRate) * 1000;
 }
 
 const mpeg1Layer3Kbits = [0, 32, 40, 48, 56, 64, 80, 96, 112, 128, 160, 192, 224, 256, 320];
