@@ -1,28 +1,24 @@
-import { type Timestamp, timestampDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdFromNumber, usdJson } from '#shared/money.ts';
 
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common); null when unset. */
 export const isoTime = (time: Timestamp | undefined): string | null =>
   time === undefined ? null : timestampDate(time).toISOString();
 
-const dateOnly = /^\d{4}-\d{2}-\d{2}$/;
-const dateTime = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2})$/;
-
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
 export function parseTime(text: string, param: string): Timestamp {
-  const ms = dateOnly.test(text) || dateTime.test(text) ? Date.parse(text) : Number.NaN;
-  // Date.parse takes 31 February for 3 March; the day must come back as it was given.
-  const overflowed = !Number.isNaN(ms) && dateOnly.test(text) && new Date(ms).toISOString().slice(0, 10) !== text;
-  if (Number.isNaN(ms) || overflowed) {
+  const time = readIsoTime(text);
+  if (time === undefined) {
     throw invalidRequest(
       param,
       `Invalid value for \`${param}\`: expected an ISO 8601 time such as 2030-01-31T12:00:00Z, or a date.`,
       'invalid_value',
     );
   }
-  return timestampFromMs(ms);
+  return time;
 }
 
 /** The largest amount that protobuf and Postgres hold, in nano-USD. */

@@ -128,4 +128,7 @@ test('a retirement is announced, dated and withdrawn from a shell', async () => 
   expect([both.exitCode, both.stderr.split('\n')[0]]).toEqual([2, 'give either --successor or --note']);
   const past = await admin('retirements', 'announce', model, '--note', 'x', '--date', '2020-01-01');
   expect([past.exitCode, past.stderr]).toEqual([1, '`sunset_at` must be in the future.\n']);
+  for (const time of ['2100-02-31', '2100-02-31T00:00:00Z', '9999-12-31T23:59:59-23:59']) {
+    expect((await admin('retirements', 'announce', model, '--note', 'x', '--date', time)).exitCode).toBe(2);
+  }
 });

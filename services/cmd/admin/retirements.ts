@@ -1,5 +1,6 @@
-import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import type { Timestamp } from '@bufbuild/protobuf/wkt';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { readIsoTime } from '#shared/iso-time.ts';
 import {
   type AdminArguments,
   type AdminCommand,
@@ -77,10 +78,9 @@ function successorOrNote(args: AdminArguments) {
 
 /** An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
 function timeNamed(text: string): Timestamp {
-  const isTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2}))?$/.test(text);
-  const ms = isTime ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(ms)) throw new UsageError('a time is written like 2030-01-31 or 2030-01-31T12:00:00Z');
-  return timestampFromMs(ms);
+  const time = readIsoTime(text);
+  if (time === undefined) throw new UsageError('a time is written like 2030-01-31 or 2030-01-31T12:00:00Z');
+  return time;
 }
 
 const shown = ({ model, retirement, withdrawnAt, remindersSent, remindersPending }: AdminRetirement) => ({

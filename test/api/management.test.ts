@@ -1,0 +1,47 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+/* What management endpoints take, and what they refuse in which words, whichever of them is asked. */
+
+let gateway: TestGateway;
+let session: string;
+let organization: string;
+
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  session = await gateway.login();
+  organization = (await call('GET', '/organization')).json.id;
+});
+afterAll(() => gateway?.[Symbol.asyncDispose]());
+
+const call = (method: string, path: string, body?: unknown): Promise<Answer> =>
+  gateway.call(method, `/api/v1${path}`, session, body);
+
+function expectRefused(answer: Answer, param: string | null, code = 'invalid_value'): void {
+  expect(answer.status, answer.text).toBe(400);
+  expect(answer.json.error, answer.text).toMatchObject({ type: 'invalid_request_error', param, code });
+}
+
+describe('a time', () => {
+  const taking = (time: string): [method: string, path: string, body: object, param: string][] => [
+    ['POST', '/api-keys', { name: 'a key', expires_at: time }, 'expires_at'],
+    ['POST', '/admin/prices', { model: 'sandbox-chat', per_request_usd: 1, effective_from: time }, 'effective_from'],
+    ['PATCH', '/admin/retirements/sandbox-chat', { sunset_at: time }, 'sunset_at'],
+    ['POST', '/admin/coupons', { amount_usd: 1, redeem_until: time }, 'redeem_until'],
+    ['POST', `/admin/organizations/${organization}/credits`, { amount_usd: 1, expires_at: time }, 'expires_at'],
+    [
+      'POST',
+      `/admin/organizations/${organization}/commitments`,
+      { amount_usd: 1, period_start: '2150-01-01', period_end: time },
+      'period_end',
+    ],
+  ];
+
+  test.each([
+    ['beyond the year 9999', '9999-12-31T23:59:59-23:59'],
+    ['before the year 1', '0001-01-01T00:00:00+14:00'],
+    ['on a day that does not exist', '2151-02-31T00:00:00Z'],
+  ])('%s is refused wherever one is taken, and the field is named', async (_what, time) => {
+    for (const [method, path, body, param] of taking(time)) expectRefused(await call(method, path, body), param);
+  });
+});
