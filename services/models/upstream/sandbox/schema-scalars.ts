@@ -37,37 +37,10 @@ const formats: Record<string, string> = {
   uuid: '00000000-0000-4000-8000-000000000000',
 };
 
-/** Texts that common patterns want. All are short, so that no pattern takes long on them. */
-const patternGuesses = [
-  'sandbox',
-  'Sandbox',
-  'SANDBOX',
-  'a',
-  'A',
-  'aa',
-  'AA',
-  'AAA',
-  '1',
-  '12',
-  '123',
-  '1234',
-  '12345',
-  'a1',
-  'A1',
-  '1.0',
-  '1.0.0',
-  '#000000',
-  'sandbox_1',
-  'sandbox-1',
-  'sandbox 1',
-  '+4930123456',
-  ...Object.values(formats),
-];
-
 /** The longest text that a schema may ask for, in characters. */
 const lengthMax = 10_000;
 
-/** A text of the schema's format, pattern or length. */
+/** A text of the schema's format or length. */
 export function stringFor(schema: JsonObject): string {
   const least = numberOr(schema.minLength, 0);
   const most = numberOr(schema.maxLength, Number.POSITIVE_INFINITY);
@@ -78,17 +51,5 @@ export function stringFor(schema: JsonObject): string {
     });
   }
   if (typeof schema.format === 'string' && Object.hasOwn(formats, schema.format)) return formats[schema.format]!;
-  const fitted = 'sandbox'.padEnd(least, '-').slice(0, most);
-  const pattern = typeof schema.pattern === 'string' ? patternOf(schema.pattern) : null;
-  if (pattern === null) return fitted;
-  const guesses = [fitted, ...patternGuesses.filter((guess) => guess.length >= least && guess.length <= most)];
-  return guesses.find((guess) => guess.length <= 40 && pattern.test(guess)) ?? fitted;
-}
-
-function patternOf(source: string): RegExp | null {
-  try {
-    return new RegExp(source, 'u');
-  } catch {
-    return null;
-  }
+  return 'sandbox'.padEnd(least, '-').slice(0, most);
 }

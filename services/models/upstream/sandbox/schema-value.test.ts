@@ -57,8 +57,6 @@ const schemas: [string, object | boolean][] = [
   ],
   ['lengths', object({ a: { type: 'string', minLength: 20 }, b: { type: 'string', maxLength: 3 } })],
   ['formats', object({ a: { type: 'string', format: 'email' }, b: { type: 'string', format: 'date' } })],
-  ['patterns', object({ a: { type: 'string', pattern: '^[A-Z]{3}$' }, b: { type: 'string', pattern: '^\\d+$' } })],
-  ['a broken pattern', {}],
   ['minProperties', { type: 'object', minProperties: 2, additionalProperties: { type: 'integer' } }],
   [
     'a property called __proto__',
@@ -101,9 +99,12 @@ test.each([
   expect(() => valueForSchema(schema)).toThrow(/Invalid schema/);
 });
 
-test('a broken pattern is ignored', () => {
-  expect(valueForSchema({ type: 'string', pattern: '(' })).toBe('sandbox');
-});
+test.each(['^\\d+$', '^(\\w+)+$', '('])(
+  'the pattern %s is ignored, since a client may write one that takes for ever',
+  (pattern) => {
+    expect(valueForSchema({ type: 'string', pattern })).toBe('sandbox');
+  },
+);
 
 test('a chat answer follows its json_schema', async () => {
   const ask = (response_format: object) =>

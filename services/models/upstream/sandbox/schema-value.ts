@@ -13,8 +13,8 @@ type Making = { root: unknown; values: number };
 
 /**
  * A small value that validates against a JSON schema: required properties only, one item in an array when it may have one.
- * Not understood, hence ignored: `not`, `if`, `dependent*`, `contains`, `uniqueItems`, `$dynamicRef`, remote `$ref`, and patterns
- * which none of a few common texts match.
+ * Not understood, hence ignored: `not`, `if`, `dependent*`, `contains`, `uniqueItems`, `$dynamicRef`, remote `$ref`, and
+ * `pattern`, which would run a program of the client's on the event loop, for as long as it likes.
  */
 export function valueForSchema(schema: unknown): unknown {
   const made = make({ root: schema, values: 0 }, schema, [], 0);
