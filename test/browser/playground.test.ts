@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -137,6 +137,57 @@ test('the microphone is heard, and what was said until it stopped is shown', asy
     .waitFor();
   await page.getByRole('button', { name: 'Speak' }).waitFor();
   expect(troubles).toEqual([]);
+  await close();
+});
+
+/** Puts `window.grant()` in place of the person who is asked for the microphone, and keeps its tracks in `window.tracks`. */
+const askForMicrophone = (page: Page) =>
+  page.addInitScript(`
+    const granted = Promise.withResolvers();
+    const open = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices);
+    window.grant = granted.resolve;
+    navigator.mediaDevices.getUserMedia = async (wanted) => {
+      window.tracks = [];
+      await granted.promise;
+      const stream = await open(wanted);
+      window.tracks = stream.getTracks();
+      return stream;
+    };
+  `);
+
+const tracksOf = (page: Page): Promise<string[]> => page.evaluate('window.tracks?.map(({ readyState }) => readyState)');
+
+test.each([
+  ['Stop', (page: Page) => page.getByRole('button', { name: 'Stop listening' }).click()],
+  ['the page was left', (page: Page) => goWithin(page, '/jobs')],
+])('a microphone that is granted only after %s is let go', async (_, stop) => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await expect.poll(() => tracksOf(page)).toEqual([]);
+  await stop(page);
+  await page.getByRole('button', { name: 'Stop listening' }).waitFor({ state: 'detached' });
+  await page.evaluate('window.grant()');
+  await expect.poll(() => tracksOf(page)).toEqual(['ended']);
+  expect(await page.getByRole('alert').count()).toBe(0);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('a microphone that cannot be listened to is let go', async () => {
+  const { page, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  // Playwright sees no requests of worklets.
+  await page.addInitScript(`
+    const { addModule } = AudioWorklet.prototype;
+    AudioWorklet.prototype.addModule = function () { return addModule.call(this, '/api/v1/no-such-module'); };
+  `);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.evaluate('window.grant()');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await page.getByRole('alert').getByText('The microphone cannot be used.').waitFor();
+  expect(await tracksOf(page)).toEqual(['ended']);
   await close();
 });
 

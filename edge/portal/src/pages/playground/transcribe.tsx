@@ -14,15 +14,15 @@ export function Transcribe({ model }: { model: string }) {
   const [lines, setLines] = useState<readonly Line[]>([]);
   const [error, setError] = useState<string | null>(null);
   const [busy, setBusy] = useState<'microphone' | 'rest' | 'file' | null>(null);
-  /** Drops everything; `end` stops the microphone alone and waits for what was said. */
-  const stop = useRef<(() => void) | null>(null);
+  /** Aborting it drops everything, wherever it stands; `end` stops the microphone alone and waits for what was said. */
+  const work = useRef(new AbortController());
   const end = useRef<(() => void) | null>(null);
   const stopping = useRef(false);
   const picker = useRef<HTMLInputElement>(null);
-  useEffect(() => () => stop.current?.(), []);
+  useEffect(() => () => work.current.abort(), []);
 
-  const open = (detectSpeech: boolean): Promise<Transcriber> =>
-    openTranscriber(api, model, detectSpeech, {
+  const open = (detectSpeech: boolean, signal: AbortSignal): Promise<Transcriber> =>
+    openTranscriber(api, model, detectSpeech, signal, {
       onText: (id, text, final) => {
         setLines((before) => [...before.filter((line) => line.id !== id), { id, text, final }]);
         // A file is one utterance, and so is what was said before the microphone stopped: with its text the work is done.
@@ -40,31 +40,29 @@ export function Transcribe({ model }: { model: string }) {
     });
   const finish = () => {
     stopping.current = false;
-    stop.current?.();
-    stop.current = null;
+    work.current.abort();
     end.current = null;
     setBusy(null);
   };
-  const begin = (kind: 'microphone' | 'file') => {
+  const begin = (kind: 'microphone' | 'file'): AbortSignal => {
     setError(null);
     setLines([]);
     setBusy(kind);
+    work.current = new AbortController();
+    return work.current.signal;
   };
-  const fail = (failure: unknown, text: string) => {
+  const fail = (signal: AbortSignal, failure: unknown, text: string) => {
+    // Whoever ended it knows, and may have begun anew.
+    if (signal.aborted) return;
     setError(failure instanceof Error && failure.message !== '' ? `${text} ${failure.message}` : text);
     finish();
   };
 
   const fromMicrophone = async () => {
-    begin('microphone');
+    const signal = begin('microphone');
     try {
-      const transcriber = await open(true);
-      stop.current = transcriber.close;
-      const microphone = await listen(transcriber.append);
-      stop.current = () => {
-        microphone.stop();
-        transcriber.close();
-      };
+      const transcriber = await open(true, signal);
+      const microphone = await listen(transcriber.append, signal);
       end.current = () => {
         stopping.current = true;
         microphone.stop();
@@ -72,20 +70,19 @@ export function Transcribe({ model }: { model: string }) {
         setBusy('rest');
       };
     } catch (failure) {
-      fail(failure, 'The microphone cannot be used.');
+      fail(signal, failure, 'The microphone cannot be used.');
     }
   };
   const fromFile = async (file: File) => {
-    begin('file');
+    const signal = begin('file');
     try {
       const samples = await decodeFile(file);
-      const transcriber = await open(false);
-      stop.current = transcriber.close;
+      const transcriber = await open(false, signal);
       for (let at = 0; at < samples.length; at += sampleRateHz)
         transcriber.append(samples.subarray(at, at + sampleRateHz));
       transcriber.commit();
     } catch (failure) {
-      fail(failure, 'This file cannot be read as audio.');
+      fail(signal, failure, 'This file cannot be read as audio.');
     }
   };
 

@@ -12,7 +12,6 @@ export type Transcriber = {
   append: (samples: Int16Array) => void;
   /** Says that the utterance is whole: of a file, or when the microphone stops in the middle of one. */
   commit: () => void;
-  close: () => void;
 };
 
 export const sampleRateHz = 24_000;
@@ -28,16 +27,20 @@ type ServerEvent = {
 /**
  * Opens the realtime transcription socket (openai-contract.md section 5). Browsers can set no header on a socket, so
  * the token travels in a subprotocol. With `detectSpeech` the server cuts the utterances, otherwise `commit` does.
+ * The signal closes it, and no event comes after.
  */
 export async function openTranscriber(
   api: Api,
   model: string,
   detectSpeech: boolean,
+  signal: AbortSignal,
   events: TranscriptEvents,
 ): Promise<Transcriber> {
   const token = await api.token();
+  signal.throwIfAborted();
   const address = `${window.location.origin.replace(/^http/, 'ws')}/api/v1/realtime?intent=transcription`;
   const socket = new WebSocket(address, ['realtime', `openai-insecure-api-key.${token}`]);
+  signal.addEventListener('abort', () => socket.close(1000));
   const texts = new Map<string, string>();
   const queue: string[] = [];
   const send = (event: Record<string, unknown>) => {
@@ -49,6 +52,7 @@ export async function openTranscriber(
     for (const text of queue.splice(0)) socket.send(text);
   });
   socket.addEventListener('message', (message) => {
+    if (signal.aborted) return;
     const event = JSON.parse(String(message.data)) as ServerEvent;
     const id = event.item_id ?? '';
     if (event.type === 'conversation.item.input_audio_transcription.delta') {
@@ -61,6 +65,7 @@ export async function openTranscriber(
     }
   });
   socket.addEventListener('close', (event) => {
+    if (signal.aborted) return;
     const clean = event.code === 1000 || event.code === 1005;
     events.onClose(
       clean
@@ -87,7 +92,6 @@ export async function openTranscriber(
   return {
     append: (samples) => send({ type: 'input_audio_buffer.append', audio: base64Of(samples) }),
     commit: () => send({ type: 'input_audio_buffer.commit' }),
-    close: () => socket.close(1000),
   };
 }
 
@@ -115,20 +119,32 @@ export function toPcm16(samples: Float32Array): Int16Array {
   return Int16Array.from(samples, (sample) => Math.round(Math.max(-1, Math.min(1, sample)) * 32_767));
 }
 
-/** Listens to the microphone until `stop`; hands over 100 ms at a time. */
-export async function listen(onSamples: (samples: Int16Array) => void): Promise<{ stop: () => void }> {
+/** Listens to the microphone until `stop` or the signal; hands over 100 ms at a time. */
+export async function listen(
+  onSamples: (samples: Int16Array) => void,
+  signal: AbortSignal,
+): Promise<{ stop: () => void }> {
   const stream = await navigator.mediaDevices.getUserMedia({
     audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
   });
-  const context = new AudioContext({ sampleRate: sampleRateHz });
-  await context.audioWorklet.addModule('/microphone-worklet.js');
-  const node = new AudioWorkletNode(context, 'microphone', { numberOfOutputs: 0 });
-  node.port.onmessage = (message: MessageEvent<Float32Array>) => onSamples(toPcm16(message.data));
-  context.createMediaStreamSource(stream).connect(node);
-  return {
-    stop: () => {
-      for (const track of stream.getTracks()) track.stop();
-      if (context.state !== 'closed') void context.close();
-    },
+  let context: AudioContext | undefined;
+  const stop = () => {
+    for (const track of stream.getTracks()) track.stop();
+    if (context !== undefined && context.state !== 'closed') void context.close();
   };
+  signal.addEventListener('abort', stop);
+  try {
+    // The browser's question has no end of its own: by its answer nobody may want the microphone any more.
+    signal.throwIfAborted();
+    context = new AudioContext({ sampleRate: sampleRateHz });
+    await context.audioWorklet.addModule('/microphone-worklet.js');
+    signal.throwIfAborted();
+    const node = new AudioWorkletNode(context, 'microphone', { numberOfOutputs: 0 });
+    node.port.onmessage = (message: MessageEvent<Float32Array>) => onSamples(toPcm16(message.data));
+    context.createMediaStreamSource(stream).connect(node);
+    return { stop };
+  } catch (error) {
+    stop();
+    throw error;
+  }
 }
