@@ -111,6 +111,33 @@ test('expiry has the presets, and a custom date says when the key stops', async 
   await close();
 });
 
+test('a key whose date was cleared is not made or saved: it would never expire', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  const changes: string[] = [];
+  page.on('request', (one) => {
+    if (one.url().includes('/api-keys') && one.method() !== 'GET') changes.push(one.method());
+  });
+  await dialog(page).getByLabel('Name').fill('Without a date');
+  await dialog(page).getByLabel('Expires').selectOption('custom');
+  await dialog(page).getByLabel('Date').fill('');
+  await dialog(page).getByText('Give a whole date').waitFor();
+  expect(await dialog(page).getByLabel('Date').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  await dialog(page).getByLabel('Expires').selectOption('never');
+  await dialog(page).getByText('Give a whole date').waitFor({ state: 'detached' });
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+
+  await page.getByRole('link', { name: 'Nightly evaluation' }).click();
+  await page.getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel('Date').fill('');
+  await dialog(page).getByRole('button', { name: 'Save changes' }).click();
+  await dialog(page).getByText('Give a whole date').waitFor();
+  expect(changes).toEqual([]);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
 test.each([
   ['member', false],
   ['admin', true],

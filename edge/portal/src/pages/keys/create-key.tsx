@@ -54,6 +54,7 @@ function CreateKeyForm({ onCreated, onCancel }: { onCreated: (created: CreatedKe
     if (keyType === 'management') setConstraints({ ...constraints, models: '', cap: '' });
   };
   const submit = () => {
+    if (expiresAt === '') return;
     const { model_allowlist, ip_allowlist, spend_cap_usd } = constraintsOf(constraints);
     create.run({
       method: 'POST',

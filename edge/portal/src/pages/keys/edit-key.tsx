@@ -37,6 +37,7 @@ export function EditKeyDialog({ apiKey: current, onClose }: { apiKey: ApiKey; on
     onError: () => queries.setQueryData([path], apiKey),
   });
   const submit = () => {
+    if (expiresAt === '') return;
     const changes: Partial<ApiKey> & Record<string, unknown> = {};
     const constraints = constraintsOf(texts);
     if (name.trim() !== apiKey.name) changes.name = name.trim();
