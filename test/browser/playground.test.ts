@@ -82,6 +82,29 @@ test('a background job is followed to its result, and one that runs is cancelled
   await close();
 });
 
+test('a job is asked for until it ends, and its result fetched once', async () => {
+  const { page, close } = await openPage(browser);
+  const submitted = await portal.gateway.call('POST', '/api/v1/jobs', portal.world.people.admin.token, {
+    endpoint: '/v1/chat/completions',
+    body: { model: 'test/slow', messages: [{ role: 'user', content: 'Take your time.' }] },
+  });
+  await page.clock.install();
+  const states: string[] = [];
+  page.on('response', async (response) => {
+    if (response.url().endsWith(`/api/v1/jobs/${submitted.json.id}`)) states.push((await response.json()).status);
+  });
+  await signIn(page, portal.url, users.admin, `/jobs/${submitted.json.id}`);
+  await expect.poll(() => states.length).toBeGreaterThan(1);
+  await portal.gateway.call('POST', `/api/v1/jobs/${submitted.json.id}/cancel`, portal.world.people.admin.token);
+  await page.getByText('cancelled').first().waitFor();
+  await page.clock.runFor(60_000);
+  // Another page's answers come after those that the minute asked for.
+  await goWithin(page, '/jobs');
+  await page.getByRole('link', { name: submitted.json.id }).waitFor();
+  expect(states.filter((state) => state === 'cancelled')).toHaveLength(1);
+  await close();
+});
+
 /** What a page sends over its realtime socket, as events. */
 function sentOver(page: Page): { type: string; audio?: string; url: string }[] {
   const sent: { type: string; audio?: string; url: string }[] = [];

@@ -33,7 +33,12 @@ export function useIsAdmin(): boolean {
   return useClaims().role !== 'member';
 }
 
-export type GetOptions = { enabled?: boolean; refetchIntervalMs?: number; keepPrevious?: boolean };
+export type GetOptions<Answer> = {
+  enabled?: boolean;
+  /** How often to ask again; as a function, by the last answer: null when no other will come. */
+  refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
+  keepPrevious?: boolean;
+};
 
 /**
  * Reads `/api/v1` + `path`. The cache key is the path and the query, so that every view of the same address shares
@@ -42,15 +47,17 @@ export type GetOptions = { enabled?: boolean; refetchIntervalMs?: number; keepPr
 export function useGet<Answer>(
   path: string,
   query?: Query,
-  options: GetOptions = {},
+  options: GetOptions<Answer> = {},
 ): UseQueryResult<Answer, ApiError> {
   const api = useApi();
+  const { refetchIntervalMs: interval } = options;
   return useQuery<Answer, ApiError>({
     queryKey: query === undefined ? [path] : [path, query],
     queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
-    refetchInterval: (state) => (isTransient(state.state.error) ? 4000 : (options.refetchIntervalMs ?? false)),
+    refetchInterval: ({ state }) =>
+      isTransient(state.error) ? 4000 : ((typeof interval === 'function' ? interval(state.data) : interval) ?? false),
   });
 }
 

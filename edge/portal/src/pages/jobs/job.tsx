@@ -17,7 +17,11 @@ const refreshMs = 2000;
 export function JobPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
   const toast = useToast();
-  const job = useGet<Job>(`/jobs/${id}`, undefined, { refetchIntervalMs: refreshMs, keepPrevious: false });
+  const job = useGet<Job>(`/jobs/${id}`, undefined, {
+    // The result of a job that has ended never changes, and may be large.
+    refetchIntervalMs: (last) => (last !== undefined && hasEnded(last) ? null : refreshMs),
+    keepPrevious: false,
+  });
   const remove = useAction({
     stale: ['/jobs'],
     onSuccess: () => {

@@ -15,7 +15,7 @@ type PagedCardProps<Row> = {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => string;
   empty: ReactNode;
-  options?: GetOptions;
+  options?: GetOptions<List<Row>>;
 };
 
 /** A list of the API as a table with its pages; the page stands in the address. */
