@@ -75,6 +75,32 @@ test.each([
   expect((await verify(tenantId)).firstBrokenSequence).toBe(broken);
 });
 
+/** How a value becomes another, by the type of its column. */
+const edits: Readonly<Record<string, (column: string) => string>> = {
+  uuid: () => 'gen_random_uuid()',
+  bigint: (column) => `${column} + 100`,
+  smallint: (column) => `${column} + 1`,
+  text: (column) => `${column} || ' '`,
+  bytea: (column) => `set_byte(${column}, 0, 255 - get_byte(${column}, 0))`,
+  'timestamp with time zone': (column) => `${column} + interval '1 ms'`,
+};
+
+test('an edit of any single column of an event shows', async () => {
+  const { rows: columns } = await asTableOwner(
+    fixture,
+    `select column_name as name, data_type as type from information_schema.columns
+     where table_schema = 'auth' and table_name = 'audit_events'`,
+  );
+  expect(columns.map(({ name }) => name)).toContain('actor_ip');
+  for (const { name, type } of columns) {
+    const tenantId = uuidv7();
+    await send(Array.from({ length: 3 }, () => record(tenantId)));
+    const statement = `update audit_events set ${name} = ${edits[type]!(name)} where tenant_id = $1 and sequence = 2`;
+    const { rowCount } = await asTableOwner(fixture, statement, [tenantId]);
+    expect([name, rowCount, (await verify(tenantId)).firstBrokenSequence]).toEqual([name, 1, 2n]);
+  }
+});
+
 test('a change of Auth is in the chain of its organization, with before and after', async () => {
   await fixture.auth.updateOrganization({ name: 'Renamed' }, ownerOf(fixture));
   const { events } = await fixture.auth.listAuditEvents({ type: 'organization_updated' }, ownerOf(fixture));
