@@ -131,6 +131,51 @@ test('an independent gRPC client reaches every RPC of every service, but those t
   expect(unimplemented.toSorted()).toEqual(namedInReadme().toSorted());
 });
 
+/** What each member of an organization may call, by service. */
+const openToMembers = {
+  KeysService: ['CreateKey', 'ListKeys', 'GetKey', 'UpdateKey', 'RotateKey', 'DeleteKey', 'GetKeyQuota'],
+  AuthService: [
+    ...['Login', 'Refresh', 'Logout', 'AcceptInvitation', 'ForgotPassword', 'ResetPassword', 'ChangePassword'],
+    ...['GetProfile', 'UpdateProfile', 'GetOrganization', 'GetSigningKeys'],
+  ],
+  UsageService: ['GetCurrent', 'ListHistory', 'GetSummary', 'GetReport', 'GetKeyAnalytics', 'GetRateLimits'],
+  BillingService: [
+    ...['GetSpendToday', 'GetCurrentPlan', 'RedeemCoupon', 'ReceivePaymentEvent'],
+    ...['GetCostLimit', 'SetCostLimit', 'DeleteCostLimit', 'GetPaygSpendCap'],
+  ],
+  ModelsService: ['ListModels', 'GetModel', 'ListDeprecations'],
+  JobsService: ['Submit', 'GetJob', 'ListJobs', 'GetJobStats', 'CancelJob', 'DeleteJob'],
+};
+
+/** What its admins and owners may call besides. */
+const openToAdmins = {
+  AuthService: [
+    ...['UpdateOrganization', 'ListMembers', 'UpdateMember', 'ListAuditEvents'],
+    ...['ListInvitations', 'CreateInvitation', 'DeleteInvitation'],
+  ],
+  UsageService: ['GetTenantBreakdown', 'ExportEvents'],
+  BillingService: [
+    ...['GetWallet', 'GetCommitment', 'ListTransactions', 'SetPaygSpendCap', 'DeletePaygSpendCap'],
+    ...['ListInvoices', 'GetInvoice', 'RenderInvoicePdf', 'ListInvoiceTransactions'],
+  ],
+};
+
+test.each([
+  ['a member', Role.MEMBER, [openToMembers]],
+  ['an admin', Role.ADMIN, [openToMembers, openToAdmins]],
+  ['an owner who is no operator', Role.OWNER, [openToMembers, openToAdmins]],
+])('%s may call what is listed, and every other RPC answers PERMISSION_DENIED', async (_who, role, lists) => {
+  const open: string[] = [];
+  for (const method of services.flatMap(({ methods }) => methods)) {
+    const { code } = await call(method, 'edge', create(CallerSchema, { ...owner, role, operator: false }));
+    if (code !== status.PERMISSION_DENIED) open.push(`${method.parent.name}.${method.name}`);
+  }
+  const listed = lists.flatMap((list) =>
+    Object.entries(list).flatMap(([service, names]) => names.map((name) => `${service}.${name}`)),
+  );
+  expect(open.toSorted()).toEqual(listed.toSorted());
+});
+
 test.each([
   ['no token', () => null],
   ['a session token of a user', () => session],
