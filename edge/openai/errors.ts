@@ -90,6 +90,10 @@ export const rateReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.TOKEN_RATE_LIMITED,
 ]);
 
+/** Those who may be served again soon: their clients are to come back, but not all at once. */
+const unavailableReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.MODEL_UNAVAILABLE, ErrorReason.OVERLOADED]);
+const unavailableWaitMs = { min: 5_000, max: 15_000 };
+
 /** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */
 const rateLimitWaitSecondsMax = 60;
 
@@ -100,6 +104,10 @@ export function retryHeaders(error: GatewayError, nowMs: number): Record<string,
     const headers: Record<string, string> = { 'x-should-retry': 'false' };
     if (error.details.resetsAtMs !== undefined) headers['retry-after'] = seconds(error.details.resetsAtMs - nowMs);
     return headers;
+  }
+  if (unavailableReasons.has(error.reason)) {
+    const { min, max } = unavailableWaitMs;
+    return { 'retry-after': seconds(Math.min(Math.max(error.details.retryAfterMs ?? min, min), max)) };
   }
   if (error.details.retryAfterMs === undefined) return {};
   const waitMs = rateReasons.has(error.reason)

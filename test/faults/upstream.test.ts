@@ -39,6 +39,13 @@ const chat = (sim: BehaviourName) => client.chat.completions.create({ model: 'si
 const stream = (sim: BehaviourName, extra: object = {}) =>
   client.chat.completions.create({ model: 'sim-chat', messages, metadata: { sim }, stream: true, ...extra });
 
+/** How a call is refused that the simulator was told to refuse. */
+const refusal = async () => {
+  const error = await client.chat.completions.create({ model: 'sim-chat', messages }).catch((thrown) => thrown);
+  expect(error).toBeInstanceOf(OpenAI.APIError);
+  return error as InstanceType<typeof OpenAI.APIError>;
+};
+
 /** The usage event of the last request, once it is stored. */
 const lastEvent = (errorCode: string | null) =>
   waitFor(
@@ -85,6 +92,67 @@ describe('an upstream that fails before its first byte', () => {
     await expect(chat('rate-limited')).rejects.toMatchObject({
       headers: expect.toSatisfy((headers: Headers) => headers.get('retry-after') === '7'),
     });
+  });
+
+  test.each([
+    [503, '0', '5'],
+    [503, '7', '7'],
+    [503, '3600', '15'],
+    [503, '1e300', '15'],
+    [429, '0', '1'],
+    [429, '1e300', '60'],
+  ])('of its %i with Retry-After %s the client is told to wait %s s', async (status, asked, told) => {
+    simulator.next({ instead: { status, headers: { 'retry-after': asked }, body: {} } });
+    const error = await refusal();
+    expect([error.status, error.headers?.get('retry-after')]).toEqual([status, told]);
+  });
+
+  test.each([
+    [409, 400, 'some_code'],
+    [413, 413, 'request_too_large'],
+    [415, 415, 'unsupported_content_type'],
+    [422, 400, 'some_code'],
+  ])('a refusal with %i reaches the client as %i %s', async (status, told, code) => {
+    simulator.next({ instead: { status, body: { error: { message: 'No.', code: 'some_code', param: 'messages' } } } });
+    expect(await refusal()).toMatchObject({ status: told, code, param: 'messages', type: 'invalid_request_error' });
+  });
+
+  test.each([
+    ['longer than any', 'x'.repeat(300)],
+    ['with a zero character', 'zero\0character'],
+    ['of several words', 'not found'],
+  ])('a code or param %s is not passed on, and the call is metered', async (_, text) => {
+    simulator.next({ instead: { status: 400, body: { error: { message: 'No.', code: text, param: text } } } });
+    expect(await refusal()).toMatchObject({ status: 400, code: null, param: null });
+    expect(await lastEvent(null)).toMatchObject({ success: false, cost_usd: 0 });
+  });
+
+  const long = 'x'.repeat(30_000);
+  test.each([
+    [
+      'FastAPI',
+      422,
+      {
+        detail: [{ type: 'missing', loc: ['body', 'messages', 0, 'role'], msg: 'Field required' }, null, { msg: long }],
+      },
+      'messages.0.role: Field required',
+    ],
+    ['Google', 400, [{ error: { code: 400, message: 'Unknown name.', status: 'INVALID_ARGUMENT' } }], 'Unknown name.'],
+  ])('what it says in the way of %s is told, within bounds', async (_, status, body, said) => {
+    simulator.next({ instead: { status, body } });
+    const error = await refusal();
+    expect(error.status).toBe(400);
+    expect(error.message).toContain(said);
+    expect(error.message.length).toBeLessThan(2_100);
+  });
+
+  test('neither its key nor its address is told, whatever it says of them', async () => {
+    const { host, hostname } = new URL(simulator.url);
+    const said = `Bad key the-upstreams-own-key for ${simulator.url}/chat/completions at ${host}, which is ${hostname}.`;
+    simulator.next({ instead: { status: 400, body: { error: { message: said, param: 'the-upstreams-own-key' } } } });
+    const { error } = await refusal();
+    expect(JSON.stringify(error)).toContain('Bad key [redacted] for [redacted]/chat/completions');
+    for (const secret of ['the-upstreams-own-key', host, hostname]) expect(JSON.stringify(error)).not.toContain(secret);
   });
 
   test('a redirect is not followed', async () => {

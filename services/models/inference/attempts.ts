@@ -4,7 +4,7 @@ import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
-import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
+import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 import { modelUnavailable } from './admission.ts';
 import { PulledExchange } from './exchange.ts';
 import { upstreamPath } from './operations.ts';
@@ -55,7 +55,7 @@ export class Attempts {
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
       const exchange = this.#start(deployment);
-      const outcome = await this.#outcome(exchange);
+      const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
         deployment.answers();
         return { exchange, reader: this.#call.reader(outcome.head), status: outcome.head.status };
@@ -106,7 +106,7 @@ export class Attempts {
     end(verdict);
   }
 
-  async #outcome(exchange: PulledExchange): Promise<Outcome> {
+  async #outcome(exchange: PulledExchange, upstream: Upstream): Promise<Outcome> {
     for (;;) {
       const event = exchange.take();
       if (event === undefined) {
@@ -117,13 +117,14 @@ export class Attempts {
       } else if (event.kind === 'head') {
         const { head } = event;
         if (head.status >= 200 && head.status < 300) return { kind: 'answered', head };
-        return { kind: 'failed', error: upstreamError(head, await this.#errorBody(exchange)), failure: null };
+        const body = upstream.redact((await this.#errorBody(exchange)).toString());
+        return { kind: 'failed', error: upstreamError(head, body), failure: null };
       }
     }
   }
 
   /** What of an error's body arrives, up to its bound; a body that breaks off is good enough for a message. */
-  async #errorBody(exchange: PulledExchange): Promise<Uint8Array> {
+  async #errorBody(exchange: PulledExchange): Promise<Buffer> {
     const pieces: Uint8Array[] = [];
     let bytes = 0;
     for (;;) {

@@ -4,8 +4,14 @@ import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 /** The most of an upstream's error body that is read, in bytes. */
 export const errorBytesMax = 64 * 1024;
 
-/** Statuses with which an upstream says that the request itself is at fault. */
-const refusals: ReadonlySet<number> = new Set([400, 409, 413, 415, 422]);
+/** Statuses with which an upstream says that the request itself is at fault, and how clients are told: they would repeat a 409 or 422. */
+const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map([
+  [400, { status: 400 }],
+  [409, { status: 400 }],
+  [413, { status: 413, code: 'request_too_large' }],
+  [415, { status: 415, code: 'unsupported_content_type' }],
+  [422, { status: 400 }],
+]);
 
 /** Upstreams that do not say `context_length_exceeded` say it in words: OpenAI and vLLM, llama.cpp, others. */
 const contextOverflow = /maximum context length|exceeds the available context size|context window|prompt is too long/i;
@@ -14,10 +20,11 @@ const contextOverflow = /maximum context length|exceeds the available context si
  * An upstream's error answer as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat
  * bodies, HTML. What concerns the gateway's own credential or address is a fault of ours and is not told.
  */
-export function upstreamError(head: UpstreamHead, body: Uint8Array): GatewayError {
+export function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readError(body);
-  const internal = `upstream answered ${head.status}: ${said.message || Buffer.from(body).toString('utf8').slice(0, 300)}`;
-  if (refusals.has(head.status)) {
+  const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
+  const refusal = refusals.get(head.status);
+  if (refusal !== undefined) {
     const message = said.message || 'The upstream refused the request as invalid.';
     if (said.code === 'context_length_exceeded' || contextOverflow.test(message)) {
       // LangChain recognises the overflow by these words.
@@ -29,7 +36,7 @@ export function upstreamError(head: UpstreamHead, body: Uint8Array): GatewayErro
     return gatewayError(ErrorReason.UPSTREAM_REFUSED, message, {
       param: said.param,
       internal,
-      upstream: { status: head.status === 422 ? 400 : head.status, type: 'invalid_request_error', code: said.code },
+      upstream: { type: 'invalid_request_error', code: said.code, ...refusal },
     });
   }
   if (head.status === 429) {
@@ -79,33 +86,58 @@ export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | 
 
 type SaidError = { message: string; param: string | undefined; code: string | undefined };
 
-/** What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`; HTML and the rest say nothing. */
-export function readError(body: Uint8Array): SaidError {
+/**
+ * What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and the rest
+ * say nothing.
+ */
+function readError(body: string): SaidError {
   const nothing: SaidError = { message: '', param: undefined, code: undefined };
   let parsed: unknown;
   try {
-    parsed = JSON.parse(Buffer.from(body).toString('utf8'));
+    parsed = JSON.parse(body);
   } catch {
     return nothing;
   }
-  if (typeof parsed !== 'object' || parsed === null) return nothing;
-  const outer = parsed as { error?: unknown; message?: unknown; detail?: unknown };
+  const answer: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
+  if (typeof answer !== 'object' || answer === null) return nothing;
+  const outer = answer as { error?: unknown; message?: unknown; detail?: unknown };
   const error =
     typeof outer.error === 'object' && outer.error !== null
       ? (outer.error as Record<string, unknown>)
       : (outer as Record<string, unknown>);
-  const message = [outer.error, error.message, outer.message, outer.detail].find(
+  const message = [outer.error, error.message, outer.message, outer.detail, complaints(outer.detail)].find(
     (text) => typeof text === 'string' && text !== '',
   );
   return {
     message: ((message as string | undefined) ?? '').slice(0, 2000),
-    param: typeof error.param === 'string' && error.param !== '' ? error.param : undefined,
-    code: typeof error.code === 'string' && error.code !== '' ? error.code : undefined,
+    param: nameOrNone(error.param),
+    code: nameOrNone(error.code),
   };
 }
+
+/** FastAPI's list of what it does not accept, as `messages.0.role: Field required`. */
+function complaints(detail: unknown): string {
+  if (!Array.isArray(detail)) return '';
+  const texts = detail.map((complaint: { loc?: unknown; msg?: unknown } | null) => {
+    const place = Array.isArray(complaint?.loc) ? complaint.loc.filter(isPlaceInBody).join('.') : '';
+    const text = typeof complaint?.msg === 'string' ? complaint.msg : '';
+    return place === '' ? text : `${place}: ${text}`;
+  });
+  return texts.filter((text) => text !== '').join('; ');
+}
+
+const isPlaceInBody = (part: unknown): boolean =>
+  typeof part === 'number' || (typeof part === 'string' && part !== 'body');
+
+/** What clients branch on, and usage events keep: a code, or the path of a field. Anything else could be of any length and content. */
+const nameOrNone = (value: unknown): string | undefined =>
+  typeof value === 'string' && /^[\w.\-[\]]{1,64}$/.test(value) ? value : undefined;
+
+/** An upstream may ask for any time; nobody of ours waits longer for one. */
+const retryAfterSecondsMax = 60;
 
 /** Retry-After of an upstream in milliseconds; seconds only, since no upstream of ours sends a date. */
 function retryAfterMs(head: UpstreamHead): number | undefined {
   const seconds = Number(head.header('retry-after') ?? Number.NaN);
-  return Number.isFinite(seconds) && seconds >= 0 ? seconds * 1000 : undefined;
+  return seconds >= 0 ? Math.min(seconds, retryAfterSecondsMax) * 1000 : undefined;
 }

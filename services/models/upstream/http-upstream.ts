@@ -63,11 +63,23 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       }
     },
 
+    redact: redactor(base, options),
+
     close() {
       calls.close();
       return pool.destroy();
     },
   };
+}
+
+/** Shorter keys, such as the `EMPTY` of a server that asks for none, are words which any text may have. */
+const secretLengthMin = 8;
+
+function redactor(base: URL, { baseUrl, apiKey = '' }: HttpUpstreamOptions): (text: string) => string {
+  const keys = apiKey.length < secretLengthMin ? [] : [apiKey];
+  // A host by a plain word, as in a container's network, tells nothing, and stands in many a sentence.
+  const hosts = [base.host, base.hostname].filter((name) => !/^[a-z]+$/.test(name));
+  return (text) => [...keys, baseUrl, ...hosts].reduce((rest, own) => rest.replaceAll(own, '[redacted]'), text);
 }
 
 /** The ids in a model list; anything that is not an OpenAI model list is an error. */

@@ -13,6 +13,8 @@ export type Upstream = {
   listModels(signal: AbortSignal): Promise<string[]>;
   /** Whether anybody answers there who would take a call. Rejects with why not. */
   probe(signal: AbortSignal): Promise<void>;
+  /** A text of the upstream's without our key for it and without its address, which are not for clients. */
+  redact(text: string): string;
   /** Closes idle connections and ends what is running. */
   close(): Promise<void>;
 };

@@ -63,6 +63,9 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
       signal.throwIfAborted();
     },
 
+    // It has neither a key nor an address.
+    redact: (text) => text,
+
     async close() {
       closed = true;
       for (const playback of running) playback.fail({ kind: 'reset', message: 'sandbox: closed' });
