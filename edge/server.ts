@@ -11,6 +11,7 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { statusOf } from '#shared/error-statuses.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad } from './guards/load-shedder.ts';
@@ -20,7 +21,6 @@ import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
-import { statusOf } from './openai/errors.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
 import { registerRoutes } from './routes/index.ts';

@@ -2,11 +2,12 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { totalmem } from 'node:os';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
+import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
-import { errorBody, statusOf } from '../openai/errors.ts';
+import { errorBody } from '../openai/errors.ts';
 
 /** What there is too little of for new work. */
 export type Shortage = 'time' | 'memory';

@@ -2,8 +2,9 @@ import { randomUUID } from 'node:crypto';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '#shared/clock.ts';
+import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
-import { errorBody, retryHeaders, statusOf } from '../openai/errors.ts';
+import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, sendPortalPage } from '../portal/serve.ts';
 
 /**

@@ -4,62 +4,53 @@ import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
 export type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
 
-type Row = { status: number; type: string };
-
-const row = (status: number, type: string): Row => ({ status, type });
-
-/** The one place where a reason becomes HTTP. A reason without a row does not compile. */
-const rows = {
-  [ErrorReason.UNSPECIFIED]: row(500, 'server_error'),
-  [ErrorReason.MISSING_API_KEY]: row(401, 'invalid_request_error'),
-  [ErrorReason.INVALID_API_KEY]: row(401, 'invalid_request_error'),
-  [ErrorReason.EXPIRED_API_KEY]: row(401, 'invalid_request_error'),
-  [ErrorReason.INVALID_TOKEN]: row(401, 'invalid_request_error'),
-  [ErrorReason.EXPIRED_TOKEN]: row(401, 'invalid_request_error'),
-  [ErrorReason.INVALID_CREDENTIALS]: row(401, 'invalid_request_error'),
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: row(500, 'server_error'),
-  [ErrorReason.ENDPOINT_NOT_ALLOWED]: row(403, 'authentication_error'),
-  [ErrorReason.MISSING_SCOPE]: row(403, 'permission_error'),
-  [ErrorReason.IP_NOT_ALLOWED]: row(403, 'permission_error'),
-  [ErrorReason.TENANT_SUSPENDED]: row(403, 'permission_error'),
-  [ErrorReason.INSUFFICIENT_ROLE]: row(403, 'permission_error'),
-  [ErrorReason.MODEL_NOT_FOUND]: row(404, 'invalid_request_error'),
-  [ErrorReason.MODEL_SUNSET]: row(410, 'invalid_request_error'),
-  [ErrorReason.MODEL_NOT_ALLOWED]: row(403, 'permission_error'),
-  [ErrorReason.MODEL_UNAVAILABLE]: row(503, 'service_unavailable_error'),
-  [ErrorReason.OVERLOADED]: row(503, 'service_unavailable_error'),
-  [ErrorReason.RATE_LIMITED]: row(429, 'requests'),
-  [ErrorReason.TOKEN_RATE_LIMITED]: row(429, 'tokens'),
-  [ErrorReason.SPEND_CAP_EXCEEDED]: row(429, 'insufficient_quota'),
-  [ErrorReason.COST_LIMIT_EXCEEDED]: row(429, 'insufficient_quota'),
-  [ErrorReason.PAYG_CAP_EXCEEDED]: row(429, 'insufficient_quota'),
-  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: row(429, 'insufficient_quota'),
-  [ErrorReason.INVALID_REQUEST]: row(400, 'invalid_request_error'),
-  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: row(400, 'invalid_request_error'),
-  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: row(415, 'invalid_request_error'),
-  [ErrorReason.REQUEST_TOO_LARGE]: row(413, 'invalid_request_error'),
-  [ErrorReason.NOT_FOUND]: row(404, 'invalid_request_error'),
-  [ErrorReason.UNKNOWN_URL]: row(404, 'invalid_request_error'),
-  [ErrorReason.METHOD_NOT_SUPPORTED]: row(405, 'invalid_request_error'),
-  [ErrorReason.CONFLICT]: row(409, 'invalid_request_error'),
-  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: row(400, 'invalid_request_error'),
-  [ErrorReason.KEY_QUOTA_EXCEEDED]: row(403, 'permission_error'),
-  [ErrorReason.RANGE_TOO_LARGE]: row(400, 'invalid_request_error'),
-  [ErrorReason.REGISTRATION_UNAVAILABLE]: row(503, 'service_unavailable_error'),
-  [ErrorReason.INVALID_CODE]: row(400, 'invalid_request_error'),
-  // The status of an upstream's refusal is the upstream's own; see `statusOf`.
-  [ErrorReason.UPSTREAM_REFUSED]: row(400, 'invalid_request_error'),
-  [ErrorReason.UPSTREAM_ERROR]: row(502, 'server_error'),
-  [ErrorReason.UPSTREAM_TIMEOUT]: row(504, 'server_error'),
-  // Nobody is left to read it; the number is what access logs know for "client closed request".
-  [ErrorReason.CANCELLED]: row(499, 'server_error'),
-  [ErrorReason.DEADLINE_EXCEEDED]: row(504, 'server_error'),
-  [ErrorReason.UNIMPLEMENTED]: row(501, 'server_error'),
-  [ErrorReason.INTERNAL]: row(500, 'server_error'),
-} satisfies Record<KnownReason, Row>;
-
-/** A newer service may send a reason which this edge does not know. */
-const rowOf = (reason: ErrorReason): Row => rows[reason as KnownReason] ?? rows[ErrorReason.UNSPECIFIED];
+/** The platform's error type of each reason. A reason without one does not compile. */
+const types: Readonly<Record<KnownReason, string>> = {
+  [ErrorReason.UNSPECIFIED]: 'server_error',
+  [ErrorReason.MISSING_API_KEY]: 'invalid_request_error',
+  [ErrorReason.INVALID_API_KEY]: 'invalid_request_error',
+  [ErrorReason.EXPIRED_API_KEY]: 'invalid_request_error',
+  [ErrorReason.INVALID_TOKEN]: 'invalid_request_error',
+  [ErrorReason.EXPIRED_TOKEN]: 'invalid_request_error',
+  [ErrorReason.INVALID_CREDENTIALS]: 'invalid_request_error',
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'server_error',
+  [ErrorReason.ENDPOINT_NOT_ALLOWED]: 'authentication_error',
+  [ErrorReason.MISSING_SCOPE]: 'permission_error',
+  [ErrorReason.IP_NOT_ALLOWED]: 'permission_error',
+  [ErrorReason.TENANT_SUSPENDED]: 'permission_error',
+  [ErrorReason.INSUFFICIENT_ROLE]: 'permission_error',
+  [ErrorReason.MODEL_NOT_FOUND]: 'invalid_request_error',
+  [ErrorReason.MODEL_SUNSET]: 'invalid_request_error',
+  [ErrorReason.MODEL_NOT_ALLOWED]: 'permission_error',
+  [ErrorReason.MODEL_UNAVAILABLE]: 'service_unavailable_error',
+  [ErrorReason.OVERLOADED]: 'service_unavailable_error',
+  [ErrorReason.RATE_LIMITED]: 'requests',
+  [ErrorReason.TOKEN_RATE_LIMITED]: 'tokens',
+  [ErrorReason.SPEND_CAP_EXCEEDED]: 'insufficient_quota',
+  [ErrorReason.COST_LIMIT_EXCEEDED]: 'insufficient_quota',
+  [ErrorReason.PAYG_CAP_EXCEEDED]: 'insufficient_quota',
+  [ErrorReason.CREDIT_BALANCE_EXHAUSTED]: 'insufficient_quota',
+  [ErrorReason.INVALID_REQUEST]: 'invalid_request_error',
+  [ErrorReason.CONTEXT_LENGTH_EXCEEDED]: 'invalid_request_error',
+  [ErrorReason.UNSUPPORTED_CONTENT_TYPE]: 'invalid_request_error',
+  [ErrorReason.REQUEST_TOO_LARGE]: 'invalid_request_error',
+  [ErrorReason.NOT_FOUND]: 'invalid_request_error',
+  [ErrorReason.UNKNOWN_URL]: 'invalid_request_error',
+  [ErrorReason.METHOD_NOT_SUPPORTED]: 'invalid_request_error',
+  [ErrorReason.CONFLICT]: 'invalid_request_error',
+  [ErrorReason.IDEMPOTENCY_KEY_REUSED]: 'invalid_request_error',
+  [ErrorReason.KEY_QUOTA_EXCEEDED]: 'permission_error',
+  [ErrorReason.RANGE_TOO_LARGE]: 'invalid_request_error',
+  [ErrorReason.REGISTRATION_UNAVAILABLE]: 'service_unavailable_error',
+  [ErrorReason.INVALID_CODE]: 'invalid_request_error',
+  [ErrorReason.UPSTREAM_REFUSED]: 'invalid_request_error',
+  [ErrorReason.UPSTREAM_ERROR]: 'server_error',
+  [ErrorReason.UPSTREAM_TIMEOUT]: 'server_error',
+  [ErrorReason.CANCELLED]: 'server_error',
+  [ErrorReason.DEADLINE_EXCEEDED]: 'server_error',
+  [ErrorReason.UNIMPLEMENTED]: 'server_error',
+  [ErrorReason.INTERNAL]: 'server_error',
+};
 
 const budgetReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.SPEND_CAP_EXCEEDED,
@@ -68,17 +59,12 @@ const budgetReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.CREDIT_BALANCE_EXHAUSTED,
 ]);
 
-/** The HTTP status of an error. */
-export const statusOf = (error: GatewayError): number =>
-  error.reason === ErrorReason.UPSTREAM_REFUSED && error.details.upstream !== undefined
-    ? error.details.upstream.status
-    : rowOf(error.reason).status;
-
 /** The body of an error. */
 export const errorBody = (error: GatewayError): ErrorBody => ({
   error: {
     message: error.message,
-    type: error.details.upstream?.type || rowOf(error.reason).type,
+    // A newer service may send a reason which this edge does not know.
+    type: error.details.upstream?.type || (types[error.reason as KnownReason] ?? types[ErrorReason.UNSPECIFIED]),
     param: error.details.param ?? null,
     code: errorCode(error),
   },

@@ -1,9 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import type { Clock } from '#shared/clock.ts';
+import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
-import { errorBody, statusOf } from '../openai/errors.ts';
+import { errorBody } from '../openai/errors.ts';
 import type { AdmittedSession } from './session.ts';
 
 /** As much of a WebSocket of `ws` as is used here. */

@@ -21,7 +21,7 @@ export type GatewayErrorDetails = {
 
 /**
  * The one error of the gateway: a reason for machines, a public text for clients, an internal text for operators.
- * It crosses RPC unchanged but for the internal text, and becomes HTTP in edge/openai/errors.ts alone.
+ * It crosses RPC unchanged but for the internal text, and becomes HTTP by error-statuses.ts and edge/openai/errors.ts alone.
  */
 export class GatewayError extends Error {
   readonly reason: ErrorReason;

@@ -83,7 +83,7 @@ describe('an upstream that fails before its first byte', () => {
         expect(error.requestID).toMatch(/^req_/);
         expect(JSON.stringify(error.error)).not.toContain('the-upstreams-own-key');
       }
-      expect(await lastEvent(code)).toMatchObject({ success: false, cost_usd: 0 });
+      expect(await lastEvent(code)).toMatchObject({ success: false, cost_usd: 0, status });
       expect(simulator.requests).toHaveLength(2);
     },
   );
@@ -173,6 +173,33 @@ describe('an upstream that fails before its first byte', () => {
   });
 });
 
+describe('an answer that breaks', () => {
+  test.each([
+    [
+      'since it is none of its operation',
+      { instead: { status: 200, contentType: 'application/json', body: 'no JSON' } },
+    ],
+    ['since it is cut', { fault: { kind: 'cut', afterChunks: 1 } }],
+  ] as const)('%s is metered with the status that its client was sent', async (_, behaviour) => {
+    simulator.next(behaviour);
+    expect(await refusal()).toMatchObject({ status: 502, code: 'upstream_error' });
+    expect(await lastEvent('upstream_error')).toMatchObject({ success: false, cost_usd: 0, status: 502 });
+  });
+
+  test.each([
+    ['before its head', { fault: { kind: 'hang' } }],
+    ['within', { fault: { kind: 'hang', afterChunks: 1 } }],
+  ] as const)('%s since its client left is metered with 499', async (_, behaviour) => {
+    simulator.next(behaviour);
+    const leaving = new AbortController();
+    const call = client.chat.completions.create({ model: 'sim-chat', messages }, { signal: leaving.signal });
+    await simulator.waitFor((entry) => entry.outcome === 'running');
+    leaving.abort();
+    await expect(call).rejects.toThrow();
+    expect(await lastEvent('client_closed_request')).toMatchObject({ success: false, status: 499 });
+  });
+});
+
 describe('a stream that breaks', () => {
   test.each([
     'reset-in-stream',
@@ -210,6 +237,7 @@ describe('a stream that breaks', () => {
     };
     await expect(reading()).rejects.toMatchObject({ code: 'upstream_error' });
     const event = await lastEvent('upstream_error');
+    expect(event.status).toBe(200);
     expect(event.output_tokens).toBeGreaterThanOrEqual(received);
     expect(event.output_tokens).toBeLessThanOrEqual(simulator.requests[0]!.generatedTokens);
   });

@@ -4,7 +4,7 @@ import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { Measures } from '../domain/price.ts';
 import { noMeasures } from '../domain/price.ts';
-import type { MeteredCall } from '../metering/metered-call.ts';
+import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
 import { type Answered, cancelled } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { answerEnd, answerHead, answerPart } from './messages.ts';
@@ -50,11 +50,14 @@ export class Delivery {
   }
 
   /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
-  async abandon(code: string): Promise<void> {
+  async abandon(error: GatewayError): Promise<void> {
     if (this.#metered.ended) return;
     this.#exchange.abort();
     const end = this.#reader.end(true);
-    await this.#metered.end({ success: false, status: 499, errorCode: code, used: await this.#measure(end) });
+    const failure = failureOf(error);
+    // The head of what is passed on has gone out.
+    if (this.passesOn && error.reason !== ErrorReason.CANCELLED) failure.status = this.#status;
+    await this.#metered.end({ ...failure, used: await this.#measure(end) });
   }
 
   /** The answer in one message, once it is whole. */

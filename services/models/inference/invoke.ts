@@ -1,7 +1,6 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { errorCode } from '#shared/error-codes.ts';
 import { GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
@@ -10,10 +9,10 @@ import { noMeasures, priceAt } from '../domain/price.ts';
 import type { Budgets, Hold } from '../limits/budgets.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateLimiter, RateLimitReading } from '../limits/rate-limiter.ts';
-import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import { failureOf, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
-import { Attempts } from './attempts.ts';
+import { Attempts, cancelled } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';
@@ -106,12 +105,12 @@ export const invoke = (deps: InvokeDeps) =>
       else yield await delivery.whole(admitted);
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-      if (delivery !== null) await delivery.abandon(errorCode(error) ?? 'internal_error');
-      else await metered.end({ success: false, status: 0, errorCode: errorCode(error) ?? '', used: noMeasures });
+      if (delivery !== null) await delivery.abandon(error);
+      else await metered.end({ ...failureOf(error), used: noMeasures });
       throw error;
     } finally {
       // The consumer has stopped asking for more: the client left between two pieces.
-      if (delivery !== null && !metered.ended) await delivery.abandon(clientGoneCode);
+      if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
       attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
       rate.release(metered.event.inputTokens + metered.event.outputTokens);
     }
@@ -122,9 +121,6 @@ const verdictOn = ({ errorCode }: MeteredEvent): Verdict =>
   errorCode === 'upstream_error' || errorCode === 'upstream_timeout'
     ? { kind: 'bad', message: `an answer broke off: ${errorCode}` }
     : { kind: 'good' };
-
-/** The error code of calls whose client went away. */
-const clientGoneCode = 'client_closed_request';
 
 /** A path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

@@ -1,4 +1,7 @@
 import type { Clock } from '#shared/clock.ts';
+import { errorCode } from '#shared/error-codes.ts';
+import { statusOf } from '#shared/error-statuses.ts';
+import type { GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
 import type { Hold } from '../limits/budgets.ts';
@@ -25,6 +28,13 @@ export type AdmittedCall = Pick<
 
 /** How a call ended. */
 export type CallOutcome = { success: boolean; status: number; errorCode: string; used: Measures };
+
+/** How a call ended that failed: with the status that its client was sent. */
+export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
+  success: false,
+  status: statusOf(error),
+  errorCode: errorCode(error) ?? '',
+});
 
 /** One admitted call on its way through the journal: begun at construction, ended exactly once. */
 export class MeteredCall {
