@@ -28,6 +28,10 @@ const write = (parts: readonly Part[]): Buffer =>
     Buffer.from('--XYZ--\r\n'),
   ]);
 
+/** A form of one part. */
+const formOf = (disposition: string, content: string): Buffer =>
+  Buffer.from(`--XYZ\r\nContent-Disposition: form-data; ${disposition}\r\n\r\n${content}\r\n--XYZ--\r\n`);
+
 /** Contents that look like boundaries, as far as a client may choose them. */
 const contents = fc
   .array(fc.constantFrom('\r\n', '--', 'XY', 'XY Z', 'a', '\0', '\r\n--XY', '--XY\r\n'), { maxLength: 12 })
@@ -72,6 +76,17 @@ describe('what is no form within limits is refused', () => {
     ['text behind a boundary', Buffer.from('--XYZjunk\r\n\r\n')],
     ['a part without a name', Buffer.from('--XYZ\r\nContent-Disposition: form-data\r\n\r\n1\r\n--XYZ--')],
     ['a part without a disposition', Buffer.from('--XYZ\r\nX: y\r\n\r\n1\r\n--XYZ--')],
+    [
+      'a part that begins within the header of another',
+      formOf('name="prompt"\r\n--XYZ\r\nContent-Disposition: form-data; name="model"', 'forbidden'),
+    ],
+    ['a part without a header', Buffer.from(`--XYZ\r\n\r\nforbidden\r\n${formOf('name="a"', '1')}`)],
+    ['a part with a header of white space', formOf('name="a"\r\n name="model"', '1')],
+    ['a part with half a line break in its header', formOf('name="a"\nX: y', '1')],
+    ['a part with two dispositions', formOf('name="a"\r\nContent-Disposition: form-data; name="model"', '1')],
+    ['a part with two names', formOf('name="a"; name="model"', '1')],
+    ['a part with a name in another form', formOf('name="a"; name*=utf-8\'\'model', '1')],
+    ['a part with words behind its name', formOf('name=a model', '1')],
     ['a long header', Buffer.from(`--XYZ\r\nContent-Disposition: form-data; name="${'a'.repeat(9_000)}`)],
     ['101 parts', write(Array.from({ length: 101 }, () => field('a', '1')))],
     ['two files', write([1, 2].map(() => ({ name: 'file', fileName: 'a.wav', content: Buffer.from('1') })))],
@@ -93,6 +108,9 @@ describe('what is no form within limits is refused', () => {
     'multipart/form-data',
     'multipart/form-data; boundary=',
     'multipart/mixed; boundary=a',
+    'multipart/form-data; boundary=a; boundary=b',
+    'multipart/form-data; boundary=a; boundary*=b',
+    'multipart/form-data; boundary=\u00e9',
   ])('the type %s', (type) => {
     expect(() => new FormScanner(type)).toThrow(/boundary/);
   });
@@ -101,6 +119,17 @@ describe('what is no form within limits is refused', () => {
     const form = scan(write([field('model', 'a'), field('model', 'b')]));
     expect(() => formField(form, 'model')).toThrow(/twice/);
   });
+});
+
+test('a boundary with a colon is no header either', () => {
+  const body = '--a:b\r\nContent-Disposition: form-data; name="x"\r\n--a:b\r\nX: y\r\n\r\n1\r\n--a:b--';
+  const scanner = new FormScanner('multipart/form-data; boundary="a:b"');
+  expect(() => scanner.push(Buffer.from(body))).toThrow(/header/);
+});
+
+test('a name that stands within another parameter is none', () => {
+  const [part] = scan(formOf('filename="; name=prompt"; name="model"', '1'));
+  expect(part).toMatchObject({ name: 'model', fileName: '; name=prompt' });
 });
 
 test('escaped quotes and bare names are names', () => {

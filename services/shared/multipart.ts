@@ -27,12 +27,15 @@ const restBytesMax = 4 * 1024 * 1024;
 export const formBytesMax = audioFileBytesMax + restBytesMax;
 
 const doubleLineBreak = Buffer.from('\r\n\r\n');
+/** A token and a value (RFC 9110 section 5.1), on one line. */
+const headerLine = /^[\w!#$%&'*+.^`|~-]+:[^\r\n\0]*$/;
 
 /**
  * Reads a multipart/form-data body (RFC 7578; RFC 2046 section 5.1.1) piece by piece, strictly and within limits, and notes
  * where its parts are, so that they can be sent on byte for byte.
  */
 export class FormScanner {
+  readonly #boundaryLine: string;
   readonly #delimiter: Buffer;
   #state: 'content' | 'delimiter' | 'header' | 'epilogue' = 'content';
   /** Bytes that were given but not yet read; the first delimiter's line break is thought before the body. */
@@ -46,7 +49,8 @@ export class FormScanner {
 
   /** Throws UNSUPPORTED_CONTENT_TYPE unless it is the type of a form with a boundary. */
   constructor(contentType: string) {
-    this.#delimiter = Buffer.from(`\r\n--${boundaryOf(contentType)}`);
+    this.#boundaryLine = `--${boundaryOf(contentType)}`;
+    this.#delimiter = Buffer.from(`\r\n${this.#boundaryLine}`);
   }
 
   /** Takes the next bytes. Throws INVALID_REQUEST or REQUEST_TOO_LARGE. */
@@ -135,15 +139,19 @@ export class FormScanner {
     const length = end === -1 ? this.#pending.length : end;
     if (length > partHeaderBytesMax) throw malformed('the header of a part is too long');
     if (end === -1) return false;
-    const header = this.#pending.toString('utf8', 0, end);
+    const lines = this.#pending.toString('utf8', 0, end).split('\r\n');
+    // Another reader would see a part begin or end where this one reads on, and a second model in it.
+    if (!lines.every((line) => headerLine.test(line) && !line.startsWith(this.#boundaryLine))) {
+      throw malformed('a part has a header that is none');
+    }
     this.#countRest(end + doubleLineBreak.length);
     this.#skip(end + doubleLineBreak.length);
-    const { name, fileName } = dispositionOf(header);
+    const { name, fileName } = dispositionOf(lines);
     if (fileName !== null && this.parts.some((part) => part.fileName !== null)) throw malformed('it has several files');
     this.#part = {
       name,
       fileName,
-      contentType: /^content-type\s*:\s*(\S[^\r\n]*)/im.exec(header)?.[1]?.trim() ?? null,
+      contentType: lines.map((line) => /^content-type:\s*(\S.*)/i.exec(line)?.[1]?.trim()).find(Boolean) ?? null,
       start: this.#partStart,
       contentStart: this.#offset,
       contentEnd: this.#offset,
@@ -190,28 +198,37 @@ const tooLarge = (text: string, param?: string): GatewayError =>
 const shown = (name: string): string => name.slice(0, 64);
 
 function boundaryOf(contentType: string): string {
-  const match = /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([^"\r\n]{1,70})"|([^\s;"]{1,70}))\s*(?:;|$)/i.exec(
-    contentType,
-  );
+  const match =
+    /^multipart\/form-data\s*;(?:.*;)?\s*boundary=(?:"([ !#-[\]-~]{1,70})"|([!#-:<-~]{1,70}))\s*(?:;|$)/i.exec(
+      contentType,
+    );
   const boundary = match?.[1] ?? match?.[2];
-  if (boundary === undefined) {
+  // Of two boundaries another reader could take the other.
+  if (boundary === undefined || contentType.match(/boundary[\d*\s]*=/gi)!.length > 1) {
     throw gatewayError(ErrorReason.UNSUPPORTED_CONTENT_TYPE, 'Send `multipart/form-data` with a boundary.');
   }
   return boundary;
 }
 
-function dispositionOf(header: string): { name: string; fileName: string | null } {
-  const line = header.split('\r\n').find((candidate) => /^content-disposition\s*:/i.test(candidate));
-  if (line === undefined || !/:\s*form-data\s*(;|$)/i.test(line)) {
-    throw malformed('a part has no Content-Disposition of form-data');
-  }
-  const name = parameter(line, 'name');
-  if (name === undefined) throw malformed('a part has no name');
-  // A name in the form of RFC 5987 says no more than that this is a file.
-  return { name, fileName: parameter(line, 'filename') ?? parameter(line, 'filename\\*') ?? null };
-}
+const parameter = /;\s*([\w!#$%&'*+.^`|~-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))\s*/gy;
 
-function parameter(line: string, key: string): string | undefined {
-  const match = new RegExp(`;\\s*${key}\\s*=\\s*(?:"((?:[^"\\\\]|\\\\.)*)"|([^\\s;"]+))`, 'i').exec(line);
-  return match === null ? undefined : (match[1]?.replace(/\\(.)/g, '$1') ?? match[2]!);
+function dispositionOf(lines: readonly string[]): { name: string; fileName: string | null } {
+  const dispositions = lines.filter((line) => /^content-disposition:/i.test(line));
+  const type = /^[^:]*:\s*form-data\s*(?=;|$)/i.exec(dispositions[0] ?? '');
+  if (type === null || dispositions.length > 1) throw malformed('a part has no Content-Disposition of form-data');
+  const said = dispositions[0]!.slice(type[0].length);
+  const parameters = new Map<string, string>();
+  let readTo = 0;
+  for (const match of said.matchAll(parameter)) {
+    const key = match[1]!.toLowerCase();
+    // Readers differ on which of two counts.
+    if (parameters.has(key)) throw malformed(`a part has two parameters \`${shown(key)}\``);
+    parameters.set(key, match[2]?.replace(/\\(.)/g, '$1') ?? match[3]!);
+    readTo = match.index + match[0].length;
+  }
+  const name = parameters.get('name');
+  if (name === undefined || parameters.has('name*')) throw malformed('a part has no name');
+  if (!/^;?\s*$/.test(said.slice(readTo))) throw malformed('a part has a Content-Disposition that cannot be read');
+  // A name in the form of RFC 5987 says no more than that this is a file.
+  return { name, fileName: parameters.get('filename') ?? parameters.get('filename*') ?? null };
 }

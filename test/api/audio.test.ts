@@ -183,6 +183,17 @@ describe('limits', () => {
     expect((await post(form)).error.code).toBe('duplicate_field');
   });
 
+  test('a model that is hidden in the header of another part is refused, since an upstream could read it', async () => {
+    const field = (name: string) => `--b\r\ncontent-disposition: form-data; name="${name}"`;
+    const file = `${field('file')}; filename="a.wav"\r\n\r\n1\r\n--b--\r\n`;
+    const hidden = `${field('prompt')}\r\n${field('model')}\r\n\r\nforbidden\r\n`;
+    const body = Buffer.from(`${hidden}${field('model')}\r\n\r\nsim-transcribe\r\n${file}`);
+    const answer = await post(body, 'multipart/form-data; boundary=b');
+    expect([answer.status, answer.error.code]).toEqual([400, 'invalid_form']);
+    expect(bench.simulator.requests).toHaveLength(0);
+    await nothingIsLeft();
+  });
+
   test('a hundred thousand parts are refused', async () => {
     const part = '--b\r\ncontent-disposition: form-data; name="x"\r\n\r\n1\r\n';
     const answer = await post(Buffer.from(`${part.repeat(100_000)}--b--\r\n`), 'multipart/form-data; boundary=b');
