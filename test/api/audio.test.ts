@@ -104,6 +104,20 @@ describe('a transcription', () => {
     await nothingIsLeft();
   });
 
+  test.each(['True', '1', 'YES', 'on'])('streams when asked with %s, as its upstream reads it', async (word) => {
+    const form = new FormData();
+    form.set('file', new File([wav], 'a.wav'));
+    form.set('model', 'sim-transcribe');
+    form.set('stream', word);
+    const response = await fetch(`${bench.gateway.url}/v1/audio/transcriptions`, {
+      method: 'POST',
+      headers: { authorization: `Bearer ${bench.key.key}` },
+      body: form,
+    });
+    expect(response.headers.get('content-type')).toContain('text/event-stream');
+    expect(await response.text()).toContain('transcript.text.done');
+  });
+
   test('takes objects among its fields', async () => {
     await transcribe({ chunking_strategy: { type: 'server_vad', threshold: 0.6 } });
     const names = bench.simulator.requests[0]!.form.map(({ name }) => name);

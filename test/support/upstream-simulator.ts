@@ -162,7 +162,8 @@ function fill(entry: TruthEntry, json: TruthEntry['json'], form: FormPart[], bod
   entry.form = form;
   entry.body = body;
   entry.model = String(field('model') ?? '');
-  entry.stream = field('stream') === true || field('stream') === 'true';
+  // As FastAPI reads it.
+  entry.stream = /^(true|1|yes|on)$/i.test(String(field('stream')));
 }
 
 /** The behaviour that the request itself asks for. */

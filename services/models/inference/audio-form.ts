@@ -19,6 +19,8 @@ export type AudioForm = {
 };
 
 const readBytes = 256 * 1024;
+/** What servers in Python take for true; clients in Python write `True`. */
+const saysYes = /^(true|t|1|yes|y|on)$/i;
 const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
 
 /** Reads a form from the request's body, or from the file to which the edge has spooled it. */
@@ -43,7 +45,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   const modelPart = parts.find((part) => part.name === 'model')!;
   return {
     model,
-    streamed: formField(parts, 'stream') === 'true',
+    streamed: saysYes.test(formField(parts, 'stream') ?? ''),
     background: asksForJob(parts),
     responseFormat: formField(parts, 'response_format') ?? 'json',
     durationMs: audioDurationMs(file.head, file.contentEnd - file.contentStart),
