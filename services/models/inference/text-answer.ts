@@ -1,5 +1,5 @@
 import { objectsIn } from '../bytes/array-items.ts';
-import { fieldSet, type Member, ObjectScan } from '../bytes/json-scan.ts';
+import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
@@ -26,9 +26,11 @@ const uniqueIdBytes = 22;
 export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }: TextAnswerRules): WholeAnswer | null {
   const scan = new ObjectScan(answerFields);
   if (scan.read(body) !== null || scan.hasDuplicate) return null;
-  const choices = scan.kind('choices');
+  const array = scan.kind('choices') === 'array' ? scan.member('choices')! : null;
+  const choices = array === null ? [] : objectsIn(body, array.valueStart, array.valueEnd);
   // Some servers answer 200 and an error.
-  if (choices !== 'array' && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
+  const saysError = scan.kind('error') !== undefined && scan.kind('error') !== 'null';
+  if (choices === null || (choices.length === 0 && saysError)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (scan.kind('id') !== 'string' || scan.valueBytes('id') < uniqueIdBytes) {
@@ -36,9 +38,9 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   }
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
   if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
-  if (choices !== 'array') edits.push(['choices', '[]']);
+  if (array === null) edits.push(['choices', '[]']);
   const splices = memberSplices(scan, edits);
-  if (choices === 'array' && !numberChoices(body, scan.member('choices')!, splices)) return null;
+  numberChoices(body, choices, splices);
 
   const usage = readUsage(scan.json('usage'));
   return {
@@ -51,15 +53,12 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   };
 }
 
-/** Gives choices without an index the one of their place. False when an item is no choice. */
-function numberChoices(body: Buffer, { valueStart, valueEnd }: Member, splices: Splice[]): boolean {
-  const items = objectsIn(body, valueStart, valueEnd);
-  if (items === null) return false;
-  items.forEach(({ start, end }, ordinal) => {
+/** Gives choices without an index the one of their place. */
+function numberChoices(body: Buffer, choices: readonly { start: number; end: number }[], splices: Splice[]): void {
+  choices.forEach(({ start, end }, ordinal) => {
     const choice = new ObjectScan(choiceFields);
     if (choice.read(body, start, end) === null && choice.kind('index') !== 'number') {
       splices.push(...memberSplices(choice, [['index', String(ordinal)]]));
     }
   });
-  return true;
 }
