@@ -1,6 +1,16 @@
+import { once } from 'node:events';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
-import { append, openTalk, quiet, type RealtimeOptions, sessionUpdate, tone } from '../support/realtime-client.ts';
+import {
+  append,
+  openTalk,
+  quiet,
+  type RealtimeOptions,
+  type RealtimeTalk,
+  sessionUpdate,
+  tone,
+  UpgradeRefused,
+} from '../support/realtime-client.ts';
 import { type RealtimeUpstream, startRealtimeUpstream } from '../support/realtime-upstream.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -210,6 +220,30 @@ describe('a session that is relayed', () => {
     await session.event('session.updated');
     session.socket.terminate();
     await waitFor(() => openai.connections[0]!.closed, { description: 'the upstream to be left', timeoutMs: 1_000 });
+  });
+
+  test('gives its place back when its client leaves while its upstream has stalled', async () => {
+    await admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
+    const session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    await session.event('session.updated');
+    openai.connections[0]!.socket.pause();
+    // More than may wait for an upstream.
+    session.say(append(Buffer.alloc(12 * 1024 * 1024)));
+    session.socket.ping();
+    await once(session.socket, 'pong');
+    await waitFor(
+      async () => {
+        const other = await talk().catch((refusal: unknown) => refusal);
+        if (other instanceof UpgradeRefused) return other.status === 429;
+        (other as RealtimeTalk).socket.terminate();
+        return false;
+      },
+      { description: 'a refusal of another session', intervalMs: 200 },
+    );
+    session.socket.terminate();
+    await using other = await waitFor(() => talk(), { description: 'a place for another' });
+    await other.event('session.created');
   });
 
   test('cannot smuggle an event past the gateway by naming its type twice', async () => {

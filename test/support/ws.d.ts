@@ -14,6 +14,8 @@ declare module 'ws' {
     send(data: string | Buffer, options?: { fin?: boolean; binary?: boolean }, sent?: (error?: Error) => void): void;
     ping(): void;
     close(code?: number, reason?: string): void;
+    /** Reads nothing more from the network. */
+    pause(): void;
     terminate(): void;
     on(event: 'open' | 'ping' | 'pong', listener: () => void): this;
     on(event: 'message', listener: (data: Buffer, isBinary: boolean) => void): this;

@@ -207,8 +207,9 @@ export class RelayBackend implements Backend {
   }
 
   async #drained(): Promise<void> {
-    // The socket has no event for this.
-    while (!this.#closed && this.#socket.waitingBytes > waitingBytesMax / 2) {
+    const { signal } = this.#context;
+    // The socket has no event for this. Nobody closes this backend before it has let go of the client's last event.
+    while (!this.#closed && !signal.aborted && this.#socket.waitingBytes > waitingBytesMax / 2) {
       await new Promise((resolve) => setTimeout(resolve, waitMs));
     }
   }
