@@ -18,7 +18,7 @@ export function rawJsonBodies(app: EdgeApp): void {
 export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.addHook('onRequest', (request, _reply, done) => {
-    if (request.url.includes('%00')) done(nul());
+    if (request.url.includes('%00')) done(notStorable());
     else done();
   });
   app.removeAllContentTypeParsers();
@@ -30,8 +30,8 @@ export function managementBodies(app: EdgeApp): void {
     parse(request, body as string, (error, value) => {
       if (error !== null) {
         done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);
-      } else if ((body as string).includes('\\u0000') && holdsNul(value)) {
-        done(nul(fieldWithNul(value)), undefined);
+      } else if (nulOrSurrogate.test(body as string) && !isStorable(value)) {
+        done(notStorable(fieldNotStorable(value)), undefined);
       } else {
         done(null, value);
       }
@@ -39,24 +39,30 @@ export function managementBodies(app: EdgeApp): void {
   });
 }
 
-/** Postgres keeps no NUL in a text, and nobody means one. */
-const nul = (field?: string) => invalidRequest(field, 'Texts must not contain the character NUL.');
+/** Stands in the JSON of every text that holds a NUL or half a pair of surrogates: neither comes unescaped in UTF-8. */
+const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
 
-/** The member of a body that holds a NUL; undefined when it stands in a name, or the body is no object. */
-function fieldWithNul(body: unknown): string | undefined {
+/** Postgres keeps neither in a text, and nobody means one. */
+const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
+const notStorable = (field?: string) =>
+  invalidRequest(field, 'Texts must be well-formed Unicode without the character NUL.', 'invalid_value');
+
+/** The member of a body that holds such a text; undefined when it stands in a name, or the body is no object. */
+function fieldNotStorable(body: unknown): string | undefined {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) return undefined;
-  return Object.entries(body).find(([name, value]) => !name.includes('\0') && holdsNul(value))?.[0];
+  return Object.entries(body).find(([name, value]) => isStorableText(name) && !isStorable(value))?.[0];
 }
 
 /** With a list of its own, since a body may be nested deeper than the stack. */
-function holdsNul(body: unknown): boolean {
+function isStorable(body: unknown): boolean {
   const pending: unknown[] = [body];
   while (pending.length > 0) {
     const value = pending.pop();
-    if (typeof value === 'string' && value.includes('\0')) return true;
+    if (typeof value === 'string' && !isStorableText(value)) return false;
     if (typeof value !== 'object' || value === null) continue;
     // One by one: a spread of a million arguments would not fit either.
     for (const [key, inner] of Object.entries(value)) pending.push(key, inner);
   }
-  return false;
+  return true;
 }

@@ -119,6 +119,8 @@ function metadataOf(bytes: Uint8Array): Record<string, string> {
       name.length <= 64 &&
       typeof value === 'string' &&
       value.length <= 512 &&
+      name.isWellFormed() &&
+      value.isWellFormed() &&
       !`${name}${value}`.includes('\0'),
   );
   return pairs.length <= 16 && isSmall ? (Object.fromEntries(pairs) as Record<string, string>) : {};

@@ -157,6 +157,14 @@ describe('a submission', () => {
     expect(lifeMs).toBe(86_400_000);
   });
 
+  test('keeps no metadata that Postgres cannot keep, and runs all the same', async () => {
+    for (const metadata of [{ a: '\0' }, { a: '\ud800' }, { '\udfff': 'a' }]) {
+      const answer = await post('/v1/chat/completions', { ...chat, background: true, metadata });
+      expect(answer.status, answer.text).toBe(202);
+      expect(await ended(answer.json.id)).toMatchObject({ status: 'completed', metadata: {} });
+    }
+  });
+
   test('may be asked for by Prefer: respond-async, and with either prefix', async () => {
     for (const path of ['/v1/chat/completions', '/api/v1/chat/completions']) {
       const answer = await post(path, chat, { prefer: 'wait=5, respond-async' });

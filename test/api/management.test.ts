@@ -45,3 +45,24 @@ describe('a time', () => {
     for (const [method, path, body, param] of taking(time)) expectRefused(await call(method, path, body), param);
   });
 });
+
+describe('a text that is not well-formed Unicode', () => {
+  const lone = '\\ud800';
+
+  test.each([
+    ['POST', '/admin/deployments', `{"model":"sandbox-chat","upstream_model":"${lone}"}`, 'upstream_model'],
+    ['PATCH', '/profile', `{"first_name":"${lone}"}`, 'first_name'],
+    ['PATCH', '/organization', `{"name":"Some ${lone} name"}`, 'name'],
+    ['PATCH', '/organization', '{"name":"Some \\uDFFF name"}', 'name'],
+    ['POST', '/admin/retirements', `{"model":"sandbox-chat","retirement_note":"${lone}"}`, 'retirement_note'],
+    ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"a":"${lone}"}}}`, 'body'],
+    ['POST', '/jobs', `{"endpoint":"/v1/embeddings","body":{"metadata":{"${lone}":"a"}}}`, 'body'],
+    ['PATCH', '/profile', `{"${lone}":"a"}`, null],
+  ])('%s %s %s is refused, and the field is named', async (method, path, body, param) => {
+    expectRefused(await call(method, path, body), param);
+  });
+
+  test('is not one that writes an emoji in two escapes', async () => {
+    expect((await call('PATCH', '/profile', '{"first_name":"\\ud83d\\ude00"}')).json.first_name).toBe('😀');
+  });
+});
