@@ -1,5 +1,6 @@
 import { invalidRequest } from '#shared/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
+import { duplicateMember } from './duplicate-member.ts';
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
@@ -33,7 +34,9 @@ export function managementBodies(app: EdgeApp): void {
       } else if (nulOrSurrogate.test(body as string) && !isStorable(value)) {
         done(notStorable(fieldNotStorable(value)), undefined);
       } else {
-        done(null, value);
+        const name = duplicateMember(body as string);
+        if (name === undefined) done(null, value);
+        else done(invalidRequest(name, `\`${name}\` is given twice.`, 'duplicate_field'), undefined);
       }
     });
   });

@@ -66,3 +66,11 @@ describe('a text that is not well-formed Unicode', () => {
     expect((await call('PATCH', '/profile', '{"first_name":"\\ud83d\\ude00"}')).json.first_name).toBe('😀');
   });
 });
+
+test.each([
+  ['/admin/coupons', '{"amount_usd":1,"amount_usd":0.5}', 'amount_usd'],
+  ['/admin/coupons', '{"amount_usd":1,"amount\\u005fusd":0.5}', 'amount_usd'],
+  ['/jobs', '{"endpoint":"/v1/embeddings","body":{"model":"a","input":"b","model":"c"}}', 'model'],
+])('POST %s %s is refused for the member that is given twice', async (path, body, param) => {
+  expectRefused(await call('POST', path, body), param, 'duplicate_field');
+});

@@ -1,0 +1,53 @@
+/**
+ * The name of a member that stands twice in one object of a JSON text, however it is escaped; undefined when none does. JSON.parse must
+ * have taken the text: it keeps the last of them, and other parsers keep the first.
+ */
+export function duplicateMember(text: string): string | undefined {
+  // The names of each object that is open, innermost last; an array has none.
+  const open: (Set<string> | undefined)[] = [];
+  let stringStart = 0;
+  let stringEnd = 0;
+  for (let at = 0; at < text.length; at += 1) {
+    switch (text.charCodeAt(at)) {
+      case quote:
+        stringStart = at;
+        at = stringEnd = closingQuote(text, at);
+        break;
+      case colon: {
+        const raw = text.slice(stringStart, stringEnd + 1);
+        const name: string = raw.includes('\\') ? JSON.parse(raw) : raw.slice(1, -1);
+        const last = open.length - 1;
+        const names = open[last] ?? new Set();
+        if (names.has(name)) return name;
+        open[last] = names.add(name);
+        break;
+      }
+      case openBrace:
+      case openBracket:
+        open.push(undefined);
+        break;
+      case closeBrace:
+      case closeBracket:
+        open.pop();
+        break;
+    }
+  }
+  return undefined;
+}
+
+const quote = 0x22;
+const colon = 0x3a;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/** Where the string ends whose opening quote is at `start`: at the first quote with an even number of backslashes before it. */
+function closingQuote(text: string, start: number): number {
+  for (let end = text.indexOf('"', start + 1); ; end = text.indexOf('"', end + 1)) {
+    let escapes = 0;
+    while (text.charCodeAt(end - 1 - escapes) === backslash) escapes += 1;
+    if (escapes % 2 === 0) return end;
+  }
+}
