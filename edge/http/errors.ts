@@ -96,11 +96,31 @@ function validationError(error: FastifyError): GatewayError {
     return invalidRequest(field, `Unknown field: \`${printable(field)}\`.`, 'unknown_field');
   if (params.missingProperty !== undefined)
     return invalidRequest(field, `Missing required field: \`${field}\`.`, 'missing_required_field');
+  const allowed = allowedValues(error.validation!);
   return invalidRequest(
     field,
-    `Invalid value for \`${field}\`: it ${first!.message ?? 'is not valid'}.`,
+    `Invalid value for \`${field}\`: ${allowed === '' ? `it ${first!.message ?? 'is not valid'}` : `expected one of ${allowed}`}.`,
     'invalid_value',
   );
+}
+
+/** What a field may be, when that is a choice of values, with or without types beside them; a union fails once for each of its branches. */
+function allowedValues(failures: NonNullable<FastifyError['validation']>): string {
+  const choices = failures.filter(({ keyword }) => keyword !== 'anyOf');
+  if (choices.every(({ keyword }) => keyword === 'type')) return '';
+  const words = choices.map(({ keyword, params }) => {
+    switch (keyword) {
+      case 'const':
+        return params.allowedValue;
+      case 'enum':
+        return (params.allowedValues as string[]).join(', ');
+      case 'type':
+        return params.type;
+      default:
+        return undefined;
+    }
+  });
+  return words.includes(undefined) ? '' : words.join(', ');
 }
 
 /** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the same shape. */

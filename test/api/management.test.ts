@@ -74,3 +74,66 @@ test.each([
 ])('POST %s %s is refused for the member that is given twice', async (path, body, param) => {
   expectRefused(await call('POST', path, body), param, 'duplicate_field');
 });
+
+test.each<[method: string, path: string, body: object | undefined, param: string, expected: string]>([
+  ['PATCH', '/members/0198a000-0000-7000-8000-000000000001', { role: 'boss' }, 'role', 'member, admin, owner'],
+  ['POST', '/api-keys', { name: 'a key', key_type: 'master' }, 'key_type', 'inference, management'],
+  ['GET', '/api-keys?status=gone', undefined, 'status', 'active, expired'],
+  ['GET', '/invitations?status=gone', undefined, 'status', 'pending, accepted, expired, withdrawn'],
+  ['GET', '/admin/mail?status=gone', undefined, 'status', 'queued, sent, failed, dropped'],
+  ['GET', '/admin/jobs?status=gone', undefined, 'status', 'queued, in_progress, completed, failed, cancelled'],
+  [
+    'GET',
+    '/billing/documents/transactions?type=x',
+    undefined,
+    'type',
+    'usage, grant, purchase, expiry, refund, adjustment',
+  ],
+  [
+    'GET',
+    '/billing/documents/invoices/0198a000-0000-7000-8000-000000000001?format=x',
+    undefined,
+    'format',
+    'json, pdf',
+  ],
+  ['POST', '/admin/models', { name: 'x', visibility: 'secret' }, 'visibility', 'public, private'],
+  [
+    'PATCH',
+    '/admin/organizations/0198a000-0000-7000-8000-000000000001',
+    { key_quota: 'lots' },
+    'key_quota',
+    'integer, default, null',
+  ],
+])('%s %s %j is refused with the values that are allowed', async (method, path, body, param, expected) => {
+  const answer = await call(method, path, body);
+  expectRefused(answer, param);
+  expect(answer.json.error.message).toBe(`Invalid value for \`${param}\`: expected one of ${expected}.`);
+});
+
+test('a number out of its range is told the range, where a word would do as well', async () => {
+  const path = '/admin/organizations/0198a000-0000-7000-8000-000000000001';
+  expect((await call('PATCH', path, { key_quota: -1 })).json.error.message).toContain('>= 0');
+});
+
+test('an Idempotency-Key that was used for something else is named', async () => {
+  const post = async (path: string, body: object) => {
+    const headers = {
+      authorization: `Bearer ${session}`,
+      'content-type': 'application/json',
+      'idempotency-key': 'mine',
+    };
+    const request = { method: 'POST', headers, body: JSON.stringify(body) };
+    return (await fetch(`${gateway.url}/api/v1${path}`, request)).json();
+  };
+  const pairs: [path: string, body: object, other: object][] = [
+    ['/api-keys', { name: 'once' }, { name: 'twice' }],
+    [`/admin/organizations/${organization}/credits`, { amount_usd: 1 }, { amount_usd: 2 }],
+    ['/admin/coupons', { amount_usd: 1 }, { amount_usd: 2 }],
+  ];
+  for (const [path, body, other] of pairs) {
+    await post(path, body);
+    expect(await post(path, other)).toMatchObject({
+      error: { code: 'idempotency_key_reused', param: 'Idempotency-Key' },
+    });
+  }
+});

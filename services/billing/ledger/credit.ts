@@ -91,6 +91,7 @@ export async function findRequest(
     throw gatewayError(
       ErrorReason.IDEMPOTENCY_KEY_REUSED,
       'This Idempotency-Key was used before with another request. Use a new one.',
+      { param: 'Idempotency-Key' },
     );
   }
   return { transactionId: earlier.id, itemId: earlier.item_id };

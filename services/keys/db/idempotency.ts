@@ -50,6 +50,7 @@ export async function findIdempotentResult(
     throw gatewayError(
       ErrorReason.IDEMPOTENCY_KEY_REUSED,
       'This Idempotency-Key was used before with another request. Use a new one.',
+      { param: 'Idempotency-Key' },
     );
   }
   return {
