@@ -137,3 +137,10 @@ test('an Idempotency-Key that was used for something else is named', async () =>
     });
   }
 });
+
+test.each(['1e1', '0x10', '%2B5', '10.0', '%2010', '0b1', '1_0', '١'])(
+  'a page or a limit of %s is refused: numbers in queries are decimal digits alone',
+  async (text) => {
+    for (const param of ['page', 'limit']) expectRefused(await call('GET', `/api-keys?${param}=${text}`), param);
+  },
+);

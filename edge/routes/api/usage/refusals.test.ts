@@ -52,7 +52,7 @@ const notDays = [
   '',
 ];
 const notZones = ['Mars/Base', '+05:30', 'Europe/Berlin; drop table events', '../UTC'];
-const notCounts = ['ten', '1.5', 'NaN', ''];
+const notCounts = ['ten', '1.5', 'NaN', '', '1e1', '1e99', '0x10'];
 
 function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Generator<Refusal> {
   if (dates !== undefined) yield* refusedDates(dates);
@@ -108,10 +108,9 @@ function* refusedPages(): Generator<Refusal> {
   }
   yield { query: { limit: '0' }, param: 'limit', says: />= 1/ };
   for (const limit of ['-1', '-99999999999999999999']) yield { query: { limit }, param: 'limit', says: />= 1/ };
-  for (const limit of ['501', '99999999999999999999', '1e99'])
-    yield { query: { limit }, param: 'limit', says: /<= 500/ };
+  for (const limit of ['501', '99999999999999999999']) yield { query: { limit }, param: 'limit', says: /<= 500/ };
   for (const offset of ['-1', '-99999999999999999999']) yield { query: { offset }, param: 'offset', says: />= 0/ };
-  for (const offset of ['1000001', '99999999999999999999', '1e99']) {
+  for (const offset of ['1000001', '99999999999999999999']) {
     yield { query: { offset }, param: 'offset', says: /<= 1000000/ };
   }
 }
