@@ -1,10 +1,15 @@
 import { Type } from 'typebox';
+import { invalidRequest } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { eventJson } from './event-json.ts';
 import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
+
+/** Events per answer when none are asked for, and how many of a range can be skipped (decisions.md, Usage). */
+const limitDefault = 50;
+const offsetMax = 1_000_000;
 
 /** The events themselves, newest first. */
 export const usageHistoryRoutes: Routes = (app, { usage }) => {
@@ -19,19 +24,21 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           ...zoneQuery,
           ...filterQuery,
           limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500 })),
-          offset: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
+          offset: Type.Optional(Type.Integer({ minimum: 0, maximum: offsetMax })),
+          page: Type.Optional(Type.Integer({ minimum: 1 })),
         }),
       },
     },
     async (request) => {
       const { query } = request;
+      const limit = query.limit ?? limitDefault;
       const answer = await usage.listHistory(
         {
           scope: readScope(query),
           range: readRange(query),
           filter: readFilter(query),
-          limit: query.limit,
-          offset: query.offset,
+          limit,
+          offset: readOffset(query, limit),
         },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
@@ -39,3 +46,14 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
     },
   );
 };
+
+/** How many events to skip: by `offset`, or by `page` as in every other list. */
+function readOffset({ page, offset }: { page?: number; offset?: number }, limit: number): number {
+  if (page === undefined) return offset ?? 0;
+  if (offset !== undefined) throw invalidRequest('page', 'Give `page` or `offset`, not both.', 'invalid_value');
+  const pageMax = Math.floor(offsetMax / limit) + 1;
+  if (page > pageMax) {
+    throw invalidRequest('page', `Invalid value for \`page\`: it must be <= ${pageMax}.`, 'invalid_value');
+  }
+  return (page - 1) * limit;
+}

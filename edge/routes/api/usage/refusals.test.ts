@@ -104,9 +104,12 @@ function* refusedWidths(daysMax: Readonly<Record<string, number>>): Generator<Re
 
 function* refusedPages(): Generator<Refusal> {
   for (const text of notCounts) {
-    for (const param of ['limit', 'offset']) yield { query: { [param]: text }, param, says: /integer|>=/ };
+    for (const param of ['limit', 'offset', 'page']) yield { query: { [param]: text }, param, says: /integer|>=/ };
   }
-  yield { query: { limit: '0' }, param: 'limit', says: />= 1/ };
+  for (const param of ['limit', 'page']) yield { query: { [param]: '0' }, param, says: />= 1/ };
+  yield { query: { page: '20002', limit: '50' }, param: 'page', says: /<= 20001/ };
+  yield { query: { page: '20002' }, param: 'page', says: /<= 20001/ };
+  yield { query: { page: '2', offset: '50' }, param: 'page', says: /not both/ };
   for (const limit of ['-1', '-99999999999999999999']) yield { query: { limit }, param: 'limit', says: />= 1/ };
   for (const limit of ['501', '99999999999999999999']) yield { query: { limit }, param: 'limit', says: /<= 500/ };
   for (const offset of ['-1', '-99999999999999999999']) yield { query: { offset }, param: 'offset', says: />= 0/ };

@@ -61,6 +61,15 @@ test('the current month, under both paths', async () => {
   expect((await edge.get('/usage/current')).body).toContain('"cost_usd":0.100012345');
 });
 
+test('a page of the history is the events that stand behind those of the pages before it', async () => {
+  const { data: all } = await json('/usage/history');
+  for (const page of [1, 2, 3]) {
+    const { data, pagination } = await json(`/usage/history?page=${page}&limit=1`);
+    expect(data).toEqual(all.slice(page - 1, page));
+    expect(pagination).toMatchObject({ page, has_prev: page > 1 });
+  }
+});
+
 test('the history has every field of an event', async () => {
   const { data, pagination } = await json('/usage/history?start_date=2026-07-15&end_date=2026-07-15&limit=1&offset=1');
   expect(data).toEqual([
