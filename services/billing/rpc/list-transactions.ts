@@ -40,11 +40,12 @@ export const listTransactions =
     };
   };
 
-/** The start of a UTC day; null for an open end. 31 February is no day. */
+/** The start of a UTC day, of years that a transaction can be of; null for an open end. 31 February is no day. */
 function readDay(text: string, param: string): number | null {
   if (text === '') return null;
   const ms = Date.parse(`${text}T00:00:00Z`);
-  if (Number.isNaN(ms) || dayOf(ms) !== text) {
+  const year = Number(text.slice(0, 4));
+  if (Number.isNaN(ms) || dayOf(ms) !== text || year < 1970 || year > 9000) {
     throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date such as 2030-01-31.`, 'invalid_value');
   }
   return ms;

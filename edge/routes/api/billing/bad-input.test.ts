@@ -133,6 +133,20 @@ test('nothing is given or agreed for nothing, and no coupon is worth nothing', a
   await expectRefused(() => call('POST', organization('/adjustments'), 'operator', tooMuch), { status: 409 });
 });
 
+test.each([
+  ['start_date', '0000-01-01'],
+  ['start_date', '1969-12-31'],
+  ['end_date', '9001-01-01'],
+  ['end_date', '9999-12-31'],
+  ['end_date', '2026-02-31'],
+])('transactions of a %s of %s are refused, and the parameter is named', async (param, day) => {
+  await expectRefused(() => call('GET', `/billing/documents/transactions?${param}=${day}`, 'owner'), {
+    status: 400,
+    param,
+    code: 'invalid_value',
+  });
+});
+
 test('a cap of zero is a cap: it is kept as it is', async () => {
   expect((await call('PUT', '/billing/payg-spend-cap', 'owner', { limit_usd: 0 })).json).toMatchObject({
     limit_usd: 0,
