@@ -5,7 +5,7 @@ import { paginationJson, parseTime } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
-import { organizationId } from './organization-id.ts';
+import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
 /** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
@@ -41,8 +41,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
     async (request, reply) => {
       const { amount_usd: amount, period_start: start, period_end: end } = request.body;
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const tenantId = organizationId(request.params.tenant_id);
-      await auth.adminGetOrganization({ tenantId }, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { commitment } = await billing.createCommitment(
         {
           requestId: requestId(request),

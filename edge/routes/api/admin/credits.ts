@@ -6,7 +6,8 @@ import { parseTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { lotJson, transactionJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
-import { organizationId } from './organization-id.ts';
+import { idInPath } from '../id-in-path.ts';
+import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
 const access = { surface: 'operator' } as const;
@@ -35,8 +36,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     async (request, reply) => {
       const { amount_usd: amount, source, expires_at: expiresAt, description } = request.body;
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const tenantId = organizationId(request.params.tenant_id);
-      await auth.adminGetOrganization({ tenantId }, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { lot } = await billing.grantCredit(
         {
           requestId: requestId(request),
@@ -66,8 +66,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request, reply) => {
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const tenantId = organizationId(request.params.tenant_id);
-      await auth.adminGetOrganization({ tenantId }, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { transaction } = await billing.postAdjustment(
         {
           requestId: requestId(request),
@@ -99,7 +98,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         {
           requestId: requestId(request),
           tenantId: organizationId(request.params.tenant_id),
-          transactionId: request.params.transaction_id,
+          transactionId: idInPath(request.params.transaction_id, 'charge'),
           // 0: all that is left of it.
           amountNanoUsd: amount === undefined ? 0n : readAmount(amount, 'amount_usd', 'above 0'),
           description,

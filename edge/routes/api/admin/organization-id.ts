@@ -1,8 +1,17 @@
-import { notFound } from '#shared/errors.ts';
-import { isUuid } from '#shared/ids.ts';
+import type { CallOptions, Client } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { idInPath } from '../id-in-path.ts';
 
-/** An organization's id from the path; what is no UUID names none. */
-export function organizationId(text: string): string {
-  if (!isUuid(text)) throw notFound('organization');
-  return text;
+/** An organization's id from the path. */
+export const organizationId = (text: string): string => idInPath(text, 'organization');
+
+/** The id of an organization that exists: Billing and Keys know them by their ids alone, and would take any. */
+export async function existingOrganization(
+  auth: Pick<Client<typeof AuthService>, 'adminGetOrganization'>,
+  text: string,
+  options: CallOptions,
+): Promise<string> {
+  const tenantId = organizationId(text);
+  await auth.adminGetOrganization({ tenantId }, options);
+  return tenantId;
 }

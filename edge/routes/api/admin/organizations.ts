@@ -1,5 +1,7 @@
+import type { CallOptions } from '@connectrpc/connect';
 import { Type } from 'typebox';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import { notFound } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
@@ -7,6 +9,7 @@ import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { invitationJson } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
 import { organizationJson } from '../user-json.ts';
+import { organizationId } from './organization-id.ts';
 import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from './rate-limit-fields.ts';
 
 const access = { surface: 'operator' } as const;
@@ -68,9 +71,8 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
     },
   );
 
-  app.get('/api/v1/admin/organizations/:tenant_id', { config: { access }, schema: { params } }, async (request) => {
-    const { tenant_id: tenantId } = request.params;
-    const options = { contextValues: callerContext(callerOfRequest(request)) };
+  /** An organization with what Keys and Billing know of it. */
+  async function detailsOf(tenantId: string, options: CallOptions): Promise<object> {
     const { organization, memberCount } = await auth.adminGetOrganization({ tenantId }, options);
     const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
     const account = await billing.getAccount({ tenantId }, options);
@@ -83,7 +85,11 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
       rate_limits: ownLimitsJson(account.rateLimits),
       effective_rate_limits: limitsJson(account.effectiveRateLimits!),
     };
-  });
+  }
+
+  app.get('/api/v1/admin/organizations/:tenant_id', { config: { access }, schema: { params } }, async (request) =>
+    detailsOf(organizationId(request.params.tenant_id), { contextValues: callerContext(callerOfRequest(request)) }),
+  );
 
   app.patch(
     '/api/v1/admin/organizations/:tenant_id',
@@ -105,11 +111,15 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
       },
     },
     async (request) => {
-      const { tenant_id: tenantId } = request.params;
       const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      // The organization first: a wrong id must not leave a quota behind.
-      const { organization } = await auth.adminUpdateOrganization({ tenantId, name }, options);
+      const tenantId = organizationId(request.params.tenant_id);
+      // The plan and the organization first: a wrong one must not leave a change behind.
+      if (plan !== undefined) {
+        const { plans } = await billing.listPlans({}, options);
+        if (!plans.some(({ code }) => code === plan)) throw notFound('plan');
+      }
+      await auth.adminUpdateOrganization({ tenantId, name }, options);
       if (plan !== undefined) await billing.assignPlan({ tenantId, planCode: plan }, options);
       if (rateLimits !== undefined) {
         const { rateLimits: before } = await billing.getAccount({ tenantId }, options);
@@ -117,7 +127,7 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
       }
       if (keyQuota !== undefined)
         await keys.setKeyQuota({ tenantId, quota: { quota: quotaChoice(keyQuota) } }, options);
-      return adminOrganizationJson(organization!);
+      return detailsOf(tenantId, options);
     },
   );
 
@@ -137,7 +147,7 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
     },
     async (request) => {
       const { organization } = await auth.suspendOrganization(
-        { tenantId: request.params.tenant_id, reason: request.body?.reason ?? '' },
+        { tenantId: organizationId(request.params.tenant_id), reason: request.body?.reason ?? '' },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return adminOrganizationJson(organization!);
@@ -149,7 +159,7 @@ export const adminOrganizationRoutes: Routes = (app, { auth, keys, billing }) =>
     { config: { access }, schema: { params } },
     async (request) => {
       const { organization } = await auth.restoreOrganization(
-        { tenantId: request.params.tenant_id },
+        { tenantId: organizationId(request.params.tenant_id) },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return adminOrganizationJson(organization!);

@@ -5,7 +5,7 @@ import { callerOfRequest } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
-import { organizationId } from './organization-id.ts';
+import { existingOrganization } from './organization-id.ts';
 import { limitsJson, ownLimitsJson } from './rate-limit-fields.ts';
 
 const access = { surface: 'operator' } as const;
@@ -84,9 +84,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request) => {
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const tenantId = organizationId(request.params.tenant_id);
-      // Billing knows organizations by their ids alone: the one that is named must exist.
-      await auth.adminGetOrganization({ tenantId }, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { plan } = await billing.assignPlan({ tenantId, planCode: request.body.code }, options);
       return planJson(plan!);
     },
@@ -97,8 +95,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     { config: { access }, schema: { params: tenantParams } },
     async (request) => {
       const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const tenantId = organizationId(request.params.tenant_id);
-      await auth.adminGetOrganization({ tenantId }, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const account = await billing.getAccount({ tenantId }, options);
       return {
         plan: planJson(account.plan!),

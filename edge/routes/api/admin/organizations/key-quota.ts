@@ -3,17 +3,17 @@ import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../../caller.ts';
 import type { Routes } from '../../../routes.ts';
+import { existingOrganization } from '../organization-id.ts';
 
 /** GET and PUT /api/v1/admin/organizations/{organization_id}/key-quota: how many keys each of its users may have. */
-export const keyQuotaRoutes: Routes = (app, { keys }) => {
+export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
   const config = { access: { surface: 'operator' } } as const;
   const params = Type.Object({ organization_id: Type.String() });
 
   app.get('/api/v1/admin/organizations/:organization_id/key-quota', { config, schema: { params } }, async (request) => {
-    const { quota, effectiveKeysPerUser } = await keys.getKeyQuota(
-      { tenantId: request.params.organization_id },
-      { contextValues: callerContext(callerOfRequest(request)) },
-    );
+    const options = { contextValues: callerContext(callerOfRequest(request)) };
+    const tenantId = await existingOrganization(auth, request.params.organization_id, options);
+    const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
     return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
   });
 
@@ -36,9 +36,11 @@ export const keyQuotaRoutes: Routes = (app, { keys }) => {
       },
     },
     async (request) => {
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = await existingOrganization(auth, request.params.organization_id, options);
       const { quota } = await keys.setKeyQuota(
-        { tenantId: request.params.organization_id, quota: { quota: quotaOf(request.body.keys_per_user) } },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        { tenantId, quota: { quota: quotaOf(request.body.keys_per_user) } },
+        options,
       );
       return { keys_per_user: quotaJson(quota!) };
     },

@@ -1,0 +1,63 @@
+import { randomUUID } from 'node:crypto';
+import pg from 'pg';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+
+let gateway: TestGateway;
+let operator: string;
+let id: string;
+
+beforeAll(async () => {
+  gateway = await startTestGateway();
+  operator = await gateway.login();
+  id = (await gateway.call('GET', '/api/v1/organization', operator)).json.id;
+});
+afterAll(() => gateway?.[Symbol.asyncDispose]());
+
+const admin = (method: string, path: string, body?: unknown) =>
+  gateway.call(method, `/api/v1/admin/organizations/${path}`, operator, body);
+
+test('a change of an organization is answered as the organization is', async () => {
+  const limits = { requests_per_minute: 7, tokens_per_minute: 8, concurrent_requests: 9 };
+  const changed = await admin('PATCH', id, { name: 'Changed', plan: 'prepaid', key_quota: null, rate_limits: limits });
+  expect(changed.status, changed.text).toBe(200);
+  expect(changed.json).toMatchObject({
+    name: 'Changed',
+    plan: 'prepaid',
+    key_quota: null,
+    rate_limits: limits,
+    effective_rate_limits: limits,
+    member_count: 1,
+  });
+  expect(changed.json).toEqual((await admin('GET', id)).json);
+});
+
+test.each([
+  ['an unknown plan', { name: 'Renamed', key_quota: 1, plan: 'does-not-exist' }, 404],
+  ['a name of spaces', { name: '   ', key_quota: 1, plan: 'developer', rate_limits: { requests_per_minute: 1 } }, 400],
+])('a change that is refused for %s changes nothing', async (_what, body, status) => {
+  const before = (await admin('GET', id)).json;
+  const answer = await admin('PATCH', id, body);
+  expect(answer.status, answer.text).toBe(status);
+  expect((await admin('GET', id)).json).toEqual(before);
+});
+
+test('an organization that does not exist has no key quota, and gets none', async () => {
+  const nobody = randomUUID();
+  const answers = [
+    await admin('PUT', `${nobody}/key-quota`, { keys_per_user: 3 }),
+    await admin('PATCH', nobody, { key_quota: 3 }),
+    await admin('GET', `${nobody}/key-quota`),
+  ];
+  for (const { status, json } of answers) {
+    expect([status, json.error.message]).toEqual([404, 'No such organization.']);
+  }
+  const client = new pg.Client({ connectionString: gateway.env.databaseUrl });
+  await client.connect();
+  try {
+    const { rows } = await client.query('select from keys.quotas where tenant_id = $1', [nobody]);
+    expect(rows).toEqual([]);
+  } finally {
+    await client.end();
+  }
+});
