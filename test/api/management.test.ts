@@ -75,6 +75,50 @@ test.each([
   expectRefused(await call('POST', path, body), param, 'duplicate_field');
 });
 
+describe('an id in a path that is no UUID', () => {
+  const unknown = '0198a000-0000-7000-8000-000000000001';
+  test.each<[method: string, path: string, body?: object]>([
+    ['GET', '/api-keys/ID'],
+    ['PATCH', '/api-keys/ID', { name: 'another' }],
+    ['DELETE', '/api-keys/ID'],
+    ['POST', '/api-keys/ID/rotate', {}],
+    ['PATCH', '/members/ID', { role: 'admin' }],
+    ['DELETE', '/invitations/ID'],
+    ['GET', '/billing/documents/invoices/ID'],
+    ['GET', '/billing/documents/invoices/ID?format=pdf'],
+    ['GET', '/billing/documents/invoices/ID/transactions'],
+    ['GET', '/jobs/ID'],
+    ['POST', '/jobs/ID/cancel'],
+    ['DELETE', '/jobs/ID'],
+    ['GET', '/admin/organizations/ID'],
+    ['PATCH', '/admin/organizations/ID', { name: 'Another' }],
+    ['POST', '/admin/organizations/ID/suspend', {}],
+    ['POST', '/admin/organizations/ID/restore'],
+    ['GET', '/admin/organizations/ID/key-quota'],
+    ['PUT', '/admin/organizations/ID/key-quota', { keys_per_user: 3 }],
+    ['GET', '/admin/organizations/ID/account'],
+    ['PUT', '/admin/organizations/ID/plan', { code: 'prepaid' }],
+    ['POST', '/admin/organizations/ID/credits', { amount_usd: 1 }],
+    ['POST', '/admin/organizations/ID/adjustments', { amount_usd: 1, description: 'x' }],
+    ['POST', '/admin/organizations/ORGANIZATION/transactions/ID/refund', { description: 'x' }],
+    ['POST', '/admin/organizations/ORGANIZATION/invoices/ID/void'],
+    ['POST', '/admin/keys/ID/revoke', {}],
+    ['PUT', '/admin/keys/ID/rate-limits', { requests_per_minute: 1 }],
+    ['PATCH', '/admin/deployments/ID', { weight: 2 }],
+    ['DELETE', '/admin/deployments/ID'],
+    ['PATCH', '/admin/users/ID', { is_active: true }],
+    ['POST', '/admin/coupons/ID/disable'],
+  ])('is answered by %s %s as one that names nothing', async (method, path, body) => {
+    const named = path.replace('ORGANIZATION', organization);
+    const answer = await call(method, named.replace('ID', unknown), body);
+    expect([answer.status, answer.json.error.code], answer.text).toEqual([404, 'not_found']);
+    for (const id of ['xx', `${unknown}0`, '%F0%9F%98%80']) {
+      const { status, text } = await call(method, named.replace('ID', id), body);
+      expect({ status, text }).toEqual({ status: 404, text: answer.text });
+    }
+  });
+});
+
 test.each<[method: string, path: string, body: object | undefined, param: string, expected: string]>([
   ['PATCH', '/members/0198a000-0000-7000-8000-000000000001', { role: 'boss' }, 'role', 'member, admin, owner'],
   ['POST', '/api-keys', { name: 'a key', key_type: 'master' }, 'key_type', 'inference, management'],

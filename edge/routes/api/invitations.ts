@@ -5,6 +5,7 @@ import { roleName, roleNamed } from '#shared/session-token.ts';
 import { callerOfRequest } from '../../caller.ts';
 import { isoTime, paginationJson } from '../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
+import { idInPath } from './id-in-path.ts';
 import { roleSchema } from './members.ts';
 
 const statuses = {
@@ -68,7 +69,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     },
     async (request, reply) => {
       await auth.deleteInvitation(
-        { invitationId: request.params.invitation_id },
+        { invitationId: idInPath(request.params.invitation_id, 'invitation') },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return reply.code(204).send();

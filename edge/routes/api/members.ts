@@ -4,6 +4,7 @@ import { roleNamed } from '#shared/session-token.ts';
 import { callerOfRequest } from '../../caller.ts';
 import { paginationJson } from '../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
+import { idInPath } from './id-in-path.ts';
 import { memberJson } from './user-json.ts';
 
 export const roleSchema = Type.Union([Type.Literal('member'), Type.Literal('admin'), Type.Literal('owner')]);
@@ -43,7 +44,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { role, is_active: isActive } = request.body;
       const { member } = await auth.updateMember(
-        { userId: request.params.user_id, role: roleNamed(role), isActive },
+        { userId: idInPath(request.params.user_id, 'user'), role: roleNamed(role), isActive },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return memberJson(member!);

@@ -1,6 +1,4 @@
 import { Type } from 'typebox';
-import { notFound } from '#shared/errors.ts';
-import { isUuid } from '#shared/ids.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
@@ -8,6 +6,7 @@ import { noStore } from '../../../http/no-store.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { couponJson } from '../billing/billing-json.ts';
 import { amountSchema, readAmount } from '../billing/money-fields.ts';
+import { idInPath } from '../id-in-path.ts';
 
 /** Coupons, for operators. A coupon's code is answered when it is made, and never again. */
 export const adminCouponRoutes: Routes = (app, { billing }) => {
@@ -63,10 +62,8 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
     '/api/v1/admin/coupons/:coupon_id/disable',
     { config, schema: { params: Type.Object({ coupon_id: Type.String() }) } },
     async (request) => {
-      const { coupon_id: couponId } = request.params;
-      if (!isUuid(couponId)) throw notFound('coupon');
       const { coupon } = await billing.disableCoupon(
-        { couponId },
+        { couponId: idInPath(request.params.coupon_id, 'coupon') },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return couponJson(coupon!);

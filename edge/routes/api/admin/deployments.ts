@@ -3,6 +3,7 @@ import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/mo
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { deploymentStatusName } from '../../v1/models.ts';
+import { idInPath } from '../id-in-path.ts';
 import {
   catalogModels,
   dialectName,
@@ -81,7 +82,10 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     { config: operatorOnly, schema: { params, body: settingsSchema } },
     async (request) => {
       const { deployment } = await models.updateDeployment(
-        { deploymentId: request.params.deployment_id, settings: deploymentSettings(request.body) },
+        {
+          deploymentId: idInPath(request.params.deployment_id, 'deployment'),
+          settings: deploymentSettings(request.body),
+        },
         onBehalfOfOperator(request),
       );
       return adminDeploymentJson(deployment!);
@@ -92,7 +96,10 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/deployments/:deployment_id',
     { config: operatorOnly, schema: { params } },
     async (request, reply) => {
-      await models.deleteDeployment({ deploymentId: request.params.deployment_id }, onBehalfOfOperator(request));
+      await models.deleteDeployment(
+        { deploymentId: idInPath(request.params.deployment_id, 'deployment') },
+        onBehalfOfOperator(request),
+      );
       return reply.code(204).send();
     },
   );

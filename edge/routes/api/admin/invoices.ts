@@ -1,20 +1,14 @@
 import { Type } from 'typebox';
-import { notFound } from '#shared/errors.ts';
-import { isUuid } from '#shared/ids.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { parseTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { invoiceWithLinesJson } from '../billing/billing-json.ts';
+import { idInPath } from '../id-in-path.ts';
 import { organizationId } from './organization-id.ts';
 
 const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String(), invoice_id: Type.String() });
-
-function invoiceIdOf(text: string): string {
-  if (!isUuid(text)) throw notFound('invoice');
-  return text;
-}
 
 /** What operators do with an organization's invoices: book that one was paid elsewhere, or take one back. */
 export const adminInvoiceRoutes: Routes = (app, { billing }) => {
@@ -37,7 +31,7 @@ export const adminInvoiceRoutes: Routes = (app, { billing }) => {
       const { invoice } = await billing.markInvoicePaid(
         {
           tenantId: organizationId(request.params.tenant_id),
-          invoiceId: invoiceIdOf(request.params.invoice_id),
+          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
           paidAt: paidAt === undefined ? undefined : parseTime(paidAt, 'paid_at'),
         },
         { contextValues: callerContext(callerOfRequest(request)) },
@@ -53,7 +47,7 @@ export const adminInvoiceRoutes: Routes = (app, { billing }) => {
       const { invoice } = await billing.voidInvoice(
         {
           tenantId: organizationId(request.params.tenant_id),
-          invoiceId: invoiceIdOf(request.params.invoice_id),
+          invoiceId: idInPath(request.params.invoice_id, 'invoice'),
         },
         { contextValues: callerContext(callerOfRequest(request)) },
       );

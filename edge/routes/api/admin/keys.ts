@@ -4,7 +4,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
+import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson } from '../api-keys/key-json.ts';
 import { limitsSchema } from './rate-limit-fields.ts';
 
@@ -58,7 +58,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     },
     async (request) => {
       const { key } = await keys.revokeKey(
-        { keyId: request.params.key_id, reason: request.body.reason ?? '' },
+        { keyId: keyIdInPath(request.params.key_id), reason: request.body.reason ?? '' },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return adminKeyJson(key!);
@@ -78,7 +78,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       const { requests_per_minute, tokens_per_minute, concurrent_requests } = request.body;
       const { key } = await keys.setKeyRateLimits(
         {
-          keyId: request.params.key_id,
+          keyId: keyIdInPath(request.params.key_id),
           rateLimits: {
             requestsPerMinute: requests_per_minute ?? 0,
             tokensPerMinute: tokens_per_minute ?? 0,

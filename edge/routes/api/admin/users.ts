@@ -4,6 +4,7 @@ import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idInPath } from '../id-in-path.ts';
 import { memberJson } from '../user-json.ts';
 
 const access = { surface: 'operator' } as const;
@@ -47,7 +48,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { is_active: isActive, operator } = request.body;
       const { user } = await auth.adminUpdateUser(
-        { userId: request.params.user_id, isActive, operator },
+        { userId: idInPath(request.params.user_id, 'user'), isActive, operator },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       return adminUserJson(user!);

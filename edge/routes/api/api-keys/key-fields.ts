@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { idInPath } from '../id-in-path.ts';
 
 /** The public names of key types and statuses. */
 export const keyTypes = { inference: KeyType.INFERENCE, management: KeyType.MANAGEMENT } as const;
@@ -14,6 +15,7 @@ export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(sch
   Type.Optional(Type.Union([schema, Type.Null()]));
 
 export const keyIdParams = Type.Object({ key_id: Type.String() });
+export const keyIdInPath = (text: string): string => idInPath(text, 'API key');
 
 export const keyTypeField = Type.Optional(Type.Union([Type.Literal('inference'), Type.Literal('management')]));
 export const nameField = Type.String({ minLength: 2, maxLength: 255 });

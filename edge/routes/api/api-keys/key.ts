@@ -4,7 +4,7 @@ import { callerOfRequest } from '../../../caller.ts';
 import { parseTime, parseUsdField } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
-import { constraintFields, expiryField, keyIdParams, nameField, scopesField } from './key-fields.ts';
+import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
 import { keyJson } from './key-json.ts';
 
 /** GET, PATCH and DELETE /api/v1/api-keys/{key_id}: one of the user's own keys. */
@@ -14,7 +14,7 @@ export const keyRoutes: Routes = (app, deps) => {
 
   app.get('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request) => {
     const options = { contextValues: callerContext(callerOfRequest(request)) };
-    const { key } = await keys.getKey({ keyId: request.params.key_id }, options);
+    const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, options);
     return keyJson(key!, await budgetOf(deps, key!, options));
   });
 
@@ -42,7 +42,7 @@ export const keyRoutes: Routes = (app, deps) => {
       const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
       const { key } = await keys.updateKey(
         {
-          keyId: request.params.key_id,
+          keyId: keyIdInPath(request.params.key_id),
           updateMask: { paths },
           name: body.name ?? '',
           scopes: body.scopes ?? [],
@@ -58,7 +58,10 @@ export const keyRoutes: Routes = (app, deps) => {
   );
 
   app.delete('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request, reply) => {
-    await keys.deleteKey({ keyId: request.params.key_id }, { contextValues: callerContext(callerOfRequest(request)) });
+    await keys.deleteKey(
+      { keyId: keyIdInPath(request.params.key_id) },
+      { contextValues: callerContext(callerOfRequest(request)) },
+    );
     return reply.code(204).send();
   });
 };

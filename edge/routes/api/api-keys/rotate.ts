@@ -6,7 +6,7 @@ import { callerOfRequest } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
-import { keyIdParams } from './key-fields.ts';
+import { keyIdInPath, keyIdParams } from './key-fields.ts';
 import { newKeyJson } from './key-json.ts';
 
 /** 30 days (decisions.md, Keys). */
@@ -36,7 +36,7 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       const seconds = BigInt(request.body.grace_period_seconds ?? 0);
       const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
         {
-          keyId: request.params.key_id,
+          keyId: keyIdInPath(request.params.key_id),
           gracePeriod: create(DurationSchema, { seconds }),
           idempotencyKey: idempotencyKey(request),
         },
