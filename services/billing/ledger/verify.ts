@@ -1,6 +1,9 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
+import { IsolationLevel } from '@mikro-orm/postgresql';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 
 type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: bigint };
@@ -78,11 +81,23 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
 ];
 
-/** Recomputes every sum from the entries. Call it in a transaction that sees one state (REPEATABLE READ). */
-export async function verifyLedgerOf(
-  sql: Sql,
-  tenantId: string | null,
-): Promise<MessageInitShape<typeof VerifyLedgerResponseSchema>> {
+/** How long one of the verification's statements may run: it reads the whole ledger. */
+const statementTimeoutMs = 600_000;
+
+type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
+
+/** Recomputes every sum from the entries, of one organization or (null) of all, as they stand at one moment. */
+export const verifyLedgerOf = (database: Pick<ServiceDatabase, 'pool'>, tenantId: string | null): Promise<Verdict> =>
+  sqlTransaction(
+    database,
+    async (sql) => {
+      await sql.query(`set local statement_timeout = ${statementTimeoutMs}`);
+      return runChecks(sql, tenantId);
+    },
+    { isolationLevel: IsolationLevel.REPEATABLE_READ },
+  );
+
+async function runChecks(sql: Sql, tenantId: string | null): Promise<Verdict> {
   const faults = [];
   for (const [kind, text] of checks) {
     const { rows } = await sql.query<Fault>({ text: `${text} limit ${faultsMax}`, values: [tenantId] });

@@ -1,5 +1,3 @@
-import { IsolationLevel } from '@mikro-orm/postgresql';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { BillingDeps } from '../deps.ts';
 import { verifyLedgerOf } from '../ledger/verify.ts';
 import { expireCredit } from './expire-credit.ts';
@@ -44,8 +42,7 @@ export function runWorkers(deps: Deps): { close(): Promise<void> } {
 }
 
 async function verifyLedger({ database, logger }: Deps): Promise<void> {
-  const options = { isolationLevel: IsolationLevel.REPEATABLE_READ };
-  const { faults } = await sqlTransaction(database, (sql) => verifyLedgerOf(sql, null), options);
+  const { faults } = await verifyLedgerOf(database, null);
   if (faults!.length > 0)
     logger.error({ faults: faults!.length, first: String(faults![0]!.subjectId) }, 'the ledger is wrong');
 }
