@@ -14,6 +14,7 @@ export type LockedInvoice = {
   month: string;
   status: InvoiceStatus;
   totalNanoUsd: bigint;
+  issuedAt: Date | null;
   paidAt: Date | null;
 };
 
@@ -23,14 +24,17 @@ export async function lockInvoice(sql: Sql, tenantId: string, id: string): Promi
     month: string;
     status: InvoiceStatus;
     total_nano_usd: bigint;
+    issued_at: Date | null;
     paid_at: Date | null;
   }>({
-    text: 'select month, status, total_nano_usd, paid_at from invoices where tenant_id = $1 and id = $2 for update',
+    text: `
+      select month, status, total_nano_usd, issued_at, paid_at from invoices
+      where tenant_id = $1 and id = $2 for update`,
     values: [tenantId, id],
   });
   if (rows[0] === undefined) throw notFound('invoice');
-  const { month, status, total_nano_usd, paid_at } = rows[0];
-  return { tenantId, id, month, status, totalNanoUsd: total_nano_usd, paidAt: paid_at };
+  const { month, status, total_nano_usd, issued_at, paid_at } = rows[0];
+  return { tenantId, id, month, status, totalNanoUsd: total_nano_usd, issuedAt: issued_at, paidAt: paid_at };
 }
 
 /** Fixes and numbers a draft: what it accrued becomes what the organization owes. */
@@ -123,7 +127,8 @@ export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedI
     await post(sql, [{ account, postings: [posting] }], nowMs);
   }
   await sql.query({
-    text: `update invoices set status = ${InvoiceStatus.VOIDED} where tenant_id = $1 and id = $2`,
+    // One with nothing to pay counted as paid; taken back, nobody has paid it.
+    text: `update invoices set status = ${InvoiceStatus.VOIDED}, paid_at = null where tenant_id = $1 and id = $2`,
     values: [tenantId, id],
   });
 }

@@ -1,12 +1,16 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { audit } from '../audit.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice, linesOf } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
+import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import { operatorCaller } from './caller.ts';
+
+/** By so much an operator's clock may be ahead of the database's, in milliseconds. */
+const clockSkewMs = 60_000;
 
 export const markInvoicePaid =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'markInvoicePaid'> =>
@@ -18,6 +22,7 @@ export const markInvoicePaid =
       const invoice = await lockInvoice(sql, tenantId, request.invoiceId);
       const nowMs = await databaseNow(sql);
       const paidAtMs = request.paidAt === undefined ? nowMs : timestampMs(request.paidAt);
+      if (request.paidAt !== undefined) requirePossible(paidAtMs, invoice, nowMs);
       const payment = { paidAtMs, description: 'Invoice paid', requestId: null };
       const transactionId = await payInvoice(sql, account, invoice, payment, nowMs);
       if (transactionId !== null) {
@@ -36,3 +41,14 @@ export const markInvoicePaid =
     const invoice = await findInvoice(em, tenantId, request.invoiceId);
     return { invoice: invoiceMessage(invoice, await linesOf(em, invoice), nowMs) };
   };
+
+/** A draft has not been issued; payInvoice refuses it. */
+function requirePossible(paidAtMs: number, { issuedAt }: LockedInvoice, nowMs: number): void {
+  const fault =
+    paidAtMs > nowMs + clockSkewMs
+      ? 'is in the future'
+      : issuedAt !== null && paidAtMs < issuedAt.getTime()
+        ? 'is before the invoice was issued'
+        : null;
+  if (fault !== null) throw invalidRequest('paid_at', `Invalid value for \`paid_at\`: it ${fault}.`, 'invalid_value');
+}

@@ -1,4 +1,5 @@
 import { RefundTransactionRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -9,6 +10,7 @@ import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { accountNumbers } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 import { once } from '../once.ts';
@@ -34,7 +36,7 @@ export const refundTransaction =
         if (earlier !== null) return earlier.transactionId;
         const left = await refundable(sql, tenantId, reversesId);
         const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;
-        if (amountNanoUsd > left || amountNanoUsd === 0n) {
+        if (amountNanoUsd > left || amountNanoUsd <= 0n) {
           throw gatewayError(ErrorReason.CONFLICT, 'Less than that is left of the charge.');
         }
         const { posted } = await openLot(
@@ -68,11 +70,17 @@ export const refundTransaction =
     };
   };
 
-/** What is left of a charge, earlier refunds counted. The organization is locked. */
+/**
+ * What is left of a charge, earlier refunds counted; what a voided invoice asked for was given up with it, and nobody paid it. The
+ * organization is locked.
+ */
 async function refundable(sql: Sql, tenantId: string, transactionId: string): Promise<bigint> {
   const { rows } = await sql.query<{ charged: bigint; refunded: bigint }>({
     text: `
-      select -amount_nano_usd as charged,
+      select -amount_nano_usd - (
+          select coalesce(sum(entries.amount_nano_usd), 0)::bigint from entries join invoices using (tenant_id)
+          where tenant_id = $1 and transaction_id = $2 and account = ${accountNumbers.paygAccrual}
+            and month = transactions.invoice_month and status = ${InvoiceStatus.VOIDED}) as charged,
         (select coalesce(sum(amount_nano_usd), 0)::bigint from transactions
           where tenant_id = $1 and reverses_id = $2 and type = ${TransactionType.REFUND}) as refunded
       from transactions where tenant_id = $1 and id = $2 and type = ${TransactionType.USAGE}`,

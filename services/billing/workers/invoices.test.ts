@@ -1,7 +1,9 @@
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { nextMonthMs } from '../domain/period.ts';
 import {
@@ -120,6 +122,68 @@ test('an invoice is overdue behind its due date, paid once, and voided only unpa
   expect((await billing.voidInvoice(named, operator)).invoice!.status).toBe(InvoiceStatus.VOIDED);
   await expect(billing.markInvoicePaid(named, operator)).rejects.toThrow('finalized');
   expect((await billing.getAccount({ tenantId: voided.tenantId }, operator)).receivableNanoUsd).toBe(0n);
+  await sound(started);
+});
+
+/** An organization which was charged so much beyond its credit, on an invoice that is finalized. */
+async function invoiced(started: TestBilling, { creditNanoUsd = 0n, costNanoUsd = 4n * usd } = {}) {
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  if (creditNanoUsd > 0n) {
+    const grant = { requestId: uuidv7(), tenantId, source: LotSource.PURCHASE, amountNanoUsd: creditNanoUsd };
+    await billing.grantCredit(grant, operator);
+  }
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd })] }, service);
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(deps);
+  const { invoices } = await billing.listInvoices({ status: InvoiceStatus.FINALIZED }, as(owner));
+  return { owner, tenantId, invoice: invoices[0]! };
+}
+
+test('an invoice is paid at no moment before it was issued, nor in the future', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const { tenantId, invoice } = await invoiced(started);
+  const issuedAtMs = timestampMs(invoice.issuedAt!);
+  started.travel(dayMs);
+  const pay = (paidAtMs: number) =>
+    billing.markInvoicePaid({ tenantId, invoiceId: invoice.id, paidAt: timestampFromMs(paidAtMs) }, operator);
+  for (const impossibleMs of [issuedAtMs - 1, (await deps.databaseNow(deps.database.pool)) + hourMs]) {
+    await expect(pay(impossibleMs)).rejects.toMatchObject({
+      reason: ErrorReason.INVALID_REQUEST,
+      details: { param: 'paid_at' },
+    });
+  }
+  // A clock that is a little ahead is no future.
+  const paid = await pay((await deps.databaseNow(deps.database.pool)) + 10_000);
+  expect(paid.invoice!.paymentStatus).toBe(PaymentStatus.PAID);
+});
+
+test('a voided invoice is not paid, though there was nothing to pay', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { tenantId, invoice } = await invoiced(started, { creditNanoUsd: 4n * usd });
+  expect(invoice.paymentStatus).toBe(PaymentStatus.PAID);
+  const voided = (await billing.voidInvoice({ tenantId, invoiceId: invoice.id }, operator)).invoice!;
+  expect(voided).toMatchObject({ status: InvoiceStatus.VOIDED, paymentStatus: PaymentStatus.PENDING });
+  expect(voided.paidAt).toBeUndefined();
+});
+
+test('a refund gives back what credit paid for, and nothing of what a voided invoice asked for', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { owner, tenantId, invoice } = await invoiced(started, { creditNanoUsd: 3n * usd });
+  const { transactions } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
+  await billing.voidInvoice({ tenantId, invoiceId: invoice.id }, operator);
+  const refund = (amountNanoUsd: bigint) =>
+    billing.refundTransaction(
+      { requestId: uuidv7(), tenantId, transactionId: transactions[0]!.id, amountNanoUsd, description: 'Sorry' },
+      operator,
+    );
+  await expect(refund(4n * usd)).rejects.toMatchObject({ reason: ErrorReason.CONFLICT });
+  expect((await refund(0n)).transaction!.amountNanoUsd).toBe(3n * usd);
+  await expect(refund(0n)).rejects.toMatchObject({ reason: ErrorReason.CONFLICT });
   await sound(started);
 });
 
