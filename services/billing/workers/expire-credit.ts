@@ -1,6 +1,5 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
@@ -8,14 +7,13 @@ import { accountOfLot } from '../domain/draw-order.ts';
 import { type LedgerAccount, type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
+import { eachOrganization } from './each-organization.ts';
 
 const tenantsPerRun = 500;
 
 /** Writes off what is left of lots and commitments whose time is over. What is drawn never waits for it; answers how many rows. */
-export async function expireCredit({
-  database,
-  databaseNow,
-}: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<number> {
+export async function expireCredit(deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>): Promise<number> {
+  const { database, databaseNow } = deps;
   const { rows } = await database.query<{ tenant_id: string }>({
     name: 'tenants-with-expired-credit',
     text: `
@@ -26,20 +24,16 @@ export async function expireCredit({
       limit ${tenantsPerRun}`,
     values: [new Date(await databaseNow(database.pool))],
   });
-  let expired = 0;
-  for (const { tenant_id } of rows) {
-    expired += await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenant_id);
-      const nowMs = await databaseNow(sql);
-      const postings = [
-        ...(await expireLots(sql, tenant_id, nowMs)),
-        ...(await expireCommitments(sql, tenant_id, nowMs)),
-      ];
-      await post(sql, [{ account, postings }], nowMs);
-      return postings.length;
-    });
-  }
-  return expired;
+  return eachOrganization(deps, rows, async (sql, { tenant_id }) => {
+    const account = await lockAccount(sql, tenant_id);
+    const nowMs = await databaseNow(sql);
+    const postings = [
+      ...(await expireLots(sql, tenant_id, nowMs)),
+      ...(await expireCommitments(sql, tenant_id, nowMs)),
+    ];
+    await post(sql, [{ account, postings }], nowMs);
+    return postings.length;
+  });
 }
 
 async function expireLots(sql: Sql, tenantId: string, nowMs: number): Promise<Posting[]> {

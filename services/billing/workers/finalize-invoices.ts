@@ -1,11 +1,11 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import { PlanEntity } from '../db/entities.ts';
 import type { BillingDeps } from '../deps.ts';
 import { monthOf } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { finalize, lockInvoice } from '../ledger/invoice-postings.ts';
+import { eachOrganization } from './each-organization.ts';
 
 /** Usage of the month's last minutes may come late, by as much as an outage of an hour; what is later still goes on the next invoice. */
 const graceMs = 3_600_000;
@@ -15,10 +15,10 @@ const invoicesPerRun = 1_000;
  * Fixes the drafts of past months; answers how many. Of several workers each invoice is one's: the others wait for the
  * organization's row and then find it done.
  */
-export async function finalizeInvoices({
-  database,
-  databaseNow,
-}: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<number> {
+export async function finalizeInvoices(
+  deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>,
+): Promise<number> {
+  const { database, databaseNow } = deps;
   const nowMs = await databaseNow(database.pool);
   const { rows } = await database.query<{ tenant_id: string; id: string }>({
     name: 'invoices-to-finalize',
@@ -30,16 +30,12 @@ export async function finalizeInvoices({
   if (rows.length === 0) return 0;
   const plans = await database.em().find(PlanEntity, {});
   const termsDays = new Map(plans.map(({ code, paymentTermsDays }) => [code, paymentTermsDays]));
-  let finalized = 0;
-  for (const { tenant_id, id } of rows) {
-    finalized += await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenant_id);
-      const invoice = await lockInvoice(sql, tenant_id, id);
-      if (invoice.status !== InvoiceStatus.DRAFT) return 0;
-      const days = termsDays.get(account.planCode ?? defaultPlanCode) ?? 0;
-      await finalize(sql, account, invoice, days, await databaseNow(sql));
-      return 1;
-    });
-  }
-  return finalized;
+  return eachOrganization(deps, rows, async (sql, { tenant_id, id }) => {
+    const account = await lockAccount(sql, tenant_id);
+    const invoice = await lockInvoice(sql, tenant_id, id);
+    if (invoice.status !== InvoiceStatus.DRAFT) return 0;
+    const days = termsDays.get(account.planCode ?? defaultPlanCode) ?? 0;
+    await finalize(sql, account, invoice, days, await databaseNow(sql));
+    return 1;
+  });
 }

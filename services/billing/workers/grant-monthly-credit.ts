@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { BillingDeps } from '../deps.ts';
 import { monthOf, nextMonthMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
+import { eachOrganization } from './each-organization.ts';
 
 const tenantsPerRun = 1_000;
 
 /** Gives organizations the credit that their plan includes for this month, once; answers to how many. */
-export async function grantMonthlyCredit({
-  database,
-  databaseNow,
-}: Pick<BillingDeps, 'database' | 'databaseNow'>): Promise<number> {
+export async function grantMonthlyCredit(
+  deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>,
+): Promise<number> {
+  const { database, databaseNow } = deps;
   const nowMs = await databaseNow(database.pool);
   const month = monthOf(nowMs);
   const { rows } = await database.query<{ tenant_id: string; credit: bigint; plan: string }>({
@@ -27,24 +27,20 @@ export async function grantMonthlyCredit({
       limit ${tenantsPerRun}`,
     values: [month],
   });
-  let granted = 0;
-  for (const { tenant_id, credit, plan } of rows) {
-    granted += await sqlTransaction(database, async (sql) => {
-      const account = await lockAccount(sql, tenant_id);
-      const requestId = creditId(tenant_id, month);
-      const lot = {
-        source: LotSource.PROMOTION,
-        amountNanoUsd: credit,
-        expiresAtMs: nextMonthMs(nowMs),
-        description: `Included in plan ${plan}`,
-        requestId,
-      };
-      if ((await findRequest(sql, tenant_id, lot)) !== null) return 0;
-      await openLot(sql, account, lot, nowMs);
-      return 1;
-    });
-  }
-  return granted;
+  return eachOrganization(deps, rows, async (sql, { tenant_id, credit, plan }) => {
+    const account = await lockAccount(sql, tenant_id);
+    const requestId = creditId(tenant_id, month);
+    const lot = {
+      source: LotSource.PROMOTION,
+      amountNanoUsd: credit,
+      expiresAtMs: nextMonthMs(nowMs),
+      description: `Included in plan ${plan}`,
+      requestId,
+    };
+    if ((await findRequest(sql, tenant_id, lot)) !== null) return 0;
+    await openLot(sql, account, lot, nowMs);
+    return 1;
+  });
 }
 
 /** The request id of a month's credit: a name, not a secret, and the same in the statement above. */

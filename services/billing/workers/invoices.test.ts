@@ -1,4 +1,5 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import pg from 'pg';
 import { expect, test } from 'vitest';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
@@ -185,6 +186,28 @@ test('a refund gives back what credit paid for, and nothing of what a voided inv
   expect((await refund(0n)).transaction!.amountNanoUsd).toBe(3n * usd);
   await expect(refund(0n)).rejects.toMatchObject({ reason: ErrorReason.CONFLICT });
   await sound(started);
+});
+
+test('an organization for which a worker fails holds up no other, and the run still counts as failed', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const [broken, whole] = [person(), person()];
+  const events = [broken, whole].map(({ tenantId }) => usageEvent({ tenantId, costNanoUsd: 4n * usd }));
+  await billing.charge({ events }, service);
+  const plan = { code: 'team', name: 'Team', paygEnabled: true, included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan }, operator);
+  for (const { tenantId } of [broken, whole]) await billing.assignPlan({ tenantId, planCode: 'team' }, operator);
+  const owner = new pg.Client({ connectionString: started.database.url });
+  await owner.connect();
+  const { rows } = await owner.query("select format('tenant_id <> %L', $1::text) as rule", [broken.tenantId]);
+  await owner.query(`alter table billing.accounts add check (${rows[0].rule}) not valid`);
+  await owner.end();
+  await toNextMonth(started, 2 * hourMs);
+  await expect(finalizeInvoices(deps)).rejects.toThrow('1 of 2');
+  const { invoices } = await billing.listInvoices({ status: InvoiceStatus.FINALIZED }, as(whole));
+  expect(invoices).toHaveLength(1);
+  await expect(grantMonthlyCredit(deps)).rejects.toThrow('1 of 2');
+  expect((await billing.getWallet({}, as(whole))).wallet!.balanceNanoUsd).toBe(5n * usd);
 });
 
 test('credit expires at its time, by however many workers, and what was spent before is not taken twice', async () => {

@@ -58,14 +58,15 @@ async function allCharged(gateway: TestGateway, ownerToken: string, costUsd: num
 
 /** Billing's worker runs each five minutes; here it runs at once. */
 async function finalizePastMonths({ env }: TestGateway): Promise<void> {
+  const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({
     service: 'billing',
     connection: env.databaseUrl!,
     entities: billingEntities,
-    logger: createLogger({ level: 'silent', name: 'test' }),
+    logger,
   });
   try {
-    await finalizeInvoices({ database, databaseNow });
+    await finalizeInvoices({ database, databaseNow, logger });
   } finally {
     await database.close();
   }

@@ -1,0 +1,26 @@
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import type { Sql } from '../db/sql.ts';
+import type { BillingDeps } from '../deps.ts';
+
+/**
+ * Does the work for each row in a transaction of its own; answers the sum of what it answers. An organization for which it fails holds
+ * no other up: it is logged, and the run fails at its end.
+ */
+export async function eachOrganization<Row extends { tenant_id: string }>(
+  { database, logger }: Pick<BillingDeps, 'database' | 'logger'>,
+  rows: readonly Row[],
+  work: (sql: Sql, row: Row) => Promise<number>,
+): Promise<number> {
+  let done = 0;
+  let failed = 0;
+  for (const row of rows) {
+    try {
+      done += await sqlTransaction(database, (sql) => work(sql, row));
+    } catch (err) {
+      failed += 1;
+      logger.error({ err, tenantId: row.tenant_id }, 'a worker of Billing failed at an organization');
+    }
+  }
+  if (failed > 0) throw new Error(`${failed} of ${rows.length} could not be done`);
+  return done;
+}
