@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { AuditActorType, type AuditRecord, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
 
 /** What a service says about a change which it made. */
@@ -21,7 +22,10 @@ export type AuditEvent = {
   after?: object;
 };
 
-/** The record as Auth takes it. */
+/** So much Auth takes of `before` and of `after`, in bytes (AuditRecord in audit.proto). */
+const fieldsBytesMax = 262_144;
+
+/** The record as Auth takes it. @throws GatewayError INVALID_REQUEST when what is changed is too much to record. */
 export const auditRecord = (event: AuditEvent): AuditRecord =>
   create(AuditRecordSchema, {
     id: event.id,
@@ -30,10 +34,30 @@ export const auditRecord = (event: AuditEvent): AuditRecord =>
     occurredAt: timestampFromMs(event.occurredAtMs),
     actor: actorOf(event.caller, event.asOperator ?? false),
     target: event.target,
-    beforeJson: event.before === undefined ? '' : JSON.stringify(event.before),
-    afterJson: event.after === undefined ? '' : JSON.stringify(event.after),
+    beforeJson: event.before === undefined ? '' : formerFields(event.before),
+    afterJson: event.after === undefined ? '' : newFields(event.after),
     requestId: event.caller.requestId,
   });
+
+/** What nobody can read in the audit trail is not to be had; the request gave the fields, so that it can give less. */
+function newFields(after: object): string {
+  const text = JSON.stringify(after);
+  if (Buffer.byteLength(text) <= fieldsBytesMax) return text;
+  const lengthOf = (field: string): number => JSON.stringify(after[field as keyof object])?.length ?? 0;
+  const longest = Object.keys(after).reduce((a, b) => (lengthOf(b) > lengthOf(a) ? b : a));
+  throw invalidRequest(
+    longest,
+    `Invalid value for \`${longest}\`: the changed fields may take at most ${fieldsBytesMax} bytes together.`,
+    'invalid_value',
+  );
+}
+
+/** What was there before may have grown by several changes, each of which is recorded; it must not keep anything from being deleted. */
+function formerFields(before: object): string {
+  const text = JSON.stringify(before);
+  const bytes = Buffer.byteLength(text);
+  return bytes <= fieldsBytesMax ? text : JSON.stringify({ left_out_bytes: bytes });
+}
 
 function actorOf(caller: Caller, asOperator: boolean): { type: AuditActorType; id: string; ip: string } {
   const { ip } = caller;

@@ -1,6 +1,9 @@
+import { create, toBinary } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { RecordAuditEventsRequestSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { ErrorReason, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { sessionOf, silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
@@ -25,7 +28,7 @@ afterAll(async () => {
   await testDatabase.drop();
 });
 
-const event = (): AuditEvent => ({
+const event = (fields: Partial<AuditEvent> = {}): AuditEvent => ({
   id: uuidv7(),
   tenantId: uuidv7(),
   type: 'api_key_created',
@@ -33,6 +36,7 @@ const event = (): AuditEvent => ({
   caller: sessionOf(),
   target: { type: 'api_key', id: uuidv7() },
   after: { name: 'a key' },
+  ...fields,
 });
 
 const waiting = async (): Promise<number> =>
@@ -53,8 +57,13 @@ function unreliableAuth() {
   return { auth, stored, state };
 }
 
+const record = (events: readonly AuditEvent[]): Promise<void> =>
+  transaction(database, async (em) => {
+    for (const one of events) await recordAuditEvent(em, one);
+  });
+
 test('events reach Auth however often it fails, and leave the outbox only then', async () => {
-  const events = Array.from({ length: 3 }, event);
+  const events = Array.from({ length: 3 }, () => event());
   for (const one of events) await transaction(database, (em) => recordAuditEvent(em, one));
   const { auth, stored, state } = unreliableAuth();
   const relay = startAuditRelay({ database, auth, logger: silentLogger });
@@ -82,12 +91,72 @@ test('a change that is undone leaves no event', async () => {
 
 test('more events than one call takes are handed on in the order in which they happened', async () => {
   const { auth, stored } = unreliableAuth();
-  const events = Array.from({ length: 1_200 }, event);
-  await transaction(database, async (em) => {
-    for (const one of events) await recordAuditEvent(em, one);
-  });
+  const events = Array.from({ length: 1_200 }, () => event());
+  await record(events);
   const relay = startAuditRelay({ database, auth, logger: silentLogger });
   await relay.drain();
   expect([...stored.keys()]).toEqual(events.map(({ id }) => id).sort());
+  await relay.close();
+});
+
+test('an event which Auth refuses for good is set aside, and the others go on', async () => {
+  const { auth, stored } = unreliableAuth();
+  const events = Array.from({ length: 3 }, () => event());
+  await record(events);
+  const [, refused] = events.map(({ id }) => id).sort();
+  const strict: AuditRelayDeps['auth'] = {
+    recordAuditEvents: async (request, options) => {
+      if (request.records!.some(({ id }) => id === refused)) throw invalidRequest('after_json', 'Too long.');
+      return auth.recordAuditEvents(request, options);
+    },
+  };
+  const relay = startAuditRelay({ database, auth: strict, logger: silentLogger });
+  await relay.drain();
+  expect([...stored.keys()].sort()).toEqual(
+    events
+      .map(({ id }) => id)
+      .sort()
+      .filter((id) => id !== refused),
+  );
+  expect(await waiting()).toBe(1);
+  await relay.close();
+  await database.query({ text: 'delete from audit_outbox', values: [] });
+});
+
+test('no call carries more than a service reads at once, however long the records are', async () => {
+  const { auth, stored } = unreliableAuth();
+  const long = { name: 'n'.repeat(200_000) };
+  const events = Array.from({ length: 40 }, () => event({ before: long, after: long }));
+  await record(events);
+  const bytes: number[] = [];
+  const measuring: AuditRelayDeps['auth'] = {
+    recordAuditEvents: async (request, options) => {
+      bytes.push(toBinary(RecordAuditEventsRequestSchema, create(RecordAuditEventsRequestSchema, request)).length);
+      return auth.recordAuditEvents(request, options);
+    },
+  };
+  const relay = startAuditRelay({ database, auth: measuring, logger: silentLogger });
+  await relay.drain();
+  expect(stored.size).toBe(40);
+  expect(Math.max(...bytes)).toBeLessThan(4 * 1024 * 1024);
+  await relay.close();
+});
+
+test('a change of which Auth would refuse the record is refused itself, with the field', async () => {
+  const models = Array.from({ length: 1_000 }, (_, index) => `${index}`.padEnd(255, 'ü'));
+  const refused = record([event({ after: { name: 'a key', model_allowlist: models } })]);
+  await expect(refused).rejects.toMatchObject({
+    reason: ErrorReason.INVALID_REQUEST,
+    details: { param: 'model_allowlist' },
+  });
+  expect(await waiting()).toBe(0);
+});
+
+test('what was there before keeps no change from being made, however long it was', async () => {
+  const { auth, stored } = unreliableAuth();
+  await record([event({ before: { model_allowlist: 'm'.repeat(300_000) }, after: undefined })]);
+  const relay = startAuditRelay({ database, auth, logger: silentLogger });
+  await relay.drain();
+  expect(stored.size).toBe(1);
   await relay.close();
 });

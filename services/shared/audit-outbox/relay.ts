@@ -3,6 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import { AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 
@@ -19,13 +20,18 @@ export type AuditRelay = {
   close(): Promise<void>;
 };
 
+type Waiting = { id: string; record: Buffer };
+
 const everyMs = 1_000;
 const recordsMax = 1_000;
+/** Of the records of one call: with room to spare below what a service reads at once, 4 MiB. */
+const bytesMax = 2 * 1024 * 1024;
 const timeoutMs = 5_000;
 
 /**
  * Hands the audit events of a service's outbox on to Auth, oldest first. An event leaves the outbox only when Auth has stored
- * it; should the answer be lost it is sent again, and Auth records each id once. Several relays of one outbox do no harm.
+ * it; should the answer be lost it is sent again, and Auth records each id once. Several relays of one outbox do no harm. An event
+ * which Auth will never take is set aside, so that it holds no other up.
  */
 export function startAuditRelay({ database, auth, logger }: AuditRelayDeps): AuditRelay {
   const options = { contextValues: callerContext(serviceCaller(database.service)), timeoutMs };
@@ -33,20 +39,45 @@ export function startAuditRelay({ database, auth, logger }: AuditRelayDeps): Aud
 
   async function drainOnce(): Promise<void> {
     for (;;) {
-      const { rows } = await database.query<{ id: string; record: Buffer }>({
+      const { rows } = await database.query<Waiting>({
         name: 'audit-outbox-next',
-        text: `select id, record from audit_outbox order by id limit ${recordsMax}`,
+        text: `
+          select id, record from (
+            select id, record, row_number() over oldest_first as place, sum(octet_length(record)) over oldest_first as bytes
+            from (select * from audit_outbox where refused_at is null order by id limit ${recordsMax}) as waiting
+            window oldest_first as (order by id)) as measured
+          where place = 1 or bytes <= ${bytesMax} order by id`,
         values: [],
       });
       if (rows.length === 0) return;
-      await auth.recordAuditEvents(
-        { records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) },
-        options,
-      );
+      try {
+        await handOn(rows);
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+        for (const row of rows) await handOnAlone(row);
+      }
+    }
+  }
+
+  async function handOn(rows: readonly Waiting[]): Promise<void> {
+    await auth.recordAuditEvents({ records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) }, options);
+    await database.query({
+      name: 'audit-outbox-done',
+      text: 'delete from audit_outbox where id = any($1)',
+      values: [rows.map(({ id }) => id)],
+    });
+  }
+
+  async function handOnAlone(row: Waiting): Promise<void> {
+    try {
+      await handOn([row]);
+    } catch (err) {
+      if (!isRefusal(err)) throw err;
+      logger.error({ err, eventId: row.id }, 'Auth refuses an audit event; it stays in the outbox, and in no chain');
       await database.query({
-        name: 'audit-outbox-done',
-        text: 'delete from audit_outbox where id = any($1)',
-        values: [rows.map(({ id }) => id)],
+        name: 'audit-outbox-aside',
+        text: 'update audit_outbox set refused_at = clock_timestamp() where id = $1',
+        values: [row.id],
       });
     }
   }
@@ -69,3 +100,6 @@ export function startAuditRelay({ database, auth, logger }: AuditRelayDeps): Aud
     },
   };
 }
+
+const isRefusal = (error: unknown): boolean =>
+  error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST;

@@ -6,3 +6,8 @@ export const auditOutboxTable = `
     record bytea not null
   );
 `;
+
+/** For a later migration: what Auth refuses for good stays, aside of the others. */
+export const auditOutboxAside = `
+  alter table audit_outbox add column refused_at timestamptz;
+`;

@@ -2,10 +2,12 @@ import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateBilling } from './0001-create-billing.ts';
 import { AddRateLimits } from './0002-add-rate-limits.ts';
 import { CheckByStatement } from './0003-check-by-statement.ts';
+import { SetRefusedEventsAside } from './0004-set-refused-events-aside.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
   { name: '0001-create-billing', class: CreateBilling },
   { name: '0002-add-rate-limits', class: AddRateLimits },
   { name: '0003-check-by-statement', class: CheckByStatement },
+  { name: '0004-set-refused-events-aside', class: SetRefusedEventsAside },
 ];
