@@ -1,3 +1,4 @@
+import cluster from 'node:cluster';
 import { enableCompileCache, flushCompileCache } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { type Env, readEnv } from '#shared/env.ts';
@@ -9,8 +10,12 @@ type Running = { close(): Promise<void> };
 /** Beside the packages, so that a new installation starts with an empty one; where it cannot be written there is none. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/model-gateway', import.meta.url));
 
+/** A signal so soon after the first is the same one by another way: npm passes on what the terminal has sent to the whole group. */
+const sameSignalMs = 1_000;
+
 /**
- * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT; a second signal ends it at once.
+ * The life of a process: reads the environment, starts, and closes on SIGTERM or SIGINT; a second signal ends it at once. One of
+ * WORKERS leaves that to the process that started it, whose end is its own: what is sent to the group it is told twice.
  * What stops a start is told in one line, with exit code 1. `start` imports what it needs by itself, once the environment is known
  * to be good: a bad variable costs no second, and later starts find the compiled modules in the cache.
  */
@@ -23,11 +28,14 @@ export async function run(name: string, start: (env: Env, logger: Logger) => Pro
     const logger = createLogger({ level: env.logLevel, name });
     process.on('unhandledRejection', (err) => logger.error({ err }, 'unhandled rejection'));
     running = await start(env, logger);
-    let stopping = false;
+    let stoppingSinceMs: number | undefined;
     for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       process.on(signal, () => {
-        if (stopping) process.exit(130);
-        stopping = true;
+        if (stoppingSinceMs !== undefined) {
+          if (cluster.isPrimary && performance.now() - stoppingSinceMs > sameSignalMs) process.exit(130);
+          return;
+        }
+        stoppingSinceMs = performance.now();
         logger.info({ signal }, 'stopping');
         running.close().then(
           () => process.exit(0),

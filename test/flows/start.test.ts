@@ -7,6 +7,7 @@ import { owner } from '../support/gateway.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
 import { openTalk } from '../support/realtime-client.ts';
+import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -82,6 +83,8 @@ test('SIGTERM turns readiness off, lets a running stream end, says goodbye to so
   });
   const text = response.text();
   child.signal('SIGTERM');
+  // As npm does, which passes on what the terminal has sent to all.
+  child.signal('SIGTERM');
   const isReady = () =>
     fetch(`${url}/readyz`).then(
       ({ ok }) => ok,
@@ -94,6 +97,45 @@ test('SIGTERM turns readiness off, lets a running stream end, says goodbye to so
   // Sooner than the 20 s after which connections are cut: one that is idle behind its stream is not waited for.
   expect(await child.exited(15_000)).toMatchObject({ code: 0 });
 });
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  'a %s to the whole process group lets the streams of all WORKERS end',
+  async (signal) => {
+    await using database = await disposable(createTestDatabase());
+    await using simulator = await startUpstreamSimulator();
+    await using child = startProcess({
+      script,
+      env: { ...base(), WORKERS: '2', DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
+      detached: true,
+    });
+    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    const call = restCalls(`http://127.0.0.1:${port}`);
+    const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+    const released = Promise.withResolvers<void>();
+    const streams = await Promise.all(
+      Array.from({ length: 4 }, () => {
+        simulator.next({ hold: { until: released.promise, afterChunks: 3 } });
+        return fetch(`http://127.0.0.1:${port}/v1/chat/completions`, {
+          method: 'POST',
+          // Workers get connections in turn.
+          headers: { 'content-type': 'application/json', authorization: `Bearer ${session}`, connection: 'close' },
+          body: JSON.stringify({ model: 'sim-chat', stream: true, messages: [{ role: 'user', content: 'Hi' }] }),
+        });
+      }),
+    );
+    const texts = streams.map((stream) => stream.text());
+    process.kill(-child.pid, signal);
+    const refused = () =>
+      call('GET', '/healthz', '').then(
+        () => false,
+        () => true,
+      );
+    await waitFor(refused, { description: 'no worker to listen' });
+    released.resolve();
+    for (const text of await Promise.all(texts)) expect(text).toMatch(/data: \[DONE\]\n\n$/);
+    expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+  },
+);
 
 async function disposable<T extends { drop(): Promise<void> }>(opening: Promise<T>): Promise<T & AsyncDisposable> {
   const opened = await opening;

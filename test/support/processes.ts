@@ -12,6 +12,8 @@ export type ProcessOptions = {
   args?: string[];
   /** Added to the test's own environment; undefined takes a variable away. */
   env?: Record<string, string | undefined>;
+  /** Leads a process group of its own, as what a terminal starts; the group is `-pid`. */
+  detached?: boolean;
 };
 
 export type StartedProcess = AsyncDisposable & {
@@ -35,11 +37,12 @@ export type StartedProcess = AsyncDisposable & {
  * Starts a script in a Node process of its own. `await using` kills it at the end of the scope; should the test process
  * end without that, it is killed then.
  */
-export function startProcess({ script, args = [], env = {} }: ProcessOptions): StartedProcess {
+export function startProcess({ script, args = [], env = {}, detached = false }: ProcessOptions): StartedProcess {
   const child: ChildProcess = spawn(process.execPath, [script, ...args], {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
+    detached,
   });
   let output = '';
   let exit: StartedProcess['exit'] = null;
