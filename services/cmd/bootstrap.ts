@@ -38,7 +38,7 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
   const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self));
 
   const models = switchboard.client('bootstrap', ModelsService);
-  await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel) }, self));
+  await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel), onlyNew: true }, self));
   if (env.upstreamBaseUrl !== undefined) {
     try {
       const answer = await models.registerUpstream(

@@ -81,6 +81,7 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect(await json('models', 'import', file)).toEqual({ dry_run: false, ...first });
   expect(await json('models', 'import', file)).toMatchObject({
     models_created: 0,
+    models_updated: 0,
     deployments_created: 0,
     prices_created: 0,
   });

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util';
 import { equals, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
@@ -61,8 +62,12 @@ async function importModel(
     counts.modelsCreated++;
     return addModel(em, name, settings, now);
   }
-  em.assign(existing, modelChanges(settings));
-  counts.modelsUpdated++;
+  const changes = modelChanges(settings);
+  const before = Object.fromEntries(Object.keys(changes).map((field) => [field, existing[field as keyof ModelRow]]));
+  if (!isDeepStrictEqual(before, changes)) {
+    em.assign(existing, changes);
+    counts.modelsUpdated++;
+  }
   return existing;
 }
 

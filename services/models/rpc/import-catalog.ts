@@ -1,17 +1,20 @@
 import { create } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type ImportCatalogRequest,
   type ImportCatalogResponse,
   ImportCatalogResponseSchema,
+  type ImportedModel,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
-import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
+import { ModelEntity } from '../db/catalog.entities.ts';
 import { unprobedStatus } from '../health/first-status.ts';
 import type { ModelsDeps } from '../index.ts';
 
@@ -24,8 +27,11 @@ export const importCatalog =
     const dryRun = new DryRun();
     try {
       const counts = await transaction(database, async (em) => {
-        const done = await importModels(em, request.models, unprobedStatus, new Date(nowMs));
+        await lockCatalog(em);
+        const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
+        const done = await importModels(em, models, unprobedStatus, new Date(nowMs));
         if (request.dryRun) throw dryRun.with(done);
+        if (models.length === 0) return done;
         await touchCatalog(em);
         await recordAuditEvent(em, {
           id: uuidv7(),
@@ -35,7 +41,7 @@ export const importCatalog =
           caller,
           asOperator: true,
           target: { type: 'catalog', id: '' },
-          after: { models: request.models.map(({ name }) => name), ...done },
+          after: { models: models.map(({ name }) => name), ...done },
         });
         return done;
       });
@@ -46,6 +52,13 @@ export const importCatalog =
       return create(ImportCatalogResponseSchema, dryRun.counts);
     }
   };
+
+/** Those whose name no model has or had. */
+async function neverKnown(em: SqlEntityManager, models: readonly ImportedModel[]): Promise<ImportedModel[]> {
+  const known = await em.find(ModelEntity, { name: { $in: models.map(({ name }) => name) } });
+  const names = new Set(known.map(({ name }) => name));
+  return models.filter(({ name }) => !names.has(name));
+}
 
 /** Rolls the transaction of a dry run back, and carries what it would have done out of it. */
 class DryRun extends Error {

@@ -16,10 +16,11 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
-import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
+import { ModelEntity } from '../db/catalog.entities.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 import type { ModelsDeps } from '../index.ts';
 
@@ -51,18 +52,23 @@ export const registerUpstream =
     }
 
     const nowMs = clock.now();
-    const imported = names.map((name) =>
-      create(ImportedModelSchema, {
-        name,
-        settings: create(ModelSettingsSchema, {
-          operations: [...(request.operations.length > 0 ? request.operations : operationsByName(name))],
-        }),
-        deployments: [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
-      }),
-    );
     const counts = await transaction(database, async (em) => {
+      await lockCatalog(em);
+      const existing = await em.find(ModelEntity, { name: { $in: names }, deletedAt: null });
+      const existingNames = new Set(existing.map(({ name }) => name));
+      // Nobody's guess replaces what an operator may have corrected.
+      const guessed = (name: string) => (existingNames.has(name) ? [] : operationsByName(name));
+      const imported = names.map((name) =>
+        create(ImportedModelSchema, {
+          name,
+          settings: create(ModelSettingsSchema, {
+            operations: [...(request.operations.length > 0 ? request.operations : guessed(name))],
+          }),
+          deployments: [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
+        }),
+      );
       const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, new Date(nowMs));
-      if (done.modelsCreated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
+      if (done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
         await touchCatalog(em);
         await recordAuditEvent(em, {
           id: uuidv7(),
