@@ -183,6 +183,31 @@ describe('deployments', () => {
     expect((await admin('GET', pathOf(model))).json.deployments).toEqual([]);
   });
 
+  test('a sandbox cuts bodies where its deployment says, and the deployment shows it', async () => {
+    const model = await createModel();
+    const sandbox = { latency_ms: 1, chunk_delay_ms: 0, error_per_million: 0, cut_after_chunks: 3 };
+    const made = await admin('POST', '/deployments', {
+      model,
+      dialect: 'sandbox',
+      upstream_model: 'sandbox-chat',
+      sandbox,
+    });
+    expect(made.json.sandbox).toEqual(sandbox);
+    expect((await addSandbox(await createModel())).sandbox).toBeNull();
+    const stream = () =>
+      gateway.call('POST', '/v1/chat/completions', key.key, {
+        model,
+        stream: true,
+        messages: [
+          { role: 'user', content: 'Say a long sentence, please, of many words, so that there is much to cut.' },
+        ],
+      });
+    const answer = await waitFor(async () => (await stream()).status === 200 && stream(), {
+      description: 'the edge to know',
+    });
+    expect(answer.text).not.toContain('[DONE]');
+  });
+
   test('the same address and name twice is a conflict', async () => {
     const model = await createModel();
     const first = await admin('POST', '/deployments', { model, base_url: 'https://host/v1' });

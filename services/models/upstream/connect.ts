@@ -40,5 +40,7 @@ function sandboxKnobs({ sandbox }: DeploymentSettings) {
     latencyMs: sandbox.latencyMs,
     chunkDelayMs: sandbox.chunkDelayMs,
     errorRate: sandbox.errorPerMillion / 1_000_000,
+    // A body that was cut after no piece would be none.
+    cutAfterChunks: sandbox.cutAfterChunks || undefined,
   };
 }

@@ -149,6 +149,15 @@ export function adminDeploymentJson(deployment: Deployment) {
     idle_timeout_ms: chosen.idleTimeoutMs ?? 60_000,
     total_timeout_ms: chosen.totalTimeoutMs ?? 600_000,
     dialect: dialectName(chosen.dialect),
+    sandbox:
+      chosen.sandbox === undefined
+        ? null
+        : {
+            latency_ms: chosen.sandbox.latencyMs,
+            chunk_delay_ms: chosen.sandbox.chunkDelayMs,
+            error_per_million: chosen.sandbox.errorPerMillion,
+            cut_after_chunks: chosen.sandbox.cutAfterChunks,
+          },
     enabled: chosen.enabled ?? true,
     created_at: isoTime(deployment.createdAt),
   };
