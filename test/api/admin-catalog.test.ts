@@ -143,14 +143,14 @@ describe('deployments', () => {
       upstream_model: 'gpt-sim',
       weight: 3,
       concurrency_limit: 7,
-      secret_reference: 'env:NO_SUCH_SECRET',
+      secret_reference: 'env:UPSTREAM_NO_SUCH_SECRET',
     });
     expect(added.status, added.text).toBe(201);
     expect(added.json).toMatchObject({
       model: name,
       base_url: simulator.url,
       upstream_model: 'gpt-sim',
-      secret_reference: 'env:NO_SUCH_SECRET',
+      secret_reference: 'env:UPSTREAM_NO_SUCH_SECRET',
       weight: 3,
       priority: 0,
       concurrency_limit: 7,
@@ -174,6 +174,8 @@ describe('deployments', () => {
     [{ base_url: 'not a url' }, 'base_url'],
     [{ base_url: 'https://host/v1', weight: 0 }, 'weight'],
     [{ base_url: 'https://host/v1', dialect: 'klingon' }, 'dialect'],
+    [{ base_url: 'https://host/v1', secret_reference: 'env:SERVICE_SECRET' }, 'secret_reference'],
+    [{ base_url: 'https://host/v1', secret_reference: 'file:/etc/passwd' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', api_key: 'sk-secret' }, 'api_key'],
   ])('a deployment of %j is refused, and the field named', async (fields, param) => {
     const model = await createModel();

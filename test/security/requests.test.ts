@@ -40,7 +40,7 @@ beforeAll(async () => {
     );
   });
   await once(upstream.listen(0, '127.0.0.1'), 'listening');
-  process.env.SECURITY_TEST_UPSTREAM_KEY = 'the-upstreams-own-key';
+  process.env.UPSTREAM_SECURITY_TEST_KEY = 'the-upstreams-own-key';
   gateway = await startTestGateway();
   session = await gateway.login();
   key = (await gateway.createKey(session)).key;
@@ -49,12 +49,12 @@ beforeAll(async () => {
   const made = await admin('/deployments', {
     model: 'echo',
     base_url: `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`,
-    secret_reference: 'env:SECURITY_TEST_UPSTREAM_KEY',
+    secret_reference: 'env:UPSTREAM_SECURITY_TEST_KEY',
   });
   expect(made.json.status, made.text).toBe('Running');
 });
 afterAll(async () => {
-  delete process.env.SECURITY_TEST_UPSTREAM_KEY;
+  delete process.env.UPSTREAM_SECURITY_TEST_KEY;
   await gateway?.[Symbol.asyncDispose]();
   upstream?.close();
 });

@@ -28,11 +28,14 @@ export const connectUpstream =
     });
   };
 
-/** Resolves `env:NAME` from the environment, where the secrets of upstreams are kept. */
+/**
+ * Resolves `env:UPSTREAM_…` from the environment, where the secrets of upstreams are kept. The gateway's own are there too: no other
+ * name is looked up, since a deployment's upstream may be anybody's.
+ */
 export const environmentSecrets =
   (source: Readonly<Record<string, string | undefined>>) =>
   (reference: string): string | undefined =>
-    reference.startsWith('env:') ? source[reference.slice(4)] : undefined;
+    reference.startsWith('env:UPSTREAM_') ? source[reference.slice('env:'.length)] : undefined;
 
 function sandboxKnobs({ sandbox }: DeploymentSettings) {
   if (sandbox === undefined) return undefined;
