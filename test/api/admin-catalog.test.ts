@@ -167,6 +167,29 @@ describe('deployments', () => {
     expect((await admin('GET', `/deployments?model=${encodeURIComponent(name)}`)).json.data).toEqual([]);
   });
 
+  test('one of which nothing was chosen shows what holds of it, wherever it is shown', async () => {
+    const model = await createModel();
+    const added = await admin('POST', '/deployments', { model, base_url: simulator.url, concurrency_limit: 0 });
+    const holds = {
+      upstream_model: model,
+      weight: 1,
+      priority: 0,
+      concurrency_limit: 1000,
+      connect_timeout_ms: 5_000,
+      first_byte_timeout_ms: 120_000,
+      idle_timeout_ms: 60_000,
+      total_timeout_ms: 600_000,
+      enabled: true,
+    };
+    expect(added.json).toMatchObject(holds);
+    expect((await admin('PATCH', `/deployments/${added.json.id}`, { priority: 2 })).json).toMatchObject({
+      ...holds,
+      priority: 2,
+    });
+    const listed = await admin('GET', `/deployments?model=${encodeURIComponent(model)}`);
+    expect(listed.json.data).toMatchObject([{ ...holds, priority: 2 }]);
+  });
+
   test.each([
     [{}, 'base_url'],
     [{ base_url: 'ftp://host/v1' }, 'base_url'],

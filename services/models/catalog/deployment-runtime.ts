@@ -7,17 +7,9 @@ import {
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { Breaker } from '../domain/breaker.ts';
+import { effectiveSettings } from '../domain/deployment-settings.ts';
 import type { RoutableDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-
-const defaults = {
-  weight: 1,
-  priority: 0,
-  concurrencyMax: 1000,
-  headTimeoutMs: 120_000,
-  idleTimeoutMs: 60_000,
-  totalTimeoutMs: 600_000,
-};
 
 /** The longest that a deployment is left alone because it said so, in milliseconds. */
 const coolingMsMax = 30_000;
@@ -70,16 +62,16 @@ export class DeploymentRuntime implements RoutableDeployment {
   #retired = false;
 
   constructor(deployment: Deployment, upstream: Upstream, clock: Pick<Clock, 'monotonic'>) {
-    const settings = deployment.settings!;
+    const settings = effectiveSettings(deployment.settings!);
     this.id = deployment.id;
     this.upstreamModel = settings.upstreamModel || deployment.model;
-    this.settings = settings;
-    this.priority = settings.priority ?? defaults.priority;
-    this.weight = Math.max(1, settings.weight ?? defaults.weight);
-    this.concurrencyMax = settings.concurrencyLimit || defaults.concurrencyMax;
-    this.headTimeoutMs = settings.firstByteTimeoutMs ?? defaults.headTimeoutMs;
-    this.idleTimeoutMs = settings.idleTimeoutMs ?? defaults.idleTimeoutMs;
-    this.totalTimeoutMs = settings.totalTimeoutMs ?? defaults.totalTimeoutMs;
+    this.settings = deployment.settings!;
+    this.priority = settings.priority;
+    this.weight = Math.max(1, settings.weight);
+    this.concurrencyMax = settings.concurrencyLimit;
+    this.headTimeoutMs = settings.firstByteTimeoutMs;
+    this.idleTimeoutMs = settings.idleTimeoutMs;
+    this.totalTimeoutMs = settings.totalTimeoutMs;
     this.upstream = upstream;
     this.status = deployment.status;
     this.#clock = clock;

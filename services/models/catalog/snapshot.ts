@@ -24,6 +24,7 @@ import {
 } from '../db/catalog.entities.ts';
 import type { RetirementRow } from '../db/retirement.entities.ts';
 import { retirementMessage, standingRetirements } from '../db/retirement.repository.ts';
+import { effectiveSettings } from '../domain/deployment-settings.ts';
 
 /** Reads the whole catalog at one version. Call it in a transaction that sees one state (REPEATABLE READ). */
 export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapshot> {
@@ -71,7 +72,7 @@ export const deploymentMessage = (model: string, row: DeploymentRow): Deployment
   create(DeploymentSchema, {
     id: row.id,
     model,
-    settings: fromJson(DeploymentSettingsSchema, row.settings),
+    settings: effectiveSettings(fromJson(DeploymentSettingsSchema, row.settings)),
     status: row.status,
     statusChangedAt: timestampFromDate(row.statusChangedAt),
     statusReason: row.statusReason,

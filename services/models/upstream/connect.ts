@@ -1,4 +1,5 @@
 import { type DeploymentSettings, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { createHttpUpstream } from './http-upstream.ts';
 import { createSandbox } from './sandbox/index.ts';
 import type { Upstream } from './upstream.ts';
@@ -12,19 +13,17 @@ export type ConnectDeps = {
   secret(reference: string): string | undefined;
 };
 
-const connectionsMaxDefault = 1000;
-const connectTimeoutMsDefault = 5_000;
-
 /** Connects to what a deployment's settings name: the sandbox, or a server over HTTP. */
 export const connectUpstream =
   ({ clock, secret }: ConnectDeps) =>
-  (settings: DeploymentSettings): Upstream => {
+  (chosen: DeploymentSettings): Upstream => {
+    const settings = effectiveSettings(chosen);
     if (settings.dialect === UpstreamDialect.SANDBOX) return createSandbox({ clock, knobs: sandboxKnobs(settings) });
     return createHttpUpstream({
       baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
       apiKey: settings.secretReference ? secret(settings.secretReference) : undefined,
-      connectionsMax: settings.concurrencyLimit || connectionsMaxDefault,
-      connectTimeoutMs: settings.connectTimeoutMs ?? connectTimeoutMsDefault,
+      connectionsMax: settings.concurrencyLimit,
+      connectTimeoutMs: settings.connectTimeoutMs,
     });
   };
 

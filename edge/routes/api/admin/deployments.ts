@@ -129,36 +129,35 @@ const deploymentSettings = (fields: Type.Static<typeof settingsSchema>) => ({
         },
 });
 
-/** The defaults of DeploymentSettings stand for what nobody chose. */
 export function adminDeploymentJson(deployment: Deployment) {
-  const chosen = deployment.settings!;
+  const settings = deployment.settings!;
   return {
     id: deployment.id,
     model: deployment.model,
     status: deploymentStatusName(deployment.status),
     status_reason: deployment.statusReason || null,
     status_changed_at: isoTime(deployment.statusChangedAt),
-    base_url: chosen.dialect === UpstreamDialect.SANDBOX ? null : (chosen.baseUrl ?? null),
-    upstream_model: chosen.upstreamModel || deployment.model,
-    secret_reference: chosen.secretReference || null,
-    weight: chosen.weight ?? 1,
-    priority: chosen.priority ?? 0,
-    concurrency_limit: chosen.concurrencyLimit ?? 0,
-    connect_timeout_ms: chosen.connectTimeoutMs ?? 5_000,
-    first_byte_timeout_ms: chosen.firstByteTimeoutMs ?? 120_000,
-    idle_timeout_ms: chosen.idleTimeoutMs ?? 60_000,
-    total_timeout_ms: chosen.totalTimeoutMs ?? 600_000,
-    dialect: dialectName(chosen.dialect),
+    base_url: settings.dialect === UpstreamDialect.SANDBOX ? null : (settings.baseUrl ?? null),
+    upstream_model: settings.upstreamModel || deployment.model,
+    secret_reference: settings.secretReference || null,
+    weight: settings.weight,
+    priority: settings.priority,
+    concurrency_limit: settings.concurrencyLimit,
+    connect_timeout_ms: settings.connectTimeoutMs,
+    first_byte_timeout_ms: settings.firstByteTimeoutMs,
+    idle_timeout_ms: settings.idleTimeoutMs,
+    total_timeout_ms: settings.totalTimeoutMs,
+    dialect: dialectName(settings.dialect),
     sandbox:
-      chosen.sandbox === undefined
+      settings.sandbox === undefined
         ? null
         : {
-            latency_ms: chosen.sandbox.latencyMs,
-            chunk_delay_ms: chosen.sandbox.chunkDelayMs,
-            error_per_million: chosen.sandbox.errorPerMillion,
-            cut_after_chunks: chosen.sandbox.cutAfterChunks,
+            latency_ms: settings.sandbox.latencyMs,
+            chunk_delay_ms: settings.sandbox.chunkDelayMs,
+            error_per_million: settings.sandbox.errorPerMillion,
+            cut_after_chunks: settings.sandbox.cutAfterChunks,
           },
-    enabled: chosen.enabled ?? true,
+    enabled: settings.enabled,
     created_at: isoTime(deployment.createdAt),
   };
 }

@@ -381,7 +381,7 @@ export type Deployment = Message<"modelgateway.models.v1.Deployment"> & {
   model: string;
 
   /**
-   * What an operator decided; every field is set.
+   * What an operator decided, and the defaults for the rest.
    *
    * @generated from field: modelgateway.models.v1.DeploymentSettings settings = 3;
    */
@@ -469,7 +469,7 @@ export type DeploymentSettings = Message<"modelgateway.models.v1.DeploymentSetti
   priority?: number | undefined;
 
   /**
-   * Most calls at the same time per edge; 0 (the default) means no limit.
+   * Most calls at the same time per edge; defaults to 1,000, for which 0 stands too.
    *
    * @generated from field: optional uint32 concurrency_limit = 6;
    */

@@ -26,7 +26,7 @@ export function DeploymentDialog({
   const [secret, setSecret] = useState(deployment?.secret_reference ?? '');
   const [weight, setWeight] = useState(String(deployment?.weight ?? 1));
   const [priority, setPriority] = useState(String(deployment?.priority ?? 0));
-  const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? 0));
+  const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? ''));
   const [dialect, setDialect] = useState(deployment?.dialect ?? 'openai');
   const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
   const done = (text: string) => () => {
@@ -44,7 +44,8 @@ export function DeploymentDialog({
       secret_reference: secret.trim(),
       weight: numberOrText(weight),
       priority: numberOrText(priority),
-      concurrency_limit: numberOrText(concurrency),
+      // 0 is the default.
+      concurrency_limit: concurrency.trim() === '' ? 0 : numberOrText(concurrency),
       dialect,
       enabled,
     };
@@ -117,6 +118,7 @@ export function DeploymentDialog({
           <TextField
             label="Concurrency"
             inputMode="numeric"
+            placeholder="The default"
             value={concurrency}
             onChange={setConcurrency}
             error={fieldError(error, 'concurrency_limit')}

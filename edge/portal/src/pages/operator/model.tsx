@@ -1,5 +1,6 @@
 import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
+import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, ButtonLink } from '../../ui/button.tsx';
@@ -120,12 +121,7 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
     { name: 'Since', cell: (row) => <Time value={row.status_changed_at} relative /> },
     { name: 'Priority', end: true, sortBy: (row) => row.priority, cell: (row) => row.priority },
     { name: 'Weight', end: true, sortBy: (row) => row.weight, cell: (row) => row.weight },
-    {
-      name: 'Concurrency',
-      end: true,
-      cell: (row) =>
-        row.concurrency_limit === 0 || row.concurrency_limit == null ? 'No limit' : row.concurrency_limit,
-    },
+    { name: 'Concurrency', end: true, cell: (row) => formatCount(row.concurrency_limit) },
     {
       name: '',
       end: true,

@@ -1,0 +1,14 @@
+import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
+
+/** What holds of a deployment: what an operator chose, and the defaults of DeploymentSettings for the rest. */
+export const effectiveSettings = (chosen: DeploymentSettings) => ({
+  ...chosen,
+  weight: chosen.weight ?? 1,
+  priority: chosen.priority ?? 0,
+  concurrencyLimit: chosen.concurrencyLimit || 1_000,
+  connectTimeoutMs: chosen.connectTimeoutMs ?? 5_000,
+  firstByteTimeoutMs: chosen.firstByteTimeoutMs ?? 120_000,
+  idleTimeoutMs: chosen.idleTimeoutMs ?? 60_000,
+  totalTimeoutMs: chosen.totalTimeoutMs ?? 600_000,
+  enabled: chosen.enabled ?? true,
+});
