@@ -1,9 +1,11 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { CatalogModel, CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
-import { type Deployment, DeploymentStatus, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { type Deployment, type Price, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { isServing } from '../domain/deployment-health.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import type { RetirementSchedule } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
@@ -123,9 +125,16 @@ export class Catalog {
 export const isGranted = (model: ServedModel, tenantId: string): boolean =>
   model.grantedTenants === null || model.grantedTenants.has(tenantId);
 
-/** Whether a deployment of the model is serving (decisions.md, Models: Running or Degraded). */
-export const isServiceable = (model: ServedModel): boolean =>
-  model.deployments.some(({ status }) => status === DeploymentStatus.RUNNING || status === DeploymentStatus.DEGRADED);
+/** The same words for what does not exist and for what the organization may not know of. */
+export const modelNotFound = (name: string): GatewayError =>
+  gatewayError(
+    ErrorReason.MODEL_NOT_FOUND,
+    `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
+    { param: 'model' },
+  );
+
+/** Whether a deployment of the model is serving. */
+export const isServiceable = (model: ServedModel): boolean => model.deployments.some(({ status }) => isServing(status));
 
 function priceVersion(price: Price): PriceVersion {
   const rates = price.rates!;

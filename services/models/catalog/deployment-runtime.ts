@@ -7,6 +7,7 @@ import {
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { Breaker } from '../domain/breaker.ts';
+import { isServing } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import type { RoutableDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -78,8 +79,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   get available(): boolean {
-    const serves = this.status === DeploymentStatus.RUNNING || this.status === DeploymentStatus.DEGRADED;
-    return serves && this.#breaker.admits(this.#clock.monotonic());
+    return isServing(this.status) && this.#breaker.admits(this.#clock.monotonic());
   }
 
   get cooling(): boolean {

@@ -3,9 +3,9 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { type CatalogModel, CatalogModelSchema, type CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { DeploymentSummarySchema, type Model, ModelSchema, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { sunsetMessage } from '../domain/retirement.ts';
-import { retirementSchedule } from './catalog.ts';
-import { isServing } from './snapshot.ts';
+import { isServing } from '../domain/deployment-health.ts';
+import { retirementState, sunsetMessage } from '../domain/retirement.ts';
+import { modelNotFound, retirementSchedule } from './catalog.ts';
 
 /** The models that a caller may know of: public ones, and private ones granted to the organization. */
 const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
@@ -13,8 +13,8 @@ const knownTo = (snapshot: CatalogSnapshot, tenantId: string): CatalogModel[] =>
     ({ model, grantedTenantIds }) => model!.visibility !== Visibility.PRIVATE || grantedTenantIds.includes(tenantId),
   );
 
-const isRetired = (model: Model, nowMs: number): boolean =>
-  model.retirement?.sunsetAt !== undefined && timestampMs(model.retirement.sunsetAt) <= nowMs;
+const isRetired = ({ retirement }: Model, nowMs: number): boolean =>
+  retirement !== undefined && retirementState(retirementSchedule(retirement), nowMs) === 'retired';
 
 /** The listing: a model leaves it at the instant of its retirement (service.md, States). */
 export const listedModels = (snapshot: CatalogSnapshot, tenantId: string, nowMs: number): Model[] =>
@@ -25,13 +25,7 @@ export const listedModels = (snapshot: CatalogSnapshot, tenantId: string, nowMs:
 /** One model. What the caller may not know of does not exist; a retired one is gone (service.md, Errors). */
 export function describedModel(snapshot: CatalogSnapshot, name: string, tenantId: string, nowMs: number): Model {
   const entry = knownTo(snapshot, tenantId).find(({ model }) => model!.name === name);
-  if (entry === undefined) {
-    throw gatewayError(
-      ErrorReason.MODEL_NOT_FOUND,
-      `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
-      { param: 'model' },
-    );
-  }
+  if (entry === undefined) throw modelNotFound(name);
   const model = entry.model!;
   if (isRetired(model, nowMs)) {
     throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, retirementSchedule(model.retirement!)), {

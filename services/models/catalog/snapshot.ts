@@ -6,7 +6,6 @@ import {
   type Deployment,
   DeploymentSchema,
   DeploymentSettingsSchema,
-  DeploymentStatus,
   type Model,
   ModelSchema,
   type Price,
@@ -87,7 +86,3 @@ export const priceMessage = (model: string, row: PriceRow): Price =>
     createdAt: timestampFromDate(row.createdAt),
     rates: fromJson(PriceRatesSchema, row.rates),
   });
-
-/** Whether a deployment of this status serves (decisions.md, Models). */
-export const isServing = (status: DeploymentStatus): boolean =>
-  status === DeploymentStatus.RUNNING || status === DeploymentStatus.DEGRADED;

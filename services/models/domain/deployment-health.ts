@@ -19,6 +19,10 @@ const failuresShareMin = 0.1;
 /** So many failures in a row have opened a breaker; until a call succeeds, the deployment is on trial. */
 const failuresOfTrial = 5;
 
+/** Whether a deployment of this status serves (decisions.md, Models). */
+export const isServing = (status: DeploymentStatus): boolean =>
+  status === DeploymentStatus.RUNNING || status === DeploymentStatus.DEGRADED;
+
 export type Judged = { status: DeploymentStatus; reason: string };
 
 /** What all edges say about one deployment, and what follows for its status (decisions.md, Models). Times are monotonic. */

@@ -1,7 +1,7 @@
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { type Catalog, isGranted, isServiceable, type ServedModel } from '../catalog/catalog.ts';
+import { type Catalog, isGranted, isServiceable, modelNotFound, type ServedModel } from '../catalog/catalog.ts';
 import { retirementState, sunsetMessage } from '../domain/retirement.ts';
 
 /** How long a client should wait for a model that is not serving, in milliseconds. */
@@ -20,13 +20,7 @@ export function admitModel(
   nowMs: number,
 ): ServedModel {
   const model = catalog.find(name);
-  if (model === undefined || !isGranted(model, tenantId)) {
-    throw gatewayError(
-      ErrorReason.MODEL_NOT_FOUND,
-      `The model \`${name.slice(0, 255)}\` does not exist or you do not have access to it.`,
-      { param: 'model' },
-    );
-  }
+  if (model === undefined || !isGranted(model, tenantId)) throw modelNotFound(name);
   if (retirementState(model.retirement, nowMs) === 'retired') {
     throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, model.retirement!), { param: 'model' });
   }
