@@ -36,7 +36,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const latency = new CellHistogram(registry, {
     name: 'gateway_http_request_duration_seconds',
-    help: 'Time from a request to the end of its answer.',
+    help: 'Time from a request until its answer was ready; where a model answers, until the end of the answer.',
     buckets: latencySeconds,
   });
   const firstToken = new CellHistogram(registry, {
