@@ -2,7 +2,7 @@ import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Sql } from '../db/sql.ts';
 import { type BudgetState, grantedRoom, heldBy, type LeaseTerms, remainingIn } from '../domain/lease.ts';
-import { lockBudget, periodAt, type Terms } from './budget.ts';
+import { isOrganizationLimited, lockBudget, periodAt, type Terms } from './budget.ts';
 import { asLapsed } from './lapse.ts';
 import {
   type BudgetOfLease,
@@ -27,7 +27,7 @@ export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: numbe
   const { tenantId, userId, apiKeyId } = request;
   const isLimited = (kind: BudgetKind): boolean =>
     kind === BudgetKind.API_KEY ||
-    (kind === BudgetKind.USER ? terms.userLimitNanoUsd !== null : !terms.paygEnabled || terms.paygCapNanoUsd !== null);
+    (kind === BudgetKind.USER ? terms.userLimitNanoUsd !== null : isOrganizationLimited(terms));
   return request.demands
     .filter(({ kind }) => isLimited(kind))
     .map(({ kind, leaseId, limitNanoUsd, sliceNanoUsd }) => ({
