@@ -5,7 +5,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
  * Where a request comes from, as browsers tell it (Fetch Metadata; Origin, RFC 6454 section 7): a page of the gateway's own, a
  * foreign page, or no browser at all.
  */
-export function pageOf(request: FastifyRequest, publicUrl: string): 'own' | 'foreign' | 'none' {
+export function askingPage(request: FastifyRequest, publicUrl: string): 'own' | 'foreign' | 'none' {
   const site = request.headers['sec-fetch-site'];
   const { origin } = request.headers;
   // Browsers send Sec-Fetch-Site only to trustworthy origins; on others Origin alone tells.
@@ -17,7 +17,7 @@ export function pageOf(request: FastifyRequest, publicUrl: string): 'own' | 'for
 
 /** A cookie goes along with whatever page makes the request, so a foreign page's is refused (security.md, CSRF). */
 export function refuseForeignPage(request: FastifyRequest, publicUrl: string): void {
-  if (pageOf(request, publicUrl) === 'foreign') {
+  if (askingPage(request, publicUrl) === 'foreign') {
     throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This cookie is taken from pages of the gateway itself only.');
   }
 }

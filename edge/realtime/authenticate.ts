@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { pageOf } from '../http/own-page.ts';
+import { askingPage } from '../http/own-page.ts';
 import type { Principal } from '../principal.ts';
 import type { RouteDeps } from '../routes/routes.ts';
 import { keyPrincipal } from '../snapshots/keys/key-principal.ts';
@@ -50,7 +50,7 @@ const invalidSecret = () => gatewayError(ErrorReason.INVALID_API_KEY, 'Incorrect
 
 /** Pages elsewhere have no business with a key that does not expire: client secrets are made for them. */
 function refuseForeignPage(request: FastifyRequest, publicUrl: string): void {
-  if (pageOf(request, publicUrl) !== 'foreign') return;
+  if (askingPage(request, publicUrl) !== 'foreign') return;
   throw gatewayError(
     ErrorReason.ENDPOINT_NOT_ALLOWED,
     'Pages of other origins open sessions with a client secret (POST /v1/realtime/client_secrets), not with a key.',

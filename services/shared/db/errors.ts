@@ -1,17 +1,17 @@
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 
 /** SQLSTATE of a pg error, or of one inside an ORM error; a Node error's code otherwise. */
-export function errorCode(error: unknown): string | undefined {
+export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | null)?.code;
   return typeof code === 'string' ? code : undefined;
 }
 
 /** Two transactions were in each other's way, and this one was undone: it may simply be run again. */
-export const isConflict = (error: unknown): boolean => ['40P01', '40001'].includes(errorCode(error) ?? '');
+export const isConflict = (error: unknown): boolean => ['40P01', '40001'].includes(sqlState(error) ?? '');
 
 /** A UNIQUE constraint refused a row; with a name, only that constraint counts. */
 export const isUniqueViolation = (error: unknown, constraint?: string): boolean =>
-  errorCode(error) === '23505' &&
+  sqlState(error) === '23505' &&
   (constraint === undefined || (error as { constraint?: string }).constraint === constraint);
 
 /** PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a lock not had in time. */

@@ -11,7 +11,7 @@ import {
   databaseOf,
   startConnectTimeoutMs,
 } from './connection.ts';
-import { errorCode } from './errors.ts';
+import { sqlState } from './errors.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
 export type NamedMigration = { name: string; class: Constructor<Migration> };
@@ -51,7 +51,7 @@ export async function migrateAll(
       for (const name of applied) logger.info({ service, migration: name }, 'migrated');
     }
   } catch (error) {
-    if (errorCode(error) !== '42501') throw error;
+    if (sqlState(error) !== '42501') throw error;
     throw new StartError(
       `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas.`,
       { cause: error },
@@ -73,7 +73,7 @@ async function createAppRole(client: pg.Client): Promise<void> {
       await client.query(`create role ${appRole} nologin`);
     } catch (error) {
       // Roles belong to the whole server: another of its databases may have been quicker.
-      if (!['42710', '23505'].includes(errorCode(error) ?? '')) throw error;
+      if (!['42710', '23505'].includes(sqlState(error) ?? '')) throw error;
     }
   }
   await client.query(`grant ${appRole} to current_user`);
@@ -108,7 +108,7 @@ async function applyPending(
   try {
     const done = await orm.migrator.up().catch((cause: Error) => {
       throw Object.assign(new Error(`A migration of ${service} failed: ${cause.message}`, { cause }), {
-        code: errorCode(cause),
+        code: sqlState(cause),
       });
     });
     await client.query(

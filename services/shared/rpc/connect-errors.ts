@@ -2,9 +2,8 @@ import { create } from '@bufbuild/protobuf';
 import { type Duration, DurationSchema, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
+import type { KnownReason } from '../error-codes.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
-
-type KnownReason = (typeof ErrorReason)[keyof typeof ErrorReason];
 
 /** The RPC code of each reason, for callers who know no ErrorDetail: proxies, metrics, clients in other languages. */
 const codeByReason: Record<KnownReason, Code> = {

@@ -1,5 +1,5 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { errorCode, isUniqueViolation } from '#shared/db/errors.ts';
+import { isUniqueViolation, sqlState } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
@@ -67,7 +67,7 @@ async function store({ database, partitions, charges }: Deps, events: UsageEvent
     return fresh;
   } catch (error) {
     // "no partition of relation found for row": retention dropped it meanwhile. The shipper's next try is told so.
-    if (errorCode(error) === '23514') partitions.forget();
+    if (sqlState(error) === '23514') partitions.forget();
     throw error;
   }
 }

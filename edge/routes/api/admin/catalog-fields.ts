@@ -82,7 +82,7 @@ export async function catalogModels(models: Models, name: string, request: Fasti
 }
 
 /** A page of a list that is here whole. */
-export function pageOf<Item>(items: readonly Item[], { page = 1, limit = 20 }: { page?: number; limit?: number }) {
+export function pageOfItems<Item>(items: readonly Item[], { page = 1, limit = 20 }: { page?: number; limit?: number }) {
   const totalPages = Math.ceil(items.length / limit);
   return {
     data: items.slice((page - 1) * limit, page * limit),

@@ -12,7 +12,7 @@ import {
   modelNameSchema,
   onBehalfOfOperator,
   operatorOnly,
-  pageOf,
+  pageOfItems,
 } from './catalog-fields.ts';
 
 const timeoutSchema = Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000 }));
@@ -54,7 +54,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
-      return pageOf(
+      return pageOfItems(
         entries.flatMap(({ deployments }) => deployments.map(adminDeploymentJson)),
         request.query,
       );

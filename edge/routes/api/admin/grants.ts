@@ -4,7 +4,7 @@ import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOfItems } from './catalog-fields.ts';
 
 const grantSchema = Type.Object(
   { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },
@@ -21,7 +21,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
-      return pageOf(
+      return pageOfItems(
         entries.flatMap(({ model, grantedTenantIds }) =>
           grantedTenantIds.map((tenantId) => ({ model: model!.name, tenant_id: tenantId })),
         ),

@@ -4,7 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { isoTime, parseTime, parseUsdField } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson } from '../../v1/models.ts';
-import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOf } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOfItems } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
 const rates = {
@@ -30,7 +30,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
-      return pageOf(
+      return pageOfItems(
         entries.flatMap(({ prices }) => prices.map(adminPriceJson)),
         request.query,
       );

@@ -4,7 +4,7 @@ import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { anonymousCaller } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
-import { pageOf } from '../../../http/own-page.ts';
+import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
 import { userJson } from '../user-json.ts';
@@ -32,7 +32,7 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
         { email, password, userAgent },
         { contextValues: callerContext(anonymousCaller(request)) },
       );
-      return sendTokens(reply, tokens!, pageOf(request, publicUrl) === 'own');
+      return sendTokens(reply, tokens!, askingPage(request, publicUrl) === 'own');
     },
   );
 };
