@@ -1,0 +1,122 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { owner } from '../support/gateway.ts';
+import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
+import { restCalls } from '../support/rest.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+let database: TestDatabase;
+let simulator: UpstreamSimulator;
+let dataDir: string;
+/** What it says happens to the journal's disk. */
+let fault: string;
+let child: StartedProcess;
+let url: string;
+let session: string;
+let key: { id: string; key: string };
+
+beforeAll(async () => {
+  database = await createTestDatabase();
+  simulator = await startUpstreamSimulator();
+  dataDir = mkdtempSync(join(tmpdir(), 'gateway-disk-'));
+  fault = join(dataDir, 'fault');
+  child = startProcess({
+    script: 'services/cmd/all.ts',
+    env: {
+      NODE_OPTIONS: `--import=${new URL('../support/faulty-disk.ts', import.meta.url)}`,
+      DISK_FAULT: fault,
+      PORT: '0',
+      RPC_PORT: '0',
+      DATA_DIR: dataDir,
+      DATABASE_URL: database.url,
+      BOOTSTRAP_EMAIL: owner.email,
+      BOOTSTRAP_PASSWORD: owner.password,
+      UPSTREAM_BASE_URL: simulator.url,
+      LOG_LEVEL: 'fatal',
+    },
+  });
+  url = `http://127.0.0.1:${await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  session = (await restCalls(url)('POST', '/api/v1/auth/login', '', owner)).access_token;
+  key = await restCalls(url)('POST', '/api/v1/api-keys', session, { name: 'disk test' });
+});
+afterAll(async () => {
+  await child?.kill();
+  await simulator?.close();
+  await database?.drop();
+  rmSync(dataDir, { recursive: true, force: true });
+});
+
+const post = (path: string, token: string, body: object) =>
+  fetch(url + path, {
+    method: 'POST',
+    headers: { authorization: `Bearer ${token}`, 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+const messages = [{ role: 'user', content: 'Hi' }];
+const chat = (fields: object = {}) => post('/v1/chat/completions', key.key, { model: 'sim-chat', messages, ...fields });
+
+type Seen = { status: number; retryAfter: string | null | undefined; code?: string };
+const seen = async (response: Response): Promise<Seen> => ({
+  status: response.status,
+  retryAfter: response.headers.get('retry-after'),
+  code: ((await response.json()) as { error?: { code: string } }).error?.code,
+});
+
+/** All that uses a model and is billed. */
+const billable: Readonly<Record<string, () => Promise<Seen>>> = {
+  'a call': async () => seen(await chat()),
+  'a background job': async () =>
+    seen(
+      await post('/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: { model: 'sim-chat', messages } }),
+    ),
+  'a realtime session': async () => {
+    try {
+      await using _talk = await openTalk(url, { key: key.key, query: '?model=sandbox-transcribe' });
+      return { status: 101, retryAfter: null };
+    } catch (error) {
+      if (!(error instanceof UpgradeRefused)) throw error;
+      return { status: error.status, retryAfter: error.headers['retry-after'], code: error.body.error.code };
+    }
+  },
+};
+
+test('on a full disk new work is 503 with Retry-After, an open stream finishes and is billed, and there is work again once there is room', async () => {
+  const released = Promise.withResolvers<void>();
+  simulator.next({ tokens: 6, hold: { until: released.promise, afterChunks: 2 } });
+  const stream = await chat({ stream: true });
+  writeFileSync(fault, 'full');
+  // The first write that the disk refuses tells.
+  await waitFor(async () => (await chat()).status === 503, { description: 'the full disk to be noticed' });
+  for (const [what, attempt] of Object.entries(billable)) {
+    const refused = { status: 503, retryAfter: '5', code: 'server_is_overloaded' };
+    expect([what, await attempt()]).toEqual([what, refused]);
+  }
+  released.resolve();
+  expect(await stream.text()).toMatch(/data: \[DONE\]\n\n$/);
+
+  rmSync(fault);
+  for (const [what, attempt] of Object.entries(billable)) {
+    await waitFor(async () => (await attempt()).status < 300, { description: what });
+  }
+  const events = await waitFor(
+    async () => {
+      const { data } = await restCalls(url)('GET', `/api/v1/usage/history?limit=100&api_key_id=${key.id}`, session);
+      const requestId = stream.headers.get('x-request-id');
+      const found = data.filter((event: { request_id: string }) => event.request_id === requestId);
+      return found.length > 0 && found;
+    },
+    { description: 'the usage of the stream' },
+  );
+  expect(events).toEqual([expect.objectContaining({ success: true, output_tokens: 6 })]);
+});
+
+test('a disk that cannot confirm what was written ends the process with exit code 70', async () => {
+  writeFileSync(fault, 'failing');
+  chat().catch(() => {});
+  expect(await child.exited()).toEqual({ code: 70, signal: null });
+});

@@ -1,0 +1,34 @@
+import fs from 'node:fs';
+import { syncBuiltinESMExports } from 'node:module';
+import { join } from 'node:path';
+
+// Loaded ahead of a gateway in a process of its own (NODE_OPTIONS=--import): its metering journal is then on a disk that does what
+// the file DISK_FAULT says, for as long as it is there. `full`: takes no byte; `failing`: cannot confirm what it took.
+
+const journal = join(process.env.DATA_DIR!, 'journal');
+const fault = (): string =>
+  fs.existsSync(process.env.DISK_FAULT!) ? fs.readFileSync(process.env.DISK_FAULT!, 'utf8') : '';
+const diskError = (code: string): Error => Object.assign(new Error(`${code}: a fault of the test`), { code });
+
+const { openSync, writeSync, fdatasync, close } = fs;
+const opened = new Set<number>();
+Object.assign(fs, {
+  openSync(path: string, ...rest: [string]) {
+    const fd = openSync(path, ...rest);
+    if (String(path).startsWith(journal)) opened.add(fd);
+    return fd;
+  },
+  writeSync(fd: number, ...rest: [Buffer, number, number, number]) {
+    if (opened.has(fd) && fault() === 'full') throw diskError('ENOSPC');
+    return writeSync(fd, ...rest);
+  },
+  fdatasync(fd: number, done: (error: Error | null) => void) {
+    if (opened.has(fd) && fault() === 'failing') setImmediate(done, diskError('EIO'));
+    else fdatasync(fd, done);
+  },
+  close(fd: number, done?: (error: Error | null) => void) {
+    opened.delete(fd);
+    close(fd, done);
+  },
+});
+syncBuiltinESMExports();
