@@ -80,7 +80,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
         { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: 75_000, ...headTimeouts(patience) },
         sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic), paths: workPaths, metrics }),
       ),
-    return503OnClosing: true,
+    // Whoever comes while this closes is served: a 503 would be a request lost.
+    return503OnClosing: false,
     forceCloseConnections: 'idle',
   });
 

@@ -57,8 +57,11 @@ export type Gateway = {
   switchboard: Switchboard;
   /** Waits until `/readyz` says yes; at once without an edge. */
   ready(): Promise<void>;
-  /** Refuses new work, lets what runs end, ships the last usage events and closes. */
-  close(): Promise<void>;
+  /**
+   * Refuses new work, lets what runs end, ships the last usage events and closes. For `delayMs` an edge goes on before, as not ready:
+   * whoever still comes is served, and told to come back by another connection.
+   */
+  close(delayMs?: number): Promise<void>;
 };
 
 /** Clients that may be waiting to be let in; Linux allows fewer where net.core.somaxconn says so. With Node's 511 a crowd waits for seconds. */
@@ -76,8 +79,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
   const hasWorker = parts.worker ?? (parts.edge && parts.services.includes('jobs'));
   const closers: (() => Promise<void> | void)[] = [];
   let closed = false;
-  const closeAll = async (): Promise<void> => {
+  let closeDelayMs = 0;
+  const closeAll = async (delayMs = 0): Promise<void> => {
     closed = true;
+    closeDelayMs = delayMs;
     for (const close of closers.splice(0).reverse()) await close();
   };
   try {
@@ -214,12 +219,17 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         portalDirectory: await parts.portal,
         trustedProxies: env.trustedProxies,
       });
+      let tidy: NodeJS.Timeout | undefined;
+      // Until this is over the listener is open, and all answers say `connection: close`.
+      edge.addHook('preClose', async () => {
+        await delay(closeDelayMs);
+        // Who is being answered has a connection that was promised to stay; it is idle once that is over.
+        tidy = setInterval(() => edge.server.closeIdleConnections(), idlePollMs);
+      });
       url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port, backlog }));
       closers.push(async () => {
         draining = true;
-        const cut = setTimeout(() => edge.server.closeAllConnections(), drainMs);
-        // Who was being answered at the start of this has a connection that was promised to stay; it is idle once that is over.
-        const tidy = setInterval(() => edge.server.closeIdleConnections(), idlePollMs);
+        const cut = setTimeout(() => edge.server.closeAllConnections(), closeDelayMs + drainMs);
         await edge.close();
         clearInterval(tidy);
         clearTimeout(cut);

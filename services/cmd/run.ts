@@ -5,7 +5,8 @@ import { type Env, readEnv } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 
-type Running = { close(): Promise<void> };
+/** `delayMs`: how long it goes on first, as not ready. */
+type Running = { close(delayMs: number): Promise<void> };
 
 /** Beside the packages, so that a new installation starts with an empty one; where it cannot be written there is none. */
 const compileCache = fileURLToPath(new URL('../../node_modules/.cache/model-gateway', import.meta.url));
@@ -37,7 +38,8 @@ export async function run(name: string, start: (env: Env, logger: Logger) => Pro
         }
         stoppingSinceMs = performance.now();
         logger.info({ signal }, 'stopping');
-        running.close().then(
+        // Nobody at a terminal waits for balancers to find out.
+        running.close(signal === 'SIGTERM' ? env.shutdownDelayMs : 0).then(
           () => process.exit(0),
           (err) => {
             logger.error({ err }, 'did not stop cleanly');

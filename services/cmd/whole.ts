@@ -3,7 +3,7 @@ import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
-import { type GatewayParts, startGateway } from './gateway.ts';
+import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
 import { builtServices } from './service-names.ts';
 import { startSummary } from './start-summary.ts';
 
@@ -12,7 +12,7 @@ export async function startWhole(
   env: Env,
   begun: Pick<GatewayParts, 'database' | 'portal'>,
   logger: Logger,
-): Promise<{ close(): Promise<void> }> {
+): Promise<Pick<Gateway, 'close'>> {
   const single = env.workers === 1;
   let first: Bootstrapped;
   const gateway = await startGateway(
@@ -41,9 +41,9 @@ export async function startWhole(
     }),
   );
   return {
-    close: async () => {
+    close: async (delayMs) => {
       await workers?.close();
-      await gateway.close();
+      await gateway.close(delayMs);
     },
   };
 }
