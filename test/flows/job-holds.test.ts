@@ -8,6 +8,12 @@ beforeAll(async () => {
   // A cent for a thousand tokens, so that a call's largest cost is its max_tokens and little else.
   const price = { model: 'sim-chat', output_per_million_tokens_usd: 10 };
   expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, price)).status).toBe(201);
+  // A cent for a text as long as the model takes.
+  const perText = { model: 'sim-embedding', input_per_million_tokens_usd: 1_000 };
+  expect((await bench.gateway.call('POST', '/api/v1/admin/prices', bench.session, perText)).status).toBe(201);
+  const size = { context_window: 10 };
+  const sized = await bench.gateway.call('PATCH', '/api/v1/admin/models/sim-embedding', bench.session, size);
+  expect(sized.status, sized.text).toBe(200);
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.simulator.reset());
@@ -90,4 +96,27 @@ test('a cap lowered meanwhile, and a model that fails, leave nothing held', asyn
   const lowered = { spend_cap_usd: 0 };
   expect((await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, lowered)).status).toBe(200);
   expect((await call(key, { background: true })).json.error.code).toBe('spend_cap_exceeded');
+});
+
+test.each<[what: string, path: string, body: object, callsHeld: number]>([
+  ['each of several prompts', 'completions', { prompt: ['a', 'b'], max_tokens: 1_000 }, 1],
+  ['each of several prompts in tokens', 'completions', { prompt: [[1], [2, 3]], max_tokens: 1_000 }, 1],
+  ['one prompt in tokens', 'completions', { prompt: [1, 2, 3], max_tokens: 1_000 }, 2],
+  ['the limit that a completion has', 'completions', { prompt: 'a', max_tokens: 2_000, max_completion_tokens: 1 }, 1],
+  ['the larger limit of a chat', 'chat/completions', { messages: [], max_tokens: 2_000, max_completion_tokens: 1 }, 1],
+  [
+    'each of several inputs',
+    'embeddings',
+    { model: 'sim-embedding', input: ['long '.repeat(9), 'long '.repeat(9)] },
+    1,
+  ],
+])('for %s so much is held as it may cost', async (_, path, body, callsHeld) => {
+  const answer = heldUpstream();
+  const { id, key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
+  const submitted = () =>
+    bench.gateway.call('POST', `/v1/${path}`, key, { model: 'sim-chat', ...body, background: true });
+  for (let call = 0; call < callsHeld; call++) expect((await submitted()).status).toBe(202);
+  expect((await submitted()).json.error.code).toBe('spend_cap_exceeded');
+  answer();
+  await bench.gateway.call('DELETE', `/api/v1/api-keys/${id}`, bench.session);
 });

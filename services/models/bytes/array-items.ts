@@ -1,4 +1,4 @@
-import { beginWalk, closeBracket, comma, openBrace, skipSpace, skipValue } from './json-walk.ts';
+import { beginWalk, closeBracket, comma, openBrace, openBracket, quote, skipSpace, skipValue } from './json-walk.ts';
 
 /** Where the objects of an array stand, whose bracket is at `start`, in a well-formed document; null when one item is none. */
 export function objectsIn(bytes: Buffer, start: number, end: number): { start: number; end: number }[] | null {
@@ -14,4 +14,20 @@ export function objectsIn(bytes: Buffer, start: number, end: number): { start: n
     if (bytes[position] === comma) position = skipSpace(bytes, position + 1, end);
   }
   return items;
+}
+
+/**
+ * How many texts the array is, whose bracket is at `start` in a well-formed document: each is a string or an array of tokens. The tokens
+ * of one text may stand there by themselves.
+ */
+export function textsIn(bytes: Buffer, start: number, end: number): number {
+  beginWalk();
+  let texts = 0;
+  let position = skipSpace(bytes, start + 1, end);
+  while (bytes[position] !== closeBracket) {
+    if (bytes[position] === quote || bytes[position] === openBracket) texts += 1;
+    position = skipSpace(bytes, skipValue(bytes, position, end), end);
+    if (bytes[position] === comma) position = skipSpace(bytes, position + 1, end);
+  }
+  return Math.max(1, texts);
 }

@@ -3,7 +3,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
 import type { CallTools } from './call-tools.ts';
 import { readEmbeddings } from './embeddings-answer.ts';
-import { asksForJob, bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
+import { asksForJob, bodyForUpstream, promptsIn, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
 import { bytesPerToken } from './text-call.ts';
@@ -35,7 +35,9 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     model,
     streamed: false,
     background: asksForJob(scan),
-    estimate: textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), 0),
+    estimate: textEstimate(Math.ceil(request.body.byteLength / bytesPerToken), 0, {
+      prompts: promptsIn(scan, 'input'),
+    }),
     contentType: 'application/json',
     bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
     reader: () =>

@@ -16,11 +16,11 @@ const outputTokensWorthIt = 256;
 
 /** What a call can use at most, and with how many output tokens less it is still worth running. */
 function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
-  const { inputTokens, outputTokensMax, answers, images, audioMs, characters } = estimate;
+  const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
   const promptMax = inputTokens * tokensPerEstimatedToken;
   return {
     ...noMeasures,
-    inputTokens: model.contextWindow === 0 ? promptMax : Math.min(promptMax, model.contextWindow),
+    inputTokens: model.contextWindow === 0 ? promptMax : Math.min(promptMax, model.contextWindow * prompts),
     outputTokens: outputTokensMax ?? answers * (model.maxOutputTokens || model.contextWindow || outputTokensUnknown),
     images,
     audioMs,

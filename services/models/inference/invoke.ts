@@ -137,4 +137,7 @@ const notCounted: RateAdmission = { reading: null, release: () => {} };
 /** Tokens held against the limit of tokens per minute until the call's real use is known. */
 export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
   call.estimate.inputTokens +
-  Math.min(call.estimate.outputTokensMax ?? 0, model.maxOutputTokens || Number.MAX_SAFE_INTEGER);
+  Math.min(
+    call.estimate.outputTokensMax ?? 0,
+    (model.maxOutputTokens || Number.POSITIVE_INFINITY) * call.estimate.answers,
+  );

@@ -1,4 +1,5 @@
 import { invalidRequest } from '#shared/errors.ts';
+import { textsIn } from '../bytes/array-items.ts';
 import { clientLimits, type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
 import { type MemberEdit, spliceMembers } from '../bytes/splice.ts';
 
@@ -77,4 +78,11 @@ export function optionalInteger<Name extends string>(
     throw invalidRequest(name, `\`${name}\` must be a whole number from ${min} to ${max}.`, 'invalid_value');
   }
   return value;
+}
+
+/** How many prompts a field holds, each of which is answered by itself. */
+export function promptsIn<Name extends string>(scan: ObjectScan<Name>, name: Name): number {
+  if (scan.kind(name) !== 'array') return 1;
+  const { valueStart, valueEnd } = scan.member(name)!;
+  return textsIn(scan.bytes, valueStart, valueEnd);
 }

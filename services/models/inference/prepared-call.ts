@@ -7,7 +7,9 @@ export type Estimate = {
   inputTokens: number;
   /** The most output tokens that the request allows; null: the request does not say. */
   outputTokensMax: number | null;
-  /** How many answers are asked for at once. */
+  /** How many prompts there are; each may fill the model's context by itself. */
+  prompts: number;
+  /** How many answers are asked for at once, to all prompts. */
   answers: number;
   images: number;
   audioMs: number;
@@ -15,9 +17,14 @@ export type Estimate = {
 };
 
 /** The estimate of a request for text. */
-export const textEstimate = (inputTokens: number, outputTokensMax: number | null, answers = 1): Estimate => ({
+export const textEstimate = (
+  inputTokens: number,
+  outputTokensMax: number | null,
+  { prompts = 1, answers = 1 } = {},
+): Estimate => ({
   inputTokens,
   outputTokensMax,
+  prompts,
   answers,
   images: 0,
   audioMs: 0,

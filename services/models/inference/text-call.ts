@@ -9,6 +9,7 @@ import {
   bodyForUpstream,
   optionalBoolean,
   optionalInteger,
+  promptsIn,
   readJsonRequest,
   requiredModel,
 } from './json-request.ts';
@@ -22,6 +23,7 @@ const fields = fieldSet(
   'stream',
   'stream_options',
   'background',
+  'prompt',
   'n',
   'best_of',
   'max_tokens',
@@ -41,17 +43,21 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   const model = requiredModel(scan);
   const streamed = optionalBoolean(scan, 'stream') ?? false;
   const includeUsage = asksForUsage(scan);
-  const answers = Math.max(
+  const isChat = request.operation === Operation.CHAT_COMPLETIONS;
+  const prompts = isChat ? 1 : promptsIn(scan, 'prompt');
+  const answersEach = Math.max(
     optionalInteger(scan, 'n', 1, answersMax) ?? 1,
     optionalInteger(scan, 'best_of', 1, answersMax) ?? 1,
   );
-  const outputTokensMax =
-    optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) ??
-    optionalInteger(scan, 'max_tokens', 0, tokensMax) ??
-    null;
+  const answers = prompts * answersEach;
+  // Which of a chat's two an upstream heeds is its own affair; a text completion has but one.
+  const limits = [
+    optionalInteger(scan, 'max_tokens', 0, tokensMax),
+    isChat ? optionalInteger(scan, 'max_completion_tokens', 0, tokensMax) : undefined,
+  ].filter((limit) => limit !== undefined);
+  const outputTokensMax = limits.length === 0 ? null : Math.max(...limits);
   /** Set when the caller's budget allows a shorter answer only. */
   let outputTokensLimit: number | null = null;
-  const isChat = request.operation === Operation.CHAT_COMPLETIONS;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
   const edits = () => {
     const usage = streamed ? includeUsageEdit(scan) : null;
@@ -66,7 +72,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     estimate: textEstimate(
       Math.ceil(request.body.byteLength / bytesPerToken),
       outputTokensMax === null ? null : outputTokensMax * answers,
-      answers,
+      { prompts, answers },
     ),
     contentType: 'application/json',
     bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel, edits()),

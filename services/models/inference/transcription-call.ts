@@ -26,6 +26,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     streamed: form.streamed,
     background: form.background,
     estimate: {
+      prompts: 1,
       answers: 1,
       inputTokens: seconds * audioTokensPerSecond,
       outputTokensMax: seconds * textTokensPerSecond,
