@@ -303,3 +303,37 @@ test('what a vanished edge held is free after its time to live, and what it had 
   await billing.billing.charge({ events: [event] }, service);
   expect(await heldNow()).toBe(0n);
 });
+
+test('a slice admits nothing behind the end of its day: calls of the new day count there', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const key = { spendCapNanoUsd: 1_000n * costMax };
+  const { rows } = await billing.deps.database.pool.query<{ left: number }>(
+    "select extract(epoch from date_trunc('day', now(), 'UTC') + interval '1 day' - now())::float8 * 1000 as left",
+  );
+  // A second before midnight, by the database's clock.
+  billing.travel(rows[0]!.left - 1_000);
+  let nowMs = 0;
+  const edge = new Budgets({ billing: billing.billing, clock: { monotonic: () => nowMs }, logger: silentLogger });
+  const before = await edge.hold(caller, key, costMax);
+  await before.settle(costMax);
+  const second = await edge.hold(caller, key, costMax);
+  expect(second.leaseIds).toEqual(before.leaseIds);
+  await second.settle(costMax);
+  for (const tick of [1, 2, 3]) {
+    nowMs += 500 + tick;
+    billing.travel(500 + tick);
+    await edge.tick();
+  }
+  const behind = await edge.hold(caller, key, costMax);
+  await behind.settle(costMax);
+  const event = usageEvent({ ...caller, costNanoUsd: costMax, leaseIds: [...behind.leaseIds] });
+  await billing.billing.charge({ events: [event] }, service);
+  const posted = await billing.deps.database.pool.query(
+    `select posted_nano_usd as posted from spend
+      where tenant_id = $1 and subject_id = $2 and period_start = (now() at time zone 'UTC')::date + 1`,
+    [caller.tenantId, caller.apiKeyId],
+  );
+  expect(posted.rows).toEqual([{ posted: costMax }]);
+  await edge.close();
+});

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { durationFromMs, durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -7,6 +7,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
+import { startOfPeriodMs } from '../domain/period.ts';
 import { readTerms, resetsAtMs, type Terms } from '../leasing/budget.ts';
 import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
@@ -104,14 +105,16 @@ const unlimitedLease = ({ leaseId, kind }: LeaseDemand, nowMs: number): MessageI
 
 /** A lease as its holder sees it. Billing holds the room longer than the period if need be, but the holder must ask anew then. */
 export function leaseMessage(row: LeaseRow, nowMs: number): MessageInitShape<typeof LeaseSchema> {
-  const resetMs = resetsAtMs(row.kind, nowMs);
+  const resetMs = resetsAtMs(row.kind, startOfPeriodMs(row.periodStart));
+  const expiresAtMs = Math.min(row.expiresAtMs, resetMs);
   return {
     id: row.id,
     kind: row.kind,
     fencingToken: row.fencingToken,
     heldNanoUsd: row.roomNanoUsd,
     central: row.central,
-    expiresAt: timestampFromMs(Math.min(row.expiresAtMs, resetMs)),
+    expiresAt: timestampFromMs(expiresAtMs),
+    timeToLive: durationFromMs(Math.max(0, Math.floor(expiresAtMs - nowMs))),
     resetsAt: timestampFromMs(resetMs),
   };
 }

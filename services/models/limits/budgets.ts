@@ -10,7 +10,7 @@ import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
 import { jobHold } from './job-hold.ts';
-import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
+import { expiresMs, LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 
 /** Room for one call in every budget that limits it. `settle` is called exactly once, with what the call cost. */
 export type Hold = {
@@ -412,8 +412,7 @@ function newLease(lease: Lease, askedMs: number): HeldLease {
     usedNanoUsd: 0n,
     inFlightNanoUsd: central ? heldNanoUsd : 0n,
     callsInFlight: central ? 1 : 0,
-    // By this machine's monotonic clock alone, and from before Billing began to count.
-    expiresMs: askedMs + timeToLiveMs,
+    expiresMs: expiresMs(lease, askedMs),
     settledMs: askedMs,
     changed: false,
     usedMs: askedMs,

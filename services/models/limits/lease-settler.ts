@@ -1,6 +1,7 @@
+import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HeldLease } from './held-lease.ts';
@@ -108,7 +109,7 @@ export class LeaseSettler {
         lease.settledMs = askedMs;
         if (settled.state === LeaseState.HELD) {
           lease.roomNanoUsd = settled.lease!.heldNanoUsd;
-          lease.expiresMs = askedMs + timeToLiveMs;
+          lease.expiresMs = expiresMs(settled.lease!, askedMs);
         } else {
           lease.closing = true;
           this.#leases.delete(lease.id);
@@ -120,6 +121,13 @@ export class LeaseSettler {
     }
   }
 }
+
+/**
+ * Until when a lease admits: by this machine's monotonic clock alone, and from before Billing began to count. It is less than was asked
+ * for where the budget's period ends.
+ */
+export const expiresMs = ({ timeToLive }: Lease, askedMs: number): number =>
+  askedMs + (timeToLive === undefined ? timeToLiveMs : Math.min(timeToLiveMs, durationMs(timeToLive)));
 
 function isDue(lease: HeldLease, nowMs: number): boolean {
   if (!lease.central && lease.callsInFlight === 0 && nowMs - lease.usedMs >= idleMs) lease.closing = true;
