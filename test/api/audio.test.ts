@@ -88,6 +88,15 @@ describe('a transcription', () => {
     await bench.event({ audio_seconds: 2 });
   });
 
+  test.each([
+    ['a page', { status: 200, body: '<html>Sign in</html>', contentType: 'text/html' }],
+    ['an error', { status: 200, body: { error: { message: 'out of memory' } } }],
+  ])('is not %s that says 200, and nobody pays for that', async (_what, instead) => {
+    bench.simulator.next({ instead });
+    await expect(transcribe({ response_format: 'text' })).rejects.toMatchObject({ status: 502 });
+    await bench.event({ success: false, error_code: 'upstream_error', audio_seconds: 0 });
+  });
+
   test('as verbose_json passes with its words', async () => {
     const verbose = await transcribe({ response_format: 'verbose_json', timestamp_granularities: ['word'] });
     expect(verbose).toMatchObject({ task: 'transcribe', duration: 3 });

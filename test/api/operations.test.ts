@@ -202,6 +202,21 @@ describe('speech', () => {
     expect(bench.simulator.requests).toHaveLength(0);
   });
 
+  test.each([
+    ['a page', { status: 200, body: '<html>Sign in</html>', contentType: 'text/html' }],
+    ['an error', { status: 200, body: { error: { message: 'out of memory' } } }],
+    ['compressed', { status: 200, body: 'x', contentType: 'audio/mpeg', headers: { 'content-encoding': 'gzip' } }],
+    ['empty', { status: 200, body: '', contentType: 'audio/mpeg' }],
+    ['no content', { status: 204, body: '' }],
+  ])('an answer that is %s is no sound, but a 502 for which nobody pays', async (_what, instead) => {
+    const speak = () => bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
+    // A success in between, so that the failures do not add up to an open breaker.
+    await (await speak()).arrayBuffer();
+    bench.simulator.next({ instead });
+    await expect(speak()).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
+    await bench.event({ success: false, error_code: 'upstream_error', characters: 0, cost_usd: 0 });
+  });
+
   test('a sound that breaks off breaks the connection, so that nobody takes it for whole', async () => {
     bench.simulator.next({ fault: { kind: 'cut', afterChunks: 3 } });
     const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });

@@ -243,6 +243,39 @@ describe('a stream that breaks', () => {
   });
 });
 
+describe('a success that is no answer', () => {
+  const page = '<html>\n\n<p>Sign in\n\n</html>\n\n';
+  const events = 'text/event-stream';
+  test.each([
+    ['a page', { status: 200, body: page, contentType: 'text/html' }],
+    ['a page that is called a stream', { status: 200, body: page, contentType: events }],
+    ['an error', { status: 200, body: { error: { message: 'out of memory' } } }],
+    ['a whole completion', { status: 200, body: { choices: [{ message: { content: 'Hi' }, finish_reason: 'stop' }] } }],
+    ['compressed bytes', { status: 200, body: 'x', contentType: events, headers: { 'content-encoding': 'gzip' } }],
+    ['an empty stream', { status: 200, body: '', contentType: events }],
+    ['no content', { status: 204, body: '' }],
+  ])('%s in place of a stream is a 502 for which nobody pays', async (_what, instead) => {
+    simulator.next({ instead });
+    const failure = client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(failure).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
+    expect(await lastEvent('upstream_error')).toMatchObject({ success: false, input_tokens: 0, cost_usd: 0 });
+  });
+
+  test('no content in place of a completion is a 502', async () => {
+    simulator.next({ instead: { status: 204, body: '' } });
+    await expect(client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toMatchObject({
+      status: 502,
+    });
+  });
+});
+
+test.each([201, 206])('an answer is a 200, though its upstream says %i', async (status) => {
+  const body = { choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] };
+  simulator.next({ instead: { status, body } });
+  const { response } = await client.chat.completions.create({ model: 'sim-chat', messages }).withResponse();
+  expect(response.status).toBe(200);
+});
+
 describe('usage', () => {
   test.each([
     ['plain', 'as the upstream says'],

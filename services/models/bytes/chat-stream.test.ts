@@ -193,6 +193,11 @@ describe('what is not right is made right', () => {
     expect(passed).toMatchObject({ outcome: 'complete', output: 'AB', usage: { inputTokens: 4, outputTokens: 2 } });
   });
 
+  test('a frame without data that is more than a comment, an id or a time to retry', () => {
+    const passed = pass(`<html>\n\n: here\n\nid: 7\nretry: 10\n\n: there\n\x1f\x8b\n\n${openAi}`);
+    expect(passed.text).toBe(`: here\n\nid: 7\nretry: 10\n\n${openAiChunks.join('')}${doneFrame}`);
+  });
+
   test('choices that are absent without any usage', () => {
     const { chunks } = seen(pass('data: {"id":"chatcmpl-0123456789abcdef","created":1,"model":"m"}\n\n').text);
     expect(chunks).toEqual([

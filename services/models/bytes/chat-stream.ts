@@ -147,7 +147,7 @@ export class ChatStream {
       this.#fail(readErrorText(frame.error));
     } else if (frame.dataStart === -1) {
       // Comments, blank lines, retry times; but the name of an event without data breaks clients.
-      if (frame.event === '') this.#pass(frame);
+      if (frame.event === '' && !frame.hasGarbage) this.#pass(frame);
     } else if (isDone(frame)) {
       this.state = 'done';
     } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping' && !this.#takeKnown(frame)) {

@@ -15,6 +15,8 @@ export type SseFrame = {
   dataEnd: number;
   /** The event's name; empty for most. */
   event: string;
+  /** Whether it has a line that is neither a comment nor a field of the standard: a page, or compressed bytes. */
+  hasGarbage: boolean;
   /** The value of an `error:` line, which is no field of the standard, but llama.cpp writes it. */
   error: string | null;
 };
@@ -39,6 +41,7 @@ export class SseSplitter {
   /** Where its data lines are in `#held`: start, end, start, end… */
   #dataLines: number[] = [];
   #event = '';
+  #hasGarbage = false;
   #error: string | null = null;
   /** Bytes of the byte order mark that were seen; 3 when there is nothing more to look for. */
   #markBytes = 0;
@@ -49,7 +52,17 @@ export class SseSplitter {
   constructor(onFrame: (frame: SseFrame) => void) {
     this.#onFrame = onFrame;
     const empty = Buffer.alloc(0);
-    this.#frame = { bytes: empty, start: 0, end: 0, data: empty, dataStart: -1, dataEnd: -1, event: '', error: null };
+    this.#frame = {
+      bytes: empty,
+      start: 0,
+      end: 0,
+      data: empty,
+      dataStart: -1,
+      dataEnd: -1,
+      event: '',
+      hasGarbage: false,
+      error: null,
+    };
   }
 
   /** Takes the next bytes; false, from then on, when a frame exceeds `frameBytesMax`. */
@@ -119,6 +132,7 @@ export class SseSplitter {
       frame.dataStart = chunk[position + 5] === 0x20 ? position + 6 : position + 5;
       frame.dataEnd = lineEnd;
       frame.event = '';
+      frame.hasGarbage = false;
       frame.error = null;
       position = lineEnd + 2;
       this.#onFrame(frame);
@@ -180,6 +194,12 @@ export class SseSplitter {
       case 'error':
         this.#error = bytes.toString('utf8', valueStart, contentEnd);
         break;
+      case '':
+      case 'id':
+      case 'retry':
+        break;
+      default:
+        this.#hasGarbage = true;
     }
   }
 
@@ -187,10 +207,12 @@ export class SseSplitter {
     const frame = this.#frame;
     const lines = this.#dataLines;
     frame.event = this.#event;
+    frame.hasGarbage = this.#hasGarbage;
     frame.error = this.#error;
     const bytes = this.#held.take();
     this.#lineStart = 0;
     this.#event = '';
+    this.#hasGarbage = false;
     this.#error = null;
     frame.bytes = bytes;
     frame.start = 0;

@@ -11,7 +11,7 @@ import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
 import { errorBytesMax, exchangeError, mayTryElsewhere, upstreamError } from './upstream-errors.ts';
 
-export type Answered = { exchange: PulledExchange; reader: AnswerReader; status: number };
+export type Answered = { exchange: PulledExchange; reader: AnswerReader };
 
 /** The most deployments that one call is tried on. */
 const attemptsMax = 3;
@@ -46,7 +46,7 @@ export class Attempts {
     signal.addEventListener('abort', this.#onAbort);
   }
 
-  /** Resolves with the exchange whose head says success. Rejects with the last failure, as one of the gateway's errors. */
+  /** Resolves with the exchange whose head promises an answer of the operation. Rejects with the last failure, as one of the gateway's errors. */
   async answered(): Promise<Answered> {
     const { deployments, retryBudget } = this.#model;
     retryBudget.deposit();
@@ -58,7 +58,7 @@ export class Attempts {
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
         deployment.answers();
-        return { exchange, reader: this.#call.reader(outcome.head), status: outcome.head.status };
+        return { exchange, reader: outcome.reader };
       }
       this.#stop(verdictOf(outcome));
       const goesOn =
@@ -116,7 +116,8 @@ export class Attempts {
         return { kind: 'failed', error: exchangeError(event.failure), failure: event.failure };
       } else if (event.kind === 'head') {
         const { head } = event;
-        if (head.status >= 200 && head.status < 300) return { kind: 'answered', head };
+        const reader = hasAnswer(head) ? this.#call.reader(head) : null;
+        if (reader !== null) return { kind: 'answered', reader };
         const body = upstream.redact((await this.#errorBody(exchange)).toString());
         return { kind: 'failed', error: upstreamError(head, body), failure: null };
       }
@@ -146,7 +147,15 @@ export class Attempts {
 type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; end(verdict: Verdict): void };
 
 type Failed = { kind: 'failed'; error: GatewayError; failure: UpstreamFailure | null };
-type Outcome = { kind: 'answered'; head: UpstreamHead } | Failed;
+type Outcome = { kind: 'answered'; reader: AnswerReader } | Failed;
+
+/** A success with a body; one in an encoding that nobody asked for cannot be read. */
+const hasAnswer = (head: UpstreamHead): boolean =>
+  head.status >= 200 &&
+  head.status < 300 &&
+  head.status !== 204 &&
+  head.status !== 205 &&
+  (head.header('content-encoding') ?? 'identity').toLowerCase() === 'identity';
 
 /** What a failed attempt says about its deployment. */
 function verdictOf({ error }: Failed): Verdict {

@@ -1,4 +1,4 @@
-import type { InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
@@ -14,6 +14,9 @@ import { exchangeError, upstreamFailed } from './upstream-errors.ts';
 /** What is known of an answer's head before its upstream is asked. */
 type AdmittedHead = Pick<InvokeHead, 'model' | 'retirement' | 'rateLimit'>;
 
+/** Whichever success the upstream said. */
+const statusOk = 200;
+
 /** A comment line keeps proxies from closing a silent stream; every client ignores it (openai-contract.md section 3). */
 const keepAlive = Buffer.from(': keep-alive\n\n');
 const keepAliveMs = 15_000;
@@ -24,17 +27,17 @@ const keepAliveCheckMs = 3_000;
 export class Delivery {
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
-  readonly #status: number;
   readonly #metered: MeteredCall;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
+  /** The head of an answer that is passed on, until its first piece takes it along. */
+  #unsentHead: InvokeHead | undefined;
   /** Whether any of the answer was handed on before its end. */
   #delivered = false;
 
   constructor(answered: Answered, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
     this.#exchange = answered.exchange;
     this.#reader = answered.reader;
-    this.#status = answered.status;
     this.#metered = metered;
     this.#clock = clock;
     this.#signal = signal;
@@ -46,7 +49,7 @@ export class Delivery {
   }
 
   #head({ model, retirement, rateLimit }: AdmittedHead): InvokeHead {
-    return answerHead({ model, retirement, rateLimit, status: this.#status, contentType: this.#reader.contentType });
+    return answerHead({ model, retirement, rateLimit, status: statusOk, contentType: this.#reader.contentType });
   }
 
   /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
@@ -78,33 +81,44 @@ export class Delivery {
     }
     const end = this.#reader.end(false);
     if (end.failure !== null) throw upstreamFailed(end.failure.message);
-    await this.#metered.end({ success: true, status: this.#status, errorCode: '', used: await this.#measure(end) });
+    await this.#metered.end({ success: true, status: statusOk, errorCode: '', used: await this.#measure(end) });
     const body = oneBuffer(end.forward);
     const head = this.#head(admitted);
     head.contentLength = BigInt(body.byteLength);
     return answerPart(body, { head, end: answerEnd(this.#metered.event) });
   }
 
-  /** The answer as messages: the head, the pieces of the body as they come, and the end. */
+  /** The answer as messages: the pieces of the body as they come, the head with the first of them, and the end. */
   async *passOn(admitted: AdmittedHead): AsyncGenerator<InvokeResponse> {
     const head = this.#head(admitted);
-    yield answerPart(undefined, { head });
+    this.#unsentHead = head;
     const isSse = head.contentType!.startsWith('text/event-stream');
     const failure = yield* this.#pieces(isSse);
     const end = this.#reader.end(failure !== null);
     const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure.message));
+    const nothingSent = this.#unsentHead !== undefined;
     await this.#metered.end({
       success: error === null,
-      status: this.#status,
+      status: error !== null && nothingSent ? 0 : statusOk,
       errorCode:
         error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
       // Of a stream that broke before its first words nothing was served.
-      used: error !== null && end.reported === null && !this.#delivered ? noMeasures : await this.#measure(end),
+      used:
+        error !== null && (nothingSent || (end.reported === null && !this.#delivered))
+          ? noMeasures
+          : await this.#measure(end),
     });
-    // Bytes have no way to say that something failed: the connection must break, so that nobody takes them for whole.
-    if (error !== null && !isSse) throw error;
+    // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
+    // connection must break, so that nobody takes them for whole.
+    if (error !== null && (nothingSent || !isSse)) throw error;
     const forward = error === null ? end.forward : [...end.forward, errorFrame(error)];
-    yield answerPart(oneBuffer(forward), { end: answerEnd(this.#metered.event) });
+    yield this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
+  }
+
+  #part(body: Uint8Array, end?: InvokeEnd): InvokeResponse {
+    const head = this.#unsentHead;
+    this.#unsentHead = undefined;
+    return answerPart(body, { head, end });
   }
 
   /** The pieces in between; returns the failure that broke the stream off. */
@@ -119,7 +133,7 @@ export class Delivery {
           await this.#exchange.arrival();
           if (isSse && this.#clock.monotonic() - sentMs > keepAliveMs - keepAliveCheckMs) {
             sentMs = this.#clock.monotonic();
-            yield answerPart(keepAlive);
+            yield this.#part(keepAlive);
           }
         } else if (event.kind === 'data') {
           this.#metered.firstByte();
@@ -128,7 +142,7 @@ export class Delivery {
           await this.#metered.progress(this.#reader.outputTokensSoFar);
           this.#delivered = true;
           sentMs = this.#clock.monotonic();
-          yield answerPart(oneBuffer(pieces));
+          yield this.#part(oneBuffer(pieces));
         } else if (event.kind === 'failed') {
           return exchangeError(event.failure);
         } else if (event.kind === 'end') {

@@ -80,8 +80,8 @@ export class EventStreamReader implements AnswerReader {
     if (frame.error !== null) {
       this.#failure = `the upstream sent an error: ${frame.error.slice(0, 300)}`;
     } else if (dataStart === -1) {
-      // Comments pass; the name of an event without data breaks clients.
-      if (frame.event === '') this.#forward.push(bytes.subarray(start, end));
+      // The name of an event without data breaks clients.
+      if (frame.event === '' && !frame.hasGarbage) this.#forward.push(bytes.subarray(start, end));
     } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(data, dataStart, dataEnd)) {
       this.#forward.push(bytes.subarray(start, end));
     }

@@ -45,8 +45,8 @@ export type PreparedCall = {
   contentType: string;
   /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
   limitOutputTokens?(tokens: number): void;
-  /** Reads the answer of one attempt, once its head has a status of success. */
-  reader(head: UpstreamHead): AnswerReader;
+  /** Reads the answer of one attempt, once its head has a status of success; null: its type is none that answers this call. */
+  reader(head: UpstreamHead): AnswerReader | null;
 };
 
 /** Turns the upstream's bytes into the client's, and finds out what was used. */

@@ -52,20 +52,25 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
     },
     contentType: 'application/json',
     bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
-    reader: (head) =>
-      isEventStream(head)
-        ? new EventStreamReader({
-            lastEvent: 'speech.audio.done',
-            deltaEvent: 'speech.audio.delta',
-            measure: ({ usage, deltas }) => ({
-              ...(usage === null ? undefined : measuresOf(usage)),
-              characters: deltas === 0 ? 0 : characters,
-            }),
-          })
-        : new BytesReader({
-            contentType: audioType(head.header('content-type')) ?? contentType,
-            measure: (bytes) => ({ characters: bytes === 0 ? 0 : characters }),
+    reader: (head) => {
+      if (isEventStream(head)) {
+        return new EventStreamReader({
+          lastEvent: 'speech.audio.done',
+          deltaEvent: 'speech.audio.delta',
+          measure: ({ usage, deltas }) => ({
+            ...(usage === null ? undefined : measuresOf(usage)),
+            characters: deltas === 0 ? 0 : characters,
           }),
+        });
+      }
+      const type = head.header('content-type');
+      // An error or a page that says 200.
+      if (type !== undefined && words.test(type)) return null;
+      return new BytesReader({
+        contentType: audioType(type) ?? contentType,
+        measure: (bytes) => ({ characters: bytes === 0 ? 0 : characters }),
+      });
+    },
   };
 }
 
@@ -75,6 +80,9 @@ function codePoints(text: string): number {
   for (const _ of text) count++;
   return count;
 }
+
+/** Types that are read rather than heard. */
+const words = /^(text\/|application\/([\w.+-]+\+)?json)/i;
 
 /** The upstream's own type, when it names a sound. */
 const audioType = (contentType: string | undefined): string | undefined =>

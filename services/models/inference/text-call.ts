@@ -4,6 +4,7 @@ import { fieldSet } from '../bytes/json-scan.ts';
 import { asksForUsage, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
+import { isEventStream } from './event-stream-reader.ts';
 import {
   asksForJob,
   bodyForUpstream,
@@ -82,18 +83,19 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
             outputTokensLimit = tokens;
           }
         : undefined,
-    reader: () =>
-      streamed
-        ? new ChatStreamReader({
-            tools,
-            countInputTokens,
-            chat: {
-              operation: isChat ? 'chat' : 'completions',
-              includeUsage,
-              mintId: () => tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'),
-              createdSeconds: Math.floor(tools.clock.now() / 1000),
-            },
-          })
-        : new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, countInputTokens })),
+    reader: (head) => {
+      if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, countInputTokens }));
+      if (!isEventStream(head)) return null;
+      return new ChatStreamReader({
+        tools,
+        countInputTokens,
+        chat: {
+          operation: isChat ? 'chat' : 'completions',
+          includeUsage,
+          mintId: () => tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'),
+          createdSeconds: Math.floor(tools.clock.now() / 1000),
+        },
+      });
+    },
   };
 }

@@ -1,4 +1,5 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { UpstreamHead } from '../upstream/upstream.ts';
 import { type AudioForm, readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
@@ -16,6 +17,9 @@ const textTypes: Readonly<Record<string, string>> = {
   srt: 'application/x-subrip; charset=utf-8',
   vtt: 'text/vtt; charset=utf-8',
 };
+
+/** Of a text nothing else tells that it is no transcript. */
+const noTranscript = /^(text\/html|application\/([\w.+-]+\+)?json)/i;
 
 /** Reads a form with audio to be transcribed or translated. */
 export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
@@ -37,7 +41,8 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     contentType: request.contentType,
     bodyFor: form.bodyFor,
     // Some models do not stream and answer whole all the same.
-    reader: (head) => (form.streamed && isEventStream(head) ? transcriptEvents(form) : wholeTranscript(form, tools)),
+    reader: (head) =>
+      form.streamed && isEventStream(head) ? transcriptEvents(form) : wholeTranscript(form, tools, head),
   };
 }
 
@@ -52,8 +57,14 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
     },
   });
 
-function wholeTranscript({ responseFormat, durationMs }: AudioForm, tools: CallTools): WholeAnswerReader {
+/** Null where words are asked for and the type says that the answer is an error or a page. */
+function wholeTranscript(
+  { responseFormat, durationMs }: AudioForm,
+  tools: CallTools,
+  head: UpstreamHead,
+): WholeAnswerReader | null {
   const textType = textTypes[responseFormat];
+  if (textType !== undefined && noTranscript.test(head.header('content-type') ?? '')) return null;
   const rules = { isJson: textType === undefined, durationMs, tools };
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }
