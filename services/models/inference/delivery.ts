@@ -1,5 +1,6 @@
 import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { Measures } from '../domain/price.ts';
@@ -58,8 +59,8 @@ export class Delivery {
     this.#exchange.abort();
     const end = this.#reader.end(true);
     const failure = failureOf(error);
-    // The head of what is passed on has gone out.
-    if (this.passesOn && error.reason !== ErrorReason.CANCELLED) failure.status = this.#status;
+    const headSent = this.passesOn && this.#unsentHead === undefined;
+    if (headSent && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
     await this.#metered.end({ ...failure, used: await this.#measure(end) });
   }
 
@@ -99,7 +100,7 @@ export class Delivery {
     const nothingSent = this.#unsentHead !== undefined;
     await this.#metered.end({
       success: error === null,
-      status: error !== null && nothingSent ? 0 : statusOk,
+      status: error !== null && nothingSent ? statusOf(error) : statusOk,
       errorCode:
         error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
       // Of a stream that broke before its first words nothing was served.
