@@ -204,7 +204,7 @@ describe('deployments', () => {
     const model = await createModel();
     const answer = await admin('POST', '/deployments', { model, ...fields });
     expect(answer.status, answer.text).toBe(400);
-    expect(answer.json.error.param).toMatch(new RegExp(`(^|\\.)${param}$`));
+    expect(answer.json.error.param).toBe(param);
     expect((await admin('GET', pathOf(model))).json.deployments).toEqual([]);
   });
 

@@ -75,6 +75,28 @@ test.each([
   expectRefused(await call('POST', path, body), param, 'duplicate_field');
 });
 
+test.each<[method: string, path: string, body: object | undefined, param: string, says: string]>([
+  ['POST', '/admin/deployments', { model: 'sandbox-chat', base_url: 'not a url' }, 'base_url', 'must be a valid URI'],
+  ['POST', '/admin/upstreams', { base_url: 'not a url' }, 'base_url', 'must be a valid URI'],
+  ['POST', '/invitations', { email: 'nobody' }, 'email', 'must be a valid email address'],
+  ['POST', '/admin/models', { name: 'a b', operations: ['embeddings'] }, 'name', 'does not match regex pattern'],
+  [
+    'POST',
+    '/admin/retirements',
+    { model: 'sandbox-chat', retirement_note: '' },
+    'retirement_note',
+    'must be at least 1 characters',
+  ],
+  ['GET', '/admin/users?tenant_id=xx', undefined, 'tenant_id', 'must be a valid UUID'],
+])(
+  '%s %s %j is refused for its field in the same words, whoever finds the fault',
+  async (method, path, body, param, says) => {
+    const answer = await call(method, path, body);
+    expectRefused(answer, param);
+    expect(answer.json.error.message).toMatch(new RegExp(`^Invalid value for \`${param}\`: it ${says}.*\\.$`));
+  },
+);
+
 describe('an id in a path that is no UUID', () => {
   const unknown = '0198a000-0000-7000-8000-000000000001';
   test.each<[method: string, path: string, body?: object]>([

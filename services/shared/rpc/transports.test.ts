@@ -611,7 +611,7 @@ describe.each(carriers)('over %s', (carrier) => {
       const keys = rpc.client(KeysService);
       const failure = await failureOf(keys.getKey({ keyId: 'x' }, asCaller()));
       expect(failure).toMatchObject({ reason: ErrorReason.INVALID_REQUEST, details: { param: 'key_id' } });
-      expect(failure.message).toMatch(/^key_id: .*UUID/i);
+      expect(failure.message).toMatch(/`key_id`: .*UUID/i);
       const nested = await failureOf(keys.listKeys({ page: { limit: 101 } }, asCaller()));
       expect(nested).toMatchObject({ reason: ErrorReason.INVALID_REQUEST, details: { param: 'page.limit' } });
       expect([getKey.mock.calls.length, listKeys.mock.calls.length]).toEqual([0, 0]);

@@ -3,7 +3,7 @@ import { pathToString } from '@bufbuild/protobuf/reflect';
 import { createValidator } from '@bufbuild/protovalidate';
 import { invalidRequest } from '../errors.ts';
 
-/** Checks a message against the rules of its proto; throws INVALID_REQUEST with the field's path. */
+/** Checks a message against the rules of its proto; throws INVALID_REQUEST with the field's path in the public API. */
 export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) => void;
 
 /** A check of request messages. It compiles the rules of each message once, so a process needs only one. */
@@ -14,7 +14,14 @@ export function createMessageValidation(): ValidateMessage {
     if (result.kind === 'valid') return;
     if (result.kind === 'error') throw result.error;
     const violation = result.violations[0]!;
-    const param = pathToString(violation.field);
-    throw invalidRequest(param || undefined, param ? `${param}: ${violation.message}.` : `${violation.message}.`);
+    // The public API has the fields of settings beside the others.
+    const param = pathToString(violation.field).replace(/(^|\.)settings\./, '$1');
+    // Some messages begin with what is at fault, others with what is wrong about it.
+    const fault = violation.message.replace(/^(repeated )?value /, '');
+    throw invalidRequest(
+      param || undefined,
+      param ? `Invalid value for \`${param}\`: it ${fault}.` : `${violation.message}.`,
+      'invalid_value',
+    );
   };
 }
