@@ -91,6 +91,21 @@ describe('models', () => {
     expect((await admin('GET', '/models/fine')).status).toBe(404);
   });
 
+  test.each(['deprecations', 'x/../y', './x', 'x/.', 'x/..'])(
+    'a model named %s is refused: its path would be that of something else',
+    async (name) => {
+      const answer = await admin('POST', '/models', { name, operations: ['embeddings'] });
+      expect(answer).toMatchObject({ status: 400, json: { error: { param: 'name', code: 'invalid_value' } } });
+      expect((await admin('GET', `/models?search=${encodeURIComponent(name)}`)).json.data).toEqual([]);
+    },
+  );
+
+  test('dots and the word stand in names all the same', async () => {
+    for (const name of ['v1.5', 'x/..y', 'acme/deprecations', 'deprecations-2']) {
+      expect((await admin('POST', '/models', { name, operations: ['embeddings'] })).status, name).toBe(201);
+    }
+  });
+
   test('a change leaves what it does not name', async () => {
     const name = await createModel({ display_name: 'Before', context_window: 100 });
     const changed = await admin('PATCH', pathOf(name), { display_name: 'After', context_window: null });

@@ -133,3 +133,10 @@ test('a retirement is announced, dated and withdrawn from a shell', async () => 
     expect((await admin('retirements', 'announce', model, '--note', 'x', '--date', time)).exitCode).toBe(2);
   }
 });
+
+test('a file with a model whose path would be that of something else makes none of its models', async () => {
+  const models = ['acme/first', 'acme/../second'].map((name) => `  - { name: ${name}, operations: [embeddings] }`);
+  const { exitCode, stderr } = await admin('models', 'import', catalogFile(['models:', ...models].join('\n')));
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining('acme/../second')]);
+  expect(await json('models', 'list', '--search', 'acme/first')).toEqual([]);
+});

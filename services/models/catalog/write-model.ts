@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
@@ -14,13 +15,14 @@ export const modelChanges = (settings: ModelSettings) => ({
   ...(settings.visibility === Visibility.UNSPECIFIED ? undefined : { visibility: settings.visibility }),
 });
 
-/** Adds a model under a name that is free. */
+/** Adds a model under a name that is free. @throws INVALID_REQUEST when no path can name it. */
 export async function addModel(
   em: SqlEntityManager,
   name: string,
   settings: ModelSettings,
   now: Date,
 ): Promise<ModelRow> {
+  requireOwnPath(name);
   const created = em.create(ModelEntity, {
     id: uuidv7(),
     name,
@@ -34,6 +36,16 @@ export async function addModel(
   // The tables know of each other, the entities do not: what refers to the model must come behind it.
   await em.persist(created).flush();
   return created;
+}
+
+/** Names stand in paths, where clients resolve dots as they do for files, and GET /v1/models/deprecations is a list. */
+function requireOwnPath(name: string): void {
+  if (name !== 'deprecations' && !/(^|\/)\.\.?(\/|$)/.test(name)) return;
+  throw invalidRequest(
+    'name',
+    `Invalid value for \`name\`: \`${name}\` cannot be told from something else in a path.`,
+    'invalid_value',
+  );
 }
 
 const operationNames = new Map<Operation, string>(
