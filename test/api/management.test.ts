@@ -97,6 +97,12 @@ test.each<[method: string, path: string, body: object | undefined, param: string
   },
 );
 
+test.each(['mailto:x', 'ftp://host/v1', 'https://user:secret@host/v1'])(
+  'an upstream at %s is refused: no server can be there',
+  async (base_url) => {
+    expectRefused(await call('POST', '/admin/upstreams', { base_url }), 'base_url');
+  },
+);
 describe('an id in a path that is no UUID', () => {
   const unknown = '0198a000-0000-7000-8000-000000000001';
   test.each<[method: string, path: string, body?: object]>([

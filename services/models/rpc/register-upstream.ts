@@ -20,6 +20,7 @@ import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
+import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 import type { ModelsDeps } from '../index.ts';
@@ -37,6 +38,8 @@ export const registerUpstream =
       secretReference: request.secretReference || undefined,
       dialect: request.dialect,
     });
+    // Refuses an address where no server can be.
+    addressOf(settings, '');
     const upstream = connectUpstream(settings);
     let names: string[];
     try {
