@@ -1,6 +1,11 @@
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { setImmediate as turnEnd } from 'node:timers/promises';
-import { expect, test } from 'vitest';
-import { LoadShedder } from './load-shedder.ts';
+import fastify, { type FastifyInstance } from 'fastify';
+import { Registry } from 'prom-client';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { createEdgeMetrics } from '../http/metrics.ts';
+import { LoadShedder, sheddingLoad } from './load-shedder.ts';
 
 const memory = { bytes: 8 * 1024 ** 2, heapIsFull: () => false };
 
@@ -79,4 +84,58 @@ test('a heap that is nearly full refuses new work until it is not, but for one i
   isFull = false;
   wait(101);
   expect([shedder.shortage(), shedder.shortage()]).toEqual([undefined, undefined]);
+});
+
+describe('a path that the router takes for one of work', () => {
+  const path = '/v1/chat/completions';
+  let app: FastifyInstance;
+  let port: number;
+  beforeAll(async () => {
+    const { shedder } = loop({ bytes: 0 });
+    const metrics = createEdgeMetrics(new Registry());
+    app = fastify({
+      serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
+    });
+    app.post(path, () => 'taken on');
+    await app.listen({ host: '127.0.0.1', port: 0 });
+    port = (app.server.address() as AddressInfo).port;
+  });
+  afterAll(() => app.close());
+
+  /** The status of a POST whose head says that so many bytes come, with the path just as it is given. */
+  const post = (target: string, bytes: number) =>
+    new Promise<number>((resolve, reject) => {
+      const headers = { 'content-type': 'text/plain', 'content-length': bytes };
+      request({ port, method: 'POST', path: target, headers }, (response) => {
+        response.resume().once('end', () => resolve(response.statusCode!));
+      })
+        .once('error', reject)
+        .end('x'.repeat(bytes));
+    });
+
+  test.each([
+    path,
+    `${path}?a=b`,
+    '/v1/ch%61t/completions',
+    '/%76%31/chat/%63ompletions?a=%2F',
+    `${path}#fragment`,
+    `${path}#?a=b`,
+    `http://gateway.test${path}`,
+    `HTTP://user@gateway.test:8080${path}?a=b`,
+    'https://gateway.test/v1/ch%61t/completions',
+  ])('sheds load when it is written %s', async (target) => {
+    expect(await post(target, 10)).toBe(200);
+    expect(await post(target, 100_000)).toBe(503);
+  });
+
+  test.each([
+    '/v1/chat%2Fcompletions',
+    '/v1/chat%252Fcompletions',
+    '/v1/ch%2561t/completions',
+    '/v1/%zz',
+    '//gateway.test/v1/chat/completions',
+  ])('%s is none, and stays for the router to refuse', async (target) => {
+    expect(await post(target, 10)).toBeGreaterThanOrEqual(400);
+    expect(await post(target, 100_000)).not.toBe(503);
+  });
 });

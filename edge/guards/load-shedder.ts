@@ -198,9 +198,18 @@ export function sheddingLoad(
   };
 }
 
+/** The path as the router reads it: behind an origin, before a query or a fragment, and decoded. */
 function pathOf(url: string): string {
-  const end = url.indexOf('?');
-  return end === -1 ? url : url.slice(0, end);
+  const target = url.startsWith('/') ? url : url.replace(/^https?:\/\/[^/?#]*/i, '');
+  const end = target.search(/[?#]/);
+  const path = end === -1 ? target : target.slice(0, end);
+  if (!path.includes('%')) return path;
+  try {
+    return decodeURI(path);
+  } catch {
+    // The router refuses it.
+    return path;
+  }
 }
 
 /** What the body will take of memory, if that is worth counting: the most there may be when nobody says. Forms go to files. */
