@@ -182,7 +182,6 @@ test.each([
   ['an invented role', 'POST', '/invitations', { email: 'a@example.com', role: 'operator' }, 'role'],
   ['no address', 'POST', '/invitations', { email: 'nowhere' }, 'email'],
   ['a header in an address', 'POST', '/invitations', { email: 'a@example.com\r\nBcc: b@example.com' }, 'email'],
-  ['an id that is none', 'DELETE', "/invitations/1' or '1'='1", undefined, 'invitation_id'],
   ['a page below one', 'GET', '/members?page=0', undefined, 'page'],
   ['a time that is none', 'GET', '/audit-events?occurred_from=yesterday', undefined, 'occurred_from'],
 ] as const)('%s is refused by name, and nothing is written', async (_name, method, path, body, param) => {
