@@ -133,6 +133,9 @@ describe('creating a key', () => {
     ['a name that is no text', { name: 12 }, 'name'],
     ['a name of a megabyte', { name: 'x'.repeat(900_000) }, 'name'],
     ['a NUL in the name', { name: 'a\0b' }, 'name'],
+    ['a name of blanks', { name: '   \u00a0  ' }, 'name'],
+    ['a line break in the name', { name: 'one\r\ntwo' }, 'name'],
+    ['a name that turns the writing direction', { name: 'live \u202eyek' }, 'name'],
     ['an unknown type', { name: 'ab', key_type: 'admin' }, 'key_type'],
     ['no scopes', { name: 'ab', scopes: [] }, 'scopes'],
     ['an unknown scope', { name: 'ab', scopes: ['*'] }, 'scopes'],
@@ -146,6 +149,11 @@ describe('creating a key', () => {
     ['a negative cap', { name: 'ab', spend_cap_usd: -1 }, 'spend_cap_usd'],
     ['a cap beyond what can be stored', { name: 'ab', spend_cap_usd: 9_999_999_999 }, 'spend_cap_usd'],
     ['a cap that is text', { name: 'ab', spend_cap_usd: '5' }, 'spend_cap_usd'],
+    [
+      'models beyond what an audit event holds',
+      { name: 'ab', model_allowlist: Array.from({ length: 1_000 }, (_, index) => `${index}`.padEnd(255, 'ü')) },
+      'model_allowlist',
+    ],
     ['a repeated model', { name: 'ab', model_allowlist: ['m', 'm'] }, 'model_allowlist'],
     ['a foreign organization', { name: 'ab', tenant_id: '00000000-0000-0000-0000-000000000000' }, 'tenant_id'],
     ['a role', { name: 'ab', role: 'owner' }, 'role'],
@@ -169,6 +177,10 @@ describe('creating a key', () => {
     const { message } = refusal(await post({ name: 'ab', ip_allowlist: ['10.0.0.1', '10.1', '10.0.0.1/8'] }));
     expect(message).toContain('`10.1`, `10.0.0.1/8`');
     expect(message).not.toContain('`10.0.0.1`');
+  });
+
+  test('keeps a name without the blanks around it', async () => {
+    expect((await post({ name: '  a name\u00a0' })).json.name).toBe('a name');
   });
 
   test('counts a name in characters, not in UTF-16 units', async () => {

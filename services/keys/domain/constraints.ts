@@ -21,17 +21,28 @@ export function checkIpAllowlist(entries: readonly string[]): string[] {
   return [...new Set(entries)];
 }
 
-/** Checks a name; its length counts in characters as Postgres and people count them, not in UTF-16 units. */
-export function checkName(name: string): string {
+/** What would make a name read as another in a list or a log: control characters, line breaks, and turns of the writing direction. */
+const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+
+/**
+ * Checks a name, and takes the blanks around it away as an organization's name has them; its length counts in characters as Postgres
+ * and people count them, not in UTF-16 units.
+ */
+export function checkName(text: string): string {
+  const name = text.trim();
   const length = [...name].length;
   if (length < 2 || length > 255) {
-    throw invalidRequest('name', 'Invalid value for `name`: expected 2 to 255 characters.', 'invalid_value');
-  }
-  // Postgres stores no NUL, and a lone surrogate is no character.
-  if (name.includes('\0') || !name.isWellFormed()) {
     throw invalidRequest(
       'name',
-      'Invalid value for `name`: it holds a character that cannot be stored.',
+      'Invalid value for `name`: expected 2 to 255 characters, not counting blanks around them.',
+      'invalid_value',
+    );
+  }
+  // A lone surrogate is no character, and cannot be stored.
+  if (misleading.test(name) || !name.isWellFormed()) {
+    throw invalidRequest(
+      'name',
+      'Invalid value for `name`: it holds a line break or another character that cannot be shown.',
       'invalid_value',
     );
   }

@@ -30,7 +30,7 @@ export const file_modelgateway_keys_v1_keys_service: GenFile = /*@__PURE__*/
  */
 export type CreateKeyRequest = Message<"modelgateway.keys.v1.CreateKeyRequest"> & {
   /**
-   * 2 to 255 characters.
+   * 2 to 255 characters without the blanks around them, which are left out; no line breaks.
    *
    * @generated from field: string name = 1;
    */
