@@ -38,12 +38,12 @@ export const bodyReadMaxBytes = 36 * 1024 * 1024;
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
-  keys: ['edge', 'auth', 'models', 'jobs', 'usage', 'admin'],
+  keys: ['edge', 'auth', 'models', 'jobs', 'admin'],
   auth: ['edge', 'keys', 'usage', 'billing', 'models', 'jobs', 'admin', 'bootstrap'],
-  usage: ['edge', 'inference', 'models', 'billing', 'jobs', 'admin'],
-  billing: ['edge', 'inference', 'usage', 'keys', 'jobs', 'admin', 'bootstrap'],
-  models: ['edge', 'inference', 'billing', 'jobs', 'admin', 'bootstrap'],
-  jobs: ['edge', 'inference', 'admin'],
+  usage: ['edge', 'inference', 'models'],
+  billing: ['edge', 'inference', 'usage', 'jobs', 'admin'],
+  models: ['edge', 'inference', 'billing', 'admin', 'bootstrap'],
+  jobs: ['edge'],
 };
 
 /** Starts one service in this process. */

@@ -196,6 +196,22 @@ test.each([
   }
 });
 
+test('a service answers nobody who has nothing to ask of it', async () => {
+  const strangers = [
+    [KeysService, ['usage', 'billing', 'inference', 'bootstrap']],
+    [UsageService, ['billing', 'jobs', 'admin']],
+    [BillingService, ['keys', 'bootstrap']],
+    [ModelsService, ['jobs', 'usage']],
+    [JobsService, ['inference', 'admin']],
+  ] as const;
+  for (const [service, issuers] of strangers) {
+    for (const issuer of issuers) {
+      const { code } = await call(service.methods[0]!, issuer, owner);
+      expect(status[code], `${issuer} to ${service.name}`).toBe('UNAUTHENTICATED');
+    }
+  }
+});
+
 /** `SomeService.SomeRpc` in the section "Not built yet". */
 function namedInReadme(): string[] {
   const readme = readFileSync(new URL('../../README.md', import.meta.url), 'utf8');
