@@ -67,12 +67,18 @@ async function aRoundLater(): Promise<void> {
   });
   await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, operator);
 }
-/** A mail server that takes all mails of the outbox. */
-async function take(): Promise<void> {
+async function onDatabase(statement: string): Promise<pg.QueryResult> {
   const database = new pg.Client(gateway.env.databaseUrl);
   await database.connect();
-  await database.query('update auth.mails set status = 2, sent_at = now() where kind = $1', ['model_retirement']);
-  await database.end();
+  try {
+    return await database.query(statement);
+  } finally {
+    await database.end();
+  }
+}
+/** A mail server that takes all mails of the outbox. */
+async function take(): Promise<void> {
+  await onDatabase("update auth.mails set status = 2, sent_at = now() where kind = 'model_retirement'");
 }
 const ownAre = (expected: string[]) =>
   waitFor(async () => JSON.stringify(await own()) === JSON.stringify(expected), {
@@ -168,6 +174,26 @@ describe('mails on a retirement', () => {
     await ownAre([`${model} retires on ${date(80)}`]);
     await at(day(50));
     await ownAre([`${model} retires on ${date(80)}`, `Reminder: ${model} retires on ${date(80)}`]);
+  });
+
+  test('are lost to nobody when what was taken back cannot be noted', async () => {
+    await start();
+    await announce({ sunset_at: day(31) });
+    await ownAre([`${model} retires on ${date(31)}`]);
+    // Fails at the commit, behind all that was said to Auth; a sequence counts what is undone too.
+    await onDatabase(`
+      create sequence models.failures;
+      grant usage on sequence models.failures to public;
+      create function models.fail() returns trigger language plpgsql as $$
+        begin perform nextval('models.failures'); raise 'not now'; end $$;
+      create constraint trigger fail after delete on models.reminders deferrable initially deferred
+        for each row execute function models.fail()`);
+    await move(day(80));
+    await waitFor(async () => (await onDatabase('select from models.failures where is_called')).rowCount, {
+      description: 'a failure',
+    });
+    await onDatabase('drop trigger fail on models.reminders');
+    await ownAre([`${model} retires on ${date(80)}`]);
   });
 
   test('end with a withdrawal, those in the outbox too', async () => {

@@ -40,15 +40,17 @@ export async function claimDueMails(
 }
 
 /**
- * Takes queued mails back, so that nobody gets them; answers their dedupe keys, at most `limit`. A mail in the hands of a sender
- * (claimed, and no failure reported yet) may be on its way: it stays, but is not tried again.
+ * Takes queued mails back, so that nobody gets them; answers their dedupe keys, at most `limit`, again and again until they are noted.
+ * A mail in the hands of a sender (claimed, and no failure reported yet) may be on its way: it stays, but is not tried again.
  */
 export async function withdrawMails(
   em: SqlEntityManager,
-  { prefix, now, limit }: { prefix: string; now: Date; limit: number },
+  { prefix, noted, now, limit }: { prefix: string; noted: readonly string[]; now: Date; limit: number },
 ): Promise<string[]> {
   const inHands = `attempts > 0 and last_error = '' and next_attempt_at > ?`;
   const matching = `starts_with(dedupe_key, ?) and status = ?`;
+  // A mail is held by having no next attempt, so that no sender takes it.
+  await em.nativeDelete(MailEntity, { dedupeKey: { $in: noted }, status: MailStatus.QUEUED, nextAttemptAt: null });
   await em.execute(`update mails set expires_at = ? where ${matching} and ${inHands}`, [
     now,
     prefix,
@@ -56,8 +58,8 @@ export async function withdrawMails(
     now,
   ]);
   const rows = await em.execute<{ dedupe_key: string }[]>(
-    `delete from mails where id in (
-       select id from mails where ${matching} and not (${inHands}) limit ${limit} for update skip locked)
+    `update mails set next_attempt_at = null where id in (
+       select id from mails where ${matching} and (next_attempt_at is null or not (${inHands})) limit ${limit} for update skip locked)
      returning dedupe_key`,
     [prefix, MailStatus.QUEUED, now],
   );

@@ -8,10 +8,10 @@ const keysMax = 1_000;
 /** Takes mails back which no mail server has taken yet. */
 export const withdrawMail =
   ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'withdrawMail'> =>
-  async ({ dedupeKeyPrefix }, context) => {
+  async ({ dedupeKeyPrefix: prefix, notedDedupeKeys: noted }, context) => {
     requireService(callerOf(context));
     const dedupeKeys = await transaction(database, (em) =>
-      withdrawMails(em, { prefix: dedupeKeyPrefix, now: new Date(clock.now()), limit: keysMax }),
+      withdrawMails(em, { prefix, noted, now: new Date(clock.now()), limit: keysMax }),
     );
     return { dedupeKeys };
   };

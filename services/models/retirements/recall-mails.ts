@@ -7,46 +7,51 @@ import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
 
 /** Shorter than whoever moves a date is willing to wait for the row. */
 const timeoutMs = 3_000;
-const keysPerCall = 1_000;
 
-type Recalling = { id: string; sunset_at: Date; withdrawn_at: Date | null };
+type Recalling = { sunset_at: Date; withdrawn_at: Date | null };
 
 /**
  * Takes mails back which wait in Auth's outbox with a date that is no longer true, as they do while the mail server is away. Their
- * users get the point by the new date instead; of a withdrawn retirement they get nothing.
+ * users get the point by the new date instead; of a withdrawn retirement they get nothing. Auth forgets a mail only when what becomes
+ * of it is committed here, so that a failure in between repeats the step, and meanwhile no point of the retirement is sent.
  */
 export async function recallMails(deps: ReminderDeps, signal: AbortSignal): Promise<void> {
-  const { rows } = await deps.database.query<Recalling>({
-    text: 'select id, sunset_at, withdrawn_at from retirements where recalls_mails',
+  const { rows } = await deps.database.query<{ id: string }>({
+    text: 'select id from retirements where recalls_mails',
     values: [],
   });
-  for (const retirement of rows) {
-    let recalled: number;
+  for (const { id } of rows) {
+    let noted: string[] = [];
     do {
       if (signal.aborted) return;
-      recalled = await recallSome(deps, retirement.id);
-    } while (recalled === keysPerCall);
-    await deps.database.query({
-      // A date that was moved again meanwhile wants another look.
-      text: 'update retirements set recalls_mails = false where id = $1 and sunset_at is not distinct from $2 and withdrawn_at is not distinct from $3',
-      values: [retirement.id, retirement.sunset_at, retirement.withdrawn_at],
-    });
+      noted = await recallSome(deps, id, noted);
+    } while (noted.length > 0);
   }
 }
 
-async function recallSome({ database, auth, clock }: ReminderDeps, retirementId: string): Promise<number> {
+/** Answers the dedupe keys of what it has taken back; none when all is done. */
+async function recallSome(
+  { database, auth, clock }: ReminderDeps,
+  retirementId: string,
+  notedDedupeKeys: string[],
+): Promise<string[]> {
   const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs };
   return sqlTransaction(database, async (client) => {
     const { rows } = await client.query<Recalling>(
-      'select id, sunset_at, withdrawn_at from retirements where id = $1 for update',
+      'select sunset_at, withdrawn_at from retirements where id = $1 and recalls_mails for update',
       [retirementId],
     );
+    if (rows[0] === undefined) return [];
     const prefix = dedupePrefix(retirementId);
-    const { dedupeKeys } = await auth.withdrawMail({ dedupeKeyPrefix: prefix }, options);
+    const { dedupeKeys } = await auth.withdrawMail({ dedupeKeyPrefix: prefix, notedDedupeKeys }, options);
+    if (dedupeKeys.length === 0) {
+      await client.query('update retirements set recalls_mails = false where id = $1', [retirementId]);
+      return [];
+    }
     const sent = dedupeKeys.map((key) => key.slice(prefix.length).split(' '));
     const points = sent.map(([point]) => Number(point) as ReminderPoint);
     const users = sent.map(([, userId]) => userId!);
-    const { sunset_at: sunsetAt, withdrawn_at: withdrawnAt } = rows[0]!;
+    const { sunset_at: sunsetAt, withdrawn_at: withdrawnAt } = rows[0];
     if (withdrawnAt !== null) {
       await client.query(
         `update reminders set status = $4, sent_at = null
@@ -54,7 +59,7 @@ async function recallSome({ database, auth, clock }: ReminderDeps, retirementId:
          where retirement_id = $1 and reminders.point = recalled.point and reminders.user_id = recalled.user_id`,
         [retirementId, points, users, ReminderStatus.CANCELLED],
       );
-      return dedupeKeys.length;
+      return dedupeKeys;
     }
     await client.query(
       `delete from reminders using unnest($2::smallint[], $3::uuid[]) as recalled (point, user_id)
@@ -70,6 +75,6 @@ async function recallSome({ database, auth, clock }: ReminderDeps, retirementId:
         [retirementId, point, dueAtMs === null ? null : new Date(dueAtMs)],
       );
     }
-    return dedupeKeys.length;
+    return dedupeKeys;
   });
 }
