@@ -1,5 +1,5 @@
-import { randomBytes } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
@@ -201,22 +201,30 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
       `${name} is required with NODE_ENV=production: at least ${secretLengthMin} random characters.`,
     );
   const file = join(dataDir, 'secrets', name.toLowerCase());
-  try {
-    return readFileSync(file, 'utf8');
-  } catch {
-    return createSecret(file, name);
-  }
+  if (!existsSync(file)) createSecret(file, name);
+  const kept = readFileSync(file, 'utf8');
+  // A start may have been cut off while it wrote; empty, it would be a secret that everybody knows.
+  if (kept.length < secretLengthMin)
+    throw new StartError(
+      `${name} in ${file} is shorter than ${secretLengthMin} characters: restore the file, or remove it to have another made.`,
+    );
+  return kept;
 }
 
-function createSecret(file: string, name: string): string {
-  const value = randomBytes(32).toString('hex');
+function createSecret(file: string, name: string): void {
+  const draft = `${file}-${randomUUID()}`;
   try {
     mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 });
-    writeFileSync(file, value, { mode: 0o600, flag: 'wx' });
-    return value;
+    writeFileSync(draft, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
+    try {
+      // By one step, so that nobody reads a part of it.
+      linkSync(draft, file);
+    } finally {
+      rmSync(draft);
+    }
   } catch (error) {
     // Another process of the same DATA_DIR was quicker: its secret is the one.
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return readFileSync(file, 'utf8');
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
     throw new StartError(`${name} cannot be kept in ${file}: make DATA_DIR writable, or set ${name}.`, {
       cause: error,
     });
