@@ -33,7 +33,7 @@ type Verified = { claims: AccessClaims; principal: SessionPrincipal };
 /** How many verified tokens are remembered; each takes about a kilobyte. */
 const rememberedMax = 10_000;
 
-/** How long an edge whose feed is silent waits for an answer about one session, in milliseconds. */
+/** How long an edge waits for an answer, in milliseconds. */
 const askTimeoutMs = 1_000;
 
 export function createSessionCredentials(deps: {
@@ -59,7 +59,7 @@ export function createSessionCredentials(deps: {
     {
       name: 'auth',
       watch: (signal) => auth.watchAuth({ edgeId }, { ...asEdge, signal }),
-      acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, asEdge),
+      acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, { ...asEdge, timeoutMs: askTimeoutMs }),
       leave: () => auth.acknowledgeAuth({ edgeId, leaving: true }, { ...asEdge, timeoutMs: askTimeoutMs }),
       apply: (event) => state.apply(event),
     },
@@ -96,11 +96,11 @@ export function createSessionCredentials(deps: {
     return feed.isLive ? decide(token, verified) : ask(token, verified);
   };
 
-  const asking = new SingleFlight<SessionPrincipal>();
-  /** Asks Auth about one session while the feed is silent: a lapsed lease must not let an ended session in, nor shut a sound one out. */
-  const ask = (token: string, verified: Verified): Promise<SessionPrincipal> =>
-    asking.run(token, () => askAuth(token, verified));
-  const askAuth = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
+  /**
+   * Asks Auth about one session while the feed is silent: a lapsed lease must not let an ended session in, nor shut a sound one out. Each
+   * request asks for itself, since another's answer may be older than a logout that was answered before this request came.
+   */
+  const ask = async (token: string, verified: Verified): Promise<SessionPrincipal> => {
     const { claims } = verified;
     const principal = decide(token, verified);
     const answer = await auth

@@ -272,3 +272,32 @@ test('with the feed blackholed a session ended elsewhere is refused within two s
   await far.close();
   transport.close();
 });
+
+test('with the feed silent a request is not decided by a question that was asked before it', async () => {
+  let isSilent = false;
+  const answered = Promise.withResolvers<void>();
+  const released = Promise.withResolvers<void>();
+  const edge = await openEdge({
+    ...fixture.auth,
+    acknowledgeAuth: (request, options) =>
+      isSilent ? Promise.reject(new Error('silent')) : fixture.auth.acknowledgeAuth(request, options),
+    getSessionState: async (request, options) => {
+      const answer = await fixture.auth.getSessionState(request, options);
+      answered.resolve();
+      await released.promise;
+      return answer;
+    },
+  });
+  const { user, tokens, sessionId } = await signIn();
+  expect(await reasonOn(edge, tokens.accessToken)).toBe(null);
+  isSilent = true;
+  await waitFor(() => !edge.isLive, { description: 'the lease to lapse' });
+  const before = reasonOn(edge, tokens.accessToken);
+  await answered.promise;
+  await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
+  const after = reasonOn(edge, tokens.accessToken);
+  released.resolve();
+  expect(await before).toBe(null);
+  expect(await after).toBe(ErrorReason.INVALID_TOKEN);
+  await edge.close();
+});
