@@ -1,10 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { mkdir, open, readdir, rm } from 'node:fs/promises';
+import { readdirSync, rmSync } from 'node:fs';
+import { open, rm } from 'node:fs/promises';
 import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { invalidRequest } from '#shared/errors.ts';
+import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
 import type { EdgeApp } from '../routes/routes.ts';
 
@@ -28,9 +30,9 @@ declare module 'fastify' {
  * section 4). A file lives as long as its exchange; those of processes that died are removed at the next start.
  */
 export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<void> {
-  const directory = join(uploadsDir, String(process.pid));
-  await removeOrphans(uploadsDir);
-  app.addHook('onClose', () => rm(directory, { recursive: true, force: true }));
+  const { path: directory, lock } = lockNewFolder(uploadsDir);
+  removeOrphans(uploadsDir);
+  app.addHook('onClose', async () => lock.removeFolder());
 
   app.decorateRequest('spooledTo', null);
   app.addHook('onRequest', (request, reply, done) => {
@@ -47,7 +49,6 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
   app.addContentTypeParser('multipart/form-data', async (request: FastifyRequest, payload: IncomingMessage) => {
     if (Number(request.headers['content-length'] ?? 0) > formBytesMax) throw fileTooLarge();
     const path = join(directory, randomUUID());
-    await mkdir(directory, { recursive: true, mode: 0o700 });
     request.spooledTo = path;
     const upload = await spool(payload, request.headers['content-type']!, path);
     // Its client may have gone before there was a file to remove.
@@ -78,24 +79,15 @@ async function spool(body: Readable, contentType: string, path: string): Promise
   }
 }
 
-/** Removes the uploads of processes that are no more. */
-async function removeOrphans(uploadsDir: string): Promise<void> {
-  const names = await readdir(uploadsDir).catch(() => []);
-  for (const name of names) {
-    // What is not named as a process is none of ours, should the folder be shared by mistake.
-    if (!/^\d+$/.test(name)) continue;
-    if (!isAlive(Number(name)) || name === String(process.pid)) {
-      await rm(join(uploadsDir, name), { recursive: true, force: true });
-    }
-  }
-}
+/** How the folders of processes are named, also when their removal was not finished. What is named otherwise is none of ours. */
+const ownFolder = new RegExp(`^(${removedPrefix})?\\d+-[0-9a-f]{12}$`);
 
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    // It lives, and is somebody else's.
-    return (error as NodeJS.ErrnoException).code === 'EPERM';
+/** Removes the uploads of processes that are no more. */
+function removeOrphans(uploadsDir: string): void {
+  for (const name of readdirSync(uploadsDir)) {
+    if (!ownFolder.test(name)) continue;
+    const path = join(uploadsDir, name);
+    if (name.startsWith(removedPrefix)) rmSync(path, { recursive: true, force: true });
+    else lockFolder(path)?.removeFolder();
   }
 }

@@ -1,9 +1,12 @@
-import { createReadStream, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fastify } from 'fastify';
 import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { spooledForms } from '../../edge/http/uploads.ts';
+import type { EdgeApp } from '../../edge/routes/routes.ts';
 import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -28,7 +31,7 @@ beforeEach(() => bench.renew());
 const spooled = (): string[] => {
   const uploads = join(bench.gateway.env.dataDir, 'uploads');
   return readdirSync(uploads, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
+    .filter((entry) => entry.isFile() && !entry.name.startsWith('lock'))
     .map(({ name }) => name);
 };
 const nothingIsLeft = () => waitFor(() => spooled().length === 0, { description: 'an empty folder of uploads' });
@@ -261,6 +264,26 @@ describe('limits', () => {
       if (!upload.write(piece)) await Promise.race([answered, new Promise((resolve) => upload.once('drain', resolve))]);
     }
     expect(await answered).toBe(413);
+    upload.destroy();
+    await nothingIsLeft();
+  });
+
+  test('an edge that starts on the same folder removes what is of nobody, and no upload of a living process', async () => {
+    const uploads = join(bench.gateway.env.dataDir, 'uploads');
+    const left = join(uploads, '7-0123456789ab');
+    mkdirSync(left, { recursive: true });
+    writeFileSync(join(left, 'upload'), 'left behind');
+    const upload = open(`${bench.gateway.url}/v1/audio/transcriptions`);
+    upload.on('error', () => {});
+    upload.write('--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n');
+    await waitFor(() => spooled().length === 2, { description: 'the upload on disk' });
+    // In this process, as in another container: with the same process id.
+    const another = fastify();
+    await spooledForms(another as unknown as EdgeApp, uploads);
+    expect(existsSync(left)).toBe(false);
+    expect(spooled()).toHaveLength(1);
+    await another.close();
+    expect(spooled()).toHaveLength(1);
     upload.destroy();
     await nothingIsLeft();
   });

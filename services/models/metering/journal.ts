@@ -1,11 +1,8 @@
-import { randomBytes } from 'node:crypto';
-import { mkdirSync } from 'node:fs';
-import { join } from 'node:path';
 import type { Clock } from '#shared/clock.ts';
+import { type FolderLock, lockNewFolder } from '#shared/folder-lock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { BatchQueue } from './batch-queue.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax, type LogPosition } from './event-codec.ts';
-import { type FolderLock, lockFolder } from './folder-lock.ts';
 import { beginRecord, endRecord, isEnd, parseRecord, progressRecord, type RecordText } from './record.ts';
 import { readSegment, type SegmentPart, segmentPath } from './segment-files.ts';
 import { type JournalFiles, type JournalSync, SegmentLog } from './segment-log.ts';
@@ -281,13 +278,5 @@ export class Journal<Event, Progress> implements EventSource<Event> {
 
 /** Starts this process's journal in a folder of its own below `directory`. Throws the file system's error if it cannot. */
 export function openJournal<Event, Progress>(options: JournalOptions<Event, Progress>): Journal<Event, Progress> {
-  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
-  for (;;) {
-    const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
-    const path = join(options.directory, name);
-    mkdirSync(path, { mode: 0o700 });
-    // An adopter may have seen the empty folder first; it then belongs to it, and we take another.
-    const lock = lockFolder(path);
-    if (lock !== null) return new Journal(options, { name, path, lock });
-  }
+  return new Journal(options, lockNewFolder(options.directory));
 }

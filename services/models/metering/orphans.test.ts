@@ -190,6 +190,21 @@ test('records that checksum but make no sense are skipped', async () => {
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(0)]);
 });
 
+test('a journal that cannot be adopted is told of, and neither ends the process nor keeps the others waiting', async () => {
+  using folder = journalFolder();
+  for (const name of ['a-broken', 'z-broken']) {
+    mkdirSync(join(folder.path, name));
+    writeFileSync(join(folder.path, name, 'lock'), 'no lock of ours '.repeat(100));
+  }
+  await leftBehind(folder.path, 1);
+  const logger = testLogger();
+  const [orphan, ...others] = adopt(folder.path, logger);
+  expect(others).toEqual([]);
+  expect(await drainToTheEnd(orphan!)).toEqual([event(0)]);
+  expect(logger.lines.filter((line) => line.includes('could not be adopted'))).toHaveLength(2);
+  expect(adopt(join(folder.path, 'a-broken', 'lock'), logger)).toEqual([]);
+});
+
 test('files that are no journal are left alone', async () => {
   using folder = journalFolder();
   writeFileSync(join(folder.path, 'note.txt'), 'not ours');

@@ -1,9 +1,9 @@
 import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#shared/clock.ts';
+import { type FolderLock, lockFolder, removedPrefix } from '#shared/folder-lock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from './event-codec.ts';
-import { type FolderLock, lockFolder, removedPrefix } from './folder-lock.ts';
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
 
@@ -30,17 +30,33 @@ export type AdoptedJournal<Event> = EventSource<Event> & {
  * idempotent by event id).
  */
 export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
-  mkdirSync(options.directory, { recursive: true, mode: 0o700 });
-  return readdirSync(options.directory, { withFileTypes: true }).flatMap((entry) => {
-    const path = join(options.directory, entry.name);
-    if (!entry.isDirectory() || entry.name === damagedFolder) return [];
-    if (entry.name.startsWith(removedPrefix)) {
-      rmSync(path, { recursive: true, force: true });
-      return [];
-    }
-    const lock = lockFolder(path);
-    return lock === null ? [] : [adoptedJournal(options, entry.name, lock)];
+  const { directory, logger } = options;
+  const entries = orNone(logger, directory, () => {
+    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    return readdirSync(directory, { withFileTypes: true });
   });
+  return entries.flatMap((entry) => {
+    const path = join(directory, entry.name);
+    if (!entry.isDirectory() || entry.name === damagedFolder) return [];
+    return orNone(logger, path, () => {
+      if (entry.name.startsWith(removedPrefix)) {
+        rmSync(path, { recursive: true, force: true });
+        return [];
+      }
+      const lock = lockFolder(path);
+      return lock === null ? [] : [adoptedJournal(options, entry.name, lock)];
+    });
+  });
+}
+
+/** What the dead have left can wait for the next time: a disk that fails them is no reason to end, and the own journal tells by itself. */
+function orNone<Found>(logger: Logger, path: string, find: () => Found[]): Found[] {
+  try {
+    return find();
+  } catch (err) {
+    logger.error({ err, path }, 'a journal could not be adopted');
+    return [];
+  }
 }
 
 function adoptedJournal<Event, Progress>(

@@ -1,4 +1,5 @@
-import { existsSync, renameSync, rmSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 
@@ -17,6 +18,19 @@ export const removedPrefix = 'removed-';
 
 const sqliteBusy = 5;
 const sqliteCannotOpen = 14;
+
+/** A new folder below `directory` that belongs to this process. Throws the file system's error if there can be none. */
+export function lockNewFolder(directory: string): { name: string; path: string; lock: FolderLock } {
+  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  for (;;) {
+    const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
+    const path = join(directory, name);
+    mkdirSync(path, { mode: 0o700 });
+    // Who looks for folders of the dead may have seen the empty one first; it then belongs to it, and we take another.
+    const lock = lockFolder(path);
+    if (lock !== null) return { name, path, lock };
+  }
+}
 
 /**
  * Takes the folder, or answers null when a living process has it or it is gone.
