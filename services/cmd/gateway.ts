@@ -26,6 +26,7 @@ import { openCredentials } from '../../edge/snapshots/credentials.ts';
 import { startJobWorker } from '../jobs/workers/start.ts';
 import { startInference } from '../models/start-inference.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import { type Closer, closeAll } from './close-all.ts';
 import { type OpenDatabase, openDatabase } from './database.ts';
 import { metricsOfAll } from './metrics-of-all.ts';
 import { serviceMigrations } from './migrations.ts';
@@ -52,7 +53,7 @@ export type Gateway = {
   url: string | undefined;
   /** Where other processes connect; undefined without services. */
   rpcUrl: string | undefined;
-  /** Where a process without an edge shows its health and metrics, if it is to. */
+  /** Where a process without an edge shows its health and metrics, from its start to its end, if it is to. */
   healthUrl: string | undefined;
   switchboard: Switchboard;
   /** Waits until `/readyz` says yes; at once without an edge. */
@@ -77,19 +78,36 @@ const idlePollMs = 50;
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
   const { clock } = env;
   const hasWorker = parts.worker ?? (parts.edge && parts.services.includes('jobs'));
-  const closers: (() => Promise<void> | void)[] = [];
-  let closed = false;
+  const closers: Closer[] = [];
+  let closing = false;
   let closeDelayMs = 0;
-  const closeAll = async (delayMs = 0): Promise<void> => {
-    closed = true;
+  const close = (delayMs = 0): Promise<void> => {
+    closing = true;
     closeDelayMs = delayMs;
-    for (const close of closers.splice(0).reverse()) await close();
+    return closeAll(closers.splice(0));
   };
   try {
     const registry = new Registry();
     collectDefaultMetrics({ register: registry });
     const allMetrics = metricsOfAll(registry);
     closers.push(allMetrics.close);
+    let isSetUp = false;
+    let healthUrl: string | undefined;
+    if (!parts.edge && env.metricsPort !== undefined) {
+      const health = fastify();
+      // Not for Postgres: while it is away, what is in memory is served, and a lease is extended by the process that granted it alone.
+      const readiness: Readiness = () => {
+        if (closing) return { ready: false, reason: 'draining' };
+        return isSetUp ? { ready: true } : { ready: false, reason: 'not set up yet' };
+      };
+      registerHealth(health, readiness, allMetrics.text);
+      healthUrl = await listening(
+        'METRICS_PORT',
+        env.metricsPort,
+        health.listen({ host: env.host, port: env.metricsPort }),
+      );
+      closers.push(() => health.close());
+    }
     const report = createCallReport({ logger, clock, metrics: createRpcMetrics(registry) });
     const validate = createMessageValidation();
     const switchboard = new Switchboard({ clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
@@ -187,11 +205,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
         logger,
       });
       closers.push(credentials.close);
-      let draining = false;
       // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
       let wasReady = false;
       readiness = () => {
-        if (draining) return { ready: false, reason: 'draining' };
+        if (closing) return { ready: false, reason: 'draining' };
         if (wasReady) return { ready: true };
         if (catalogVersionMin === undefined) return { ready: false, reason: 'not set up yet' };
         if (catalogVersion() < catalogVersionMin) return { ready: false, reason: 'no catalog yet' };
@@ -228,31 +245,23 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
       });
       url = await listening('PORT', env.port, edge.listen({ host: env.host, port: env.port, backlog }));
       closers.push(async () => {
-        draining = true;
         const cut = setTimeout(() => edge.server.closeAllConnections(), closeDelayMs + drainMs);
-        await edge.close();
-        clearInterval(tidy);
-        clearTimeout(cut);
+        try {
+          await edge.close();
+        } finally {
+          clearInterval(tidy);
+          clearTimeout(cut);
+        }
       });
     }
-    let healthUrl: string | undefined;
-    if (!parts.edge && env.metricsPort !== undefined) {
-      const health = fastify();
-      registerHealth(health, () => ({ ready: true }), allMetrics.text);
-      healthUrl = await listening(
-        'METRICS_PORT',
-        env.metricsPort,
-        health.listen({ host: env.host, port: env.metricsPort }),
-      );
-      closers.push(() => health.close());
-    }
     if (parts.bootstrap !== undefined) catalogVersionMin = (await parts.bootstrap(switchboard)).catalogVersion;
+    isSetUp = true;
     const ready = async (): Promise<void> => {
-      while (!closed && readiness?.().ready === false) await delay(readyPollMs);
+      while (!closing && readiness?.().ready === false) await delay(readyPollMs);
     };
-    return { url, rpcUrl, healthUrl, switchboard, ready, close: closeAll };
+    return { url, rpcUrl, healthUrl, switchboard, ready, close };
   } catch (error) {
-    await closeAll();
+    await close().catch((err) => logger.error({ err }, 'did not close cleanly'));
     throw error;
   }
 }

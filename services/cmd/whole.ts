@@ -2,7 +2,8 @@ import cluster from 'node:cluster';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
-import { startEdgeWorkers } from './edge-workers.ts';
+import { closeAll } from './close-all.ts';
+import { type EdgeWorkers, startEdgeWorkers } from './edge-workers.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
 import { builtServices } from './service-names.ts';
 import { startSummary } from './start-summary.ts';
@@ -29,7 +30,15 @@ export async function startWhole(
     },
     logger,
   );
-  const workers = single ? undefined : await startEdgeWorkers({ cluster, env, rpcUrl: gateway.rpcUrl!, logger });
+  let workers: EdgeWorkers | undefined;
+  if (!single) {
+    try {
+      workers = await startEdgeWorkers({ cluster, env, rpcUrl: gateway.rpcUrl!, logger });
+    } catch (error) {
+      await gateway.close().catch((err) => logger.error({ err }, 'did not close cleanly'));
+      throw error;
+    }
+  }
   await gateway.ready();
   process.stdout.write(
     startSummary({
@@ -40,10 +49,5 @@ export async function startWhole(
       embedded: env.databaseUrl === undefined,
     }),
   );
-  return {
-    close: async (delayMs) => {
-      await workers?.close();
-      await gateway.close(delayMs);
-    },
-  };
+  return { close: (delayMs) => closeAll([() => gateway.close(delayMs), async () => workers?.close()]) };
 }

@@ -1,5 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { createLogger } from '#shared/logger.ts';
+import { startGateway } from '../../services/cmd/gateway.ts';
+import { freePort } from '../support/free-port.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -69,4 +73,37 @@ test('addresses that nobody serves share one label, whatever clients make up', a
   }
   expect(await counted('unmatched', 404)).toBe(before + 2);
   expect((await bench.gateway.call('GET', '/metrics')).text).not.toContain('nothing');
+});
+
+test('a process without an edge is ready from when it is set up until it is told to stop, and alive all the time', async () => {
+  await using database = await createTestDatabase();
+  const metricsPort = await freePort();
+  const status = (path: string) => fetch(`http://127.0.0.1:${metricsPort}${path}`).then((answer) => answer.status);
+  const setUp = Promise.withResolvers<{ catalogVersion: bigint }>();
+  const closed = Promise.withResolvers<void>();
+  const starting = startGateway(
+    { ...bench.gateway.env, metricsPort },
+    {
+      services: ['auth'],
+      edge: false,
+      database: Promise.resolve({ connection: database.url, close: () => closed.promise }),
+      bootstrap: () => setUp.promise,
+    },
+    createLogger({ level: 'silent', name: 'test' }),
+  );
+  await waitFor(
+    () =>
+      status('/healthz')
+        .then((code) => code === 200)
+        .catch(() => false),
+    { description: 'a listener' },
+  );
+  expect(await status('/readyz')).toBe(503);
+  setUp.resolve({ catalogVersion: 0n });
+  const gateway = await starting;
+  expect(await status('/readyz')).toBe(200);
+  const closing = gateway.close();
+  expect([await status('/readyz'), await status('/healthz')]).toEqual([503, 200]);
+  closed.resolve();
+  await closing;
 });

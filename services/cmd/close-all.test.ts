@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { closeAll } from './close-all.ts';
+
+test('what fails to close keeps nothing else open, and is told once all is closed', async () => {
+  const closed: string[] = [];
+  const closing = closeAll([
+    () => void closed.push('database'),
+    () => Promise.reject(new Error('the journal')),
+    () => void closed.push('worker'),
+    () => {
+      throw new Error('the edge');
+    },
+  ]);
+  await expect(closing).rejects.toMatchObject({ errors: [{ message: 'the edge' }, { message: 'the journal' }] });
+  expect(closed).toEqual(['worker', 'database']);
+  await expect(closeAll([() => Promise.reject(new Error('alone'))])).rejects.toThrow('alone');
+});

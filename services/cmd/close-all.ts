@@ -1,0 +1,15 @@
+export type Closer = () => Promise<void> | void;
+
+/** Closes the last one first, each also when another fails. Throws what failed, once all are closed. */
+export async function closeAll(closers: readonly Closer[]): Promise<void> {
+  const errors: unknown[] = [];
+  for (const close of closers.toReversed()) {
+    try {
+      await close();
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  if (errors.length === 1) throw errors[0];
+  if (errors.length > 1) throw new AggregateError(errors, `${errors.length} parts did not close`);
+}
