@@ -1,5 +1,6 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
@@ -17,6 +18,7 @@ import { Budgets, type BudgetsDeps, type Hold } from '../../services/models/limi
 import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const costMax = 1_000_000n;
 let started: TestBilling;
@@ -336,4 +338,33 @@ test('a slice admits nothing behind the end of its day: calls of the new day cou
   );
   expect(posted.rows).toEqual([{ posted: costMax }]);
   await edge.close();
+});
+
+test('leases are kept in the order in which all others lock them, so that nobody waits in a circle', async () => {
+  const caller = someone();
+  const [first, second] = [uuidv7(), uuidv7()];
+  const holderId = uuidv7();
+  // They stand in the table, and are told of, the other way round.
+  for (const leaseId of [second, first]) {
+    const demand = { kind: BudgetKind.API_KEY, leaseId, limitNanoUsd: costMax, sliceNanoUsd: 0n };
+    const cost = { costMaxNanoUsd: 1n, demands: [demand] };
+    await started.billing.lease({ holderId, ...caller, apiKeyId: uuidv7(), ...cost }, service);
+  }
+  const { pool } = started.deps.database;
+  const other = await pool.connect();
+  const lock = (id: string) => other.query('select from leases where id = $1 for update', [id]);
+  await other.query('begin');
+  const { rows } = await other.query('select pg_backend_pid() as pid');
+  await lock(first);
+  const settlements = [second, first].map((leaseId) => ({ leaseId, fencingToken: 1n, keep: true }));
+  const settling = started.billing.settle({ holderId, settlements }, { ...service, timeoutMs: 60_000 });
+  const waiting = 'select from pg_locks where not granted and $1 = any(pg_blocking_pids(pid))';
+  await waitFor(async () => (await pool.query(waiting, [rows[0].pid])).rowCount === 1, {
+    description: 'the settlement to wait',
+  });
+  await lock(second);
+  await other.query('commit');
+  other.release();
+  const { leases } = await settling;
+  expect(leases.map(({ state }) => state)).toEqual([LeaseState.HELD, LeaseState.HELD]);
 });

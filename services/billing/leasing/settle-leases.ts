@@ -25,8 +25,9 @@ export async function settleLeases(
   const settled: Settled = new Map();
   const kept = settlements.filter(({ keep }) => keep);
   if (kept.length > 0) {
-    for (const lease of await keepLeases(database.pool, holderId, kept, { nowMs, expiresAtMs }))
-      settled.set(lease.id, lease);
+    const times = { nowMs, expiresAtMs };
+    const held = await sqlTransaction(database, (sql) => keepLeases(sql, holderId, kept, times));
+    for (const lease of held) settled.set(lease.id, lease);
     for (const lease of await shrinkSlices(database, [...settled.values()], nowMs)) settled.set(lease.id, lease);
   }
   const given = new Map(settlements.filter(({ keep }) => !keep).map((row) => [row.leaseId.toLowerCase(), row]));
@@ -34,7 +35,7 @@ export async function settleLeases(
   return settled;
 }
 
-/** Kept leases in one statement: their room stays, so that no budget changes. */
+/** Kept leases in one statement, locked by id like all leases: their room stays, so that no budget changes. */
 async function keepLeases(
   sql: Sql,
   holderId: string,
@@ -44,11 +45,15 @@ async function keepLeases(
   const { rows } = await sql.query<{ id: string }>({
     name: 'keep-leases',
     text: `
-      update leases set used_nano_usd = told.used, in_flight_nano_usd = told.in_flight, expires_at = $6,
-        settled_at = $7
-      from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as told (id, fencing_token, used, in_flight)
-      where leases.id = told.id and leases.fencing_token = told.fencing_token and leases.holder_id = $5
-        and leases.state = ${LeaseState.HELD}
+      with held as (
+        select leases.tenant_id, leases.id, told.used, told.in_flight
+        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as told (id, fencing_token, used, in_flight)
+        join leases on leases.id = told.id and leases.fencing_token = told.fencing_token
+        where leases.holder_id = $5 and leases.state = ${LeaseState.HELD}
+        order by leases.id for update of leases
+      )
+      update leases set used_nano_usd = held.used, in_flight_nano_usd = held.in_flight, expires_at = $6, settled_at = $7
+      from held where leases.tenant_id = held.tenant_id and leases.id = held.id
       returning leases.id`,
     values: [
       settlements.map(({ leaseId }) => leaseId),
