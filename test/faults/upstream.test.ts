@@ -322,6 +322,20 @@ describe('usage', () => {
     expect(event.input_tokens).toBeGreaterThan(0);
   });
 
+  test('what an upstream never says is told to a client that asked, as it is metered', async () => {
+    const chunks = await Array.fromAsync(await stream('no-usage', { stream_options: { include_usage: true } }));
+    const { input_tokens, output_tokens } = await lastEvent(null);
+    expect(chunks.filter(({ usage }) => usage !== null)).toEqual([chunks.at(-1)]);
+    expect(chunks.at(-1)).toMatchObject({
+      choices: [],
+      usage: {
+        prompt_tokens: input_tokens,
+        completion_tokens: output_tokens,
+        total_tokens: Number(input_tokens) + Number(output_tokens),
+      },
+    });
+  });
+
   test('a client that leaves aborts the upstream within a second, and pays for what it got', async () => {
     simulator.next({ chunkDelayMs: 20, tokens: 1_000 });
     let received = 0;

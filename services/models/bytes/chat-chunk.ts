@@ -142,7 +142,7 @@ export type ChunkRules = {
   /** The answer's id and time of creation, as JSON text: each chunk carries the same. */
   id: Buffer;
   created: Buffer;
-  /** Whether chunks without usage say so. */
+  /** Whether the chunk has to say that it has no usage, whatever its upstream says. */
   usageNull: boolean;
 };
 
@@ -153,7 +153,7 @@ export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, sp
   if (!hasValue(scan, 'created', rules.created)) edits.push(['created', rules.created]);
   if (scan.kind('object') !== 'string') edits.push(['object', JSON.stringify(objectNames[rules.operation])]);
   if (scan.kind('choices') !== 'array') edits.push(['choices', '[]']);
-  if (rules.usageNull && scan.member('usage') === undefined) edits.push(['usage', 'null']);
+  if (rules.usageNull && scan.kind('usage') !== 'null') edits.push(['usage', 'null']);
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
   return inOrder(splices);
 }

@@ -139,6 +139,33 @@ describe('usage', () => {
     expect(pass(text).text).toBe(text);
   });
 
+  test('is told once, at the end, however often and wherever the upstream reports it', () => {
+    const early = `"usage":{"prompt_tokens":19,"completion_tokens":1}`;
+    const spoken = openAiChunks.join('').replaceAll('"usage":null', early);
+    for (const text of [
+      spoken + openAiUsageChunk + doneFrame,
+      openAiUsageChunk.replace('"completion_tokens":3', '"completion_tokens":1') +
+        spoken +
+        openAiUsageChunk +
+        doneFrame,
+      openAiUsageChunk + openAi,
+      openAiUsageChunk + openAiChunks.join('') + doneFrame,
+    ]) {
+      const { chunks, done } = seen(pass(text, { includeUsage: true }).text);
+      expect(chunks.map((chunk) => chunk.usage)).toEqual([...openAiChunks.map(() => null), usage]);
+      expect(chunks.at(-1)!.choices).toEqual([]);
+      expect(done).toBe(true);
+    }
+  });
+
+  test.each(['null', '{}', '{"prompt_tokens":1}'])(
+    'of %s without choices never reaches a client that did not ask, who would read its first choice',
+    (json) => {
+      const frame = openAiUsageChunk.replace(JSON.stringify(usage), json);
+      expect(pass(frame + openAi).text).toBe(openAiChunks.join('') + doneFrame);
+    },
+  );
+
   test('is the last one reported, never a sum, and zeros are zeros', () => {
     const cumulative = openAiChunks
       .map((chunk, index) => chunk.replace('"usage":null', `"usage":{"prompt_tokens":5,"completion_tokens":${index}}`))

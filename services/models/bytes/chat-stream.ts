@@ -30,7 +30,7 @@ export type ChatStreamState = 'open' | 'done' | 'failed';
 export type ChatStreamOutcome = 'complete' | 'cut' | 'no_finish_reason' | 'upstream_error';
 
 export type ChatStreamEnd = {
-  /** The last bytes for the client: `[DONE]` and what precedes it; empty unless complete, for the caller then writes its error frame. */
+  /** The last bytes for the client, `[DONE]` as the last piece; empty unless complete, for the caller then writes its error frame. */
   forward: readonly Uint8Array[];
   outcome: ChatStreamOutcome;
   /** The last usage that the upstream reported. */
@@ -74,7 +74,8 @@ export class ChatStream {
   #created: Buffer = Buffer.alloc(0);
   #model: Buffer | null = null;
   #usageJson: Buffer | null = null;
-  #usageSent = false;
+  /** The chunk with it, as the client gets it at the end; null: the upstream told it with words of the answer. */
+  #usageFrame: Buffer | null = null;
   #serviceTier: string | null = null;
   #error: UpstreamStreamError | null = null;
   /** What the current call passes on; its last piece, while it grows, is `run[runStart, runEnd)`. */
@@ -115,8 +116,9 @@ export class ChatStream {
     const outcome = this.#outcome(cut);
     const usage = this.#usageJson === null ? null : readUsage(JSON.parse(this.#usageJson.toString()));
     if (outcome === 'complete') {
-      // The client asked, and the upstream told it with the last words of the answer only.
-      if (this.#options.includeUsage && !this.#usageSent && this.#usageJson !== null) this.#send(this.#usageChunk());
+      if (this.#options.includeUsage && usage !== null) {
+        this.#send(this.#usageFrame ?? this.usageChunk(this.#usageJson!.toString()));
+      }
       this.#send(done);
     }
     const finishReasons = new Map<number, string | null>();
@@ -215,15 +217,15 @@ export class ChatStream {
     }
     const hasUsage = this.#noteUsage(scan);
     const { operation, includeUsage } = this.#options;
-    if (hasUsage && choices === 0) {
-      if (!includeUsage) return null;
-      this.#usageSent = true;
-    }
-    const usageNull = includeUsage && !hasUsage;
+    // Clients read the first choice of whatever has no usage.
+    if (choices === 0 && !includeUsage && scan.member('usage') !== undefined) return null;
+    const isUsage = choices === 0 && hasUsage;
+    const usageNull = includeUsage && !isUsage;
     chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
     if (this.#textsTaken === 1 && !hasUsage) this.#keepShape(frame);
-    if (splices.length === 0) this.#pass(frame);
-    else this.#send(Buffer.concat([framePrefix, ...applySplices(data, dataStart, dataEnd, splices), frameSuffix]));
+    if (isUsage) this.#usageFrame = frameOf(frame, splices);
+    else if (splices.length === 0) this.#pass(frame);
+    else this.#send(frameOf(frame, splices));
     return null;
   }
 
@@ -242,14 +244,16 @@ export class ChatStream {
   #noteUsage(scan: ObjectScan<ChunkField>): boolean {
     if (scan.kind('usage') !== 'object') return false;
     this.#usageJson = valueCopy(scan, 'usage');
+    this.#usageFrame = null;
     this.#serviceTier = scan.string('service_tier') ?? this.#serviceTier;
     return true;
   }
 
-  #usageChunk(): Buffer {
+  /** The chunk for a client that asked for the usage, given as JSON. There must have been a chunk before. */
+  usageChunk(usageJson: string): Buffer {
     const model = this.#model === null ? '' : `,"model":${this.#model}`;
     const head = `"id":${this.#id},"object":"${objectNames[this.#options.operation]}","created":${this.#created}${model}`;
-    return Buffer.from(`data: {${head},"choices":[],"usage":${this.#usageJson}}\n\n`);
+    return Buffer.from(`data: {${head},"choices":[],"usage":${usageJson}}\n\n`);
   }
 
   #takeText(bytes: Buffer, start: number, end: number): void {
@@ -294,6 +298,12 @@ export class ChatStream {
     return forward;
   }
 }
+
+/** A frame of its own, with the splices of its data. */
+const frameOf = ({ bytes, start, end, data, dataStart, dataEnd }: SseFrame, splices: readonly Splice[]): Buffer =>
+  splices.length === 0
+    ? Buffer.from(bytes.subarray(start, end))
+    : Buffer.concat([framePrefix, ...applySplices(data, dataStart, dataEnd, splices), frameSuffix]);
 
 /** A copy, so that the chunk which the value came in can be freed. */
 const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {

@@ -1,4 +1,5 @@
 import { ChatStream, type ChatStreamOptions, type ChatStreamOutcome } from '../bytes/chat-stream.ts';
+import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { measuresOf } from './whole-answer-reader.ts';
@@ -16,11 +17,13 @@ export class ChatStreamReader implements AnswerReader {
   readonly #stream: ChatStream;
   readonly #tools: CallTools;
   readonly #countInputTokens: () => Promise<number>;
+  readonly #includeUsage: boolean;
 
   constructor(options: { chat: ChatStreamOptions; tools: CallTools; countInputTokens(): Promise<number> }) {
     this.#stream = new ChatStream(options.chat);
     this.#tools = options.tools;
     this.#countInputTokens = options.countInputTokens;
+    this.#includeUsage = options.chat.includeUsage;
   }
 
   get complete(): boolean {
@@ -38,8 +41,12 @@ export class ChatStreamReader implements AnswerReader {
 
   end(cut: boolean): AnswerEnd {
     const { forward, outcome, usage, error } = this.#stream.end(cut);
+    const isUntold = this.#includeUsage && usage === null && outcome === 'complete';
     return {
       forward,
+      forwardWith: isUntold
+        ? (used) => [...forward.slice(0, -1), this.#usageChunk(used), ...forward.slice(-1)]
+        : undefined,
       reported: usage === null ? null : measuresOf(usage),
       // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
       // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
@@ -52,5 +59,14 @@ export class ChatStreamReader implements AnswerReader {
       }),
       failure: outcome === 'complete' ? null : { code: 'upstream_error', message: error?.message ?? failures[outcome] },
     };
+  }
+
+  #usageChunk({ inputTokens, outputTokens }: Measures): Uint8Array {
+    const counts = {
+      prompt_tokens: inputTokens,
+      completion_tokens: outputTokens,
+      total_tokens: inputTokens + outputTokens,
+    };
+    return this.#stream.usageChunk(JSON.stringify(counts));
   }
 }

@@ -98,21 +98,20 @@ export class Delivery {
     const end = this.#reader.end(failure !== null);
     const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure.message));
     const nothingSent = this.#unsentHead !== undefined;
+    // Of a stream that broke before its first words nothing was served.
+    const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
+    const used = isFree ? noMeasures : await this.#measure(end);
     await this.#metered.end({
       success: error === null,
       status: error !== null && nothingSent ? statusOf(error) : statusOk,
       errorCode:
         error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
-      // Of a stream that broke before its first words nothing was served.
-      used:
-        error !== null && (nothingSent || (end.reported === null && !this.#delivered))
-          ? noMeasures
-          : await this.#measure(end),
+      used,
     });
     // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
     // connection must break, so that nobody takes them for whole.
     if (error !== null && (nothingSent || !isSse)) throw error;
-    const forward = error === null ? end.forward : [...end.forward, errorFrame(error)];
+    const forward = error === null ? (end.forwardWith?.(used) ?? end.forward) : [...end.forward, errorFrame(error)];
     yield this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
   }
 

@@ -69,6 +69,8 @@ export type AnswerReader = {
 export type AnswerEnd = {
   /** The last bytes for the client. */
   forward: readonly Uint8Array[];
+  /** The last bytes instead, where the client wants to be told the usage and the upstream has told none: with what is metered. */
+  forwardWith?(used: Measures): readonly Uint8Array[];
   /** What the upstream reported; null: nothing, so that it must be counted. */
   reported: Partial<Measures> | null;
   /** What the gateway counts by itself, for when nothing was reported. Slow: off the hot path only. */
