@@ -12,10 +12,11 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad } from './guards/load-shedder.ts';
-import { answerUnparsable, installErrors, sendError, toGatewayError } from './http/errors.ts';
+import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
@@ -77,9 +78,15 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     serverFactory: (handler) =>
       createServer(
         // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
-        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: 75_000, ...headTimeouts(patience) },
+        {
+          shouldUpgradeCallback: isRealtimeUpgrade,
+          keepAliveTimeout: 75_000,
+          // Refused below, in the documented shape.
+          requireHostHeader: false,
+          ...headTimeouts(patience),
+        },
         sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic), paths: workPaths, metrics }),
-      ),
+      ).on('checkExpectation', refuseExpectation),
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -93,7 +100,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = deps.clock.monotonic();
     reply.header('x-request-id', request.id);
-    done();
+    // HTTP/1.0 knows no Host (RFC 9112 section 3.2).
+    const isHostless = request.raw.headers.host === undefined && request.raw.httpVersion === '1.1';
+    done(isHostless ? invalidRequest(undefined, 'The request has no Host header.') : undefined);
   });
   app.addHook('onSend', (request, reply, _payload, done) => {
     metrics.request(routeLabel(request), reply.statusCode, deps.clock.monotonic() - request.startedMs);

@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '#shared/clock.ts';
@@ -6,6 +6,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, sendPortalPage } from '../portal/serve.ts';
+import { newRequestId } from './headers.ts';
 
 /**
  * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
@@ -136,10 +137,29 @@ export function answerUnparsable(error: NodeJS.ErrnoException, socket: Socket): 
     : timedOut
       ? 'The request took too long to arrive.'
       : 'The request is not valid HTTP.';
+  refuseOnSocket(socket, tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request', message);
+}
+
+/** Answers what no route can, since there is no response any more, and closes the connection. */
+export function refuseOnSocket(socket: Socket, status: string, message: string): void {
+  const { headers, body } = refusalOf(message);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`);
+}
+
+/** Answers a request that expects what nobody here does: Node asks before there is a route (RFC 9110 section 10.1.1). */
+export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const { headers, body } = refusalOf('No expectation but `100-continue` is met.');
+  response.writeHead(417, headers).end(body);
+}
+
+function refusalOf(message: string) {
   const body = JSON.stringify(errorBody(invalidRequest(undefined, message)));
-  const status = tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\ncontent-length: ${Buffer.byteLength(body)}\r\n` +
-      `x-request-id: req_${randomUUID().replaceAll('-', '')}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    'x-request-id': newRequestId(),
+    connection: 'close',
+  };
+  return { headers, body };
 }

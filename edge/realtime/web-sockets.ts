@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import type { Socket } from 'node:net';
 import webSockets from '@fastify/websocket';
+import { refuseOnSocket } from '../http/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
 import { chosenProtocol } from './credential.ts';
 import type { AdmittedSession } from './session.ts';
@@ -45,6 +47,9 @@ export async function installWebSockets(app: EdgeApp): Promise<void> {
       done();
     },
   });
+  app.websocketServer.on('wsClientError', (error: Error, socket: Socket) =>
+    refuseOnSocket(socket, '400 Bad Request', `The request to upgrade is not valid: ${error.message}.`),
+  );
   // A refused upgrade has no next request (openai-contract.md section 5), and nobody else closes its connection: what was refused
   // at the door never came as far as the plugin.
   app.addHook('onSend', (request, reply, _payload, done) => {

@@ -224,15 +224,44 @@ describe('an address that leads nowhere', () => {
     expect(raw).toMatch(/^HTTP\/1\.1 400 /);
   });
 
-  test('what is not HTTP is answered in the documented shape', async () => {
-    const raw = await rawRequest('nonsense\r\n\r\n');
-    expect(raw).toMatch(/^HTTP\/1\.1 400 /);
+  test.each(['/v1/models/', '/api/v1/models/'])('%s: 404', async (path) => {
+    expectError(await gateway.call('GET', path, key), 404, invalid('unknown_url'));
+  });
+
+  const get = 'GET /v1/models HTTP/1.1\r\nconnection: close\r\n';
+  const upgrade =
+    'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: gateway\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n';
+  test.each([
+    ['what is not HTTP', 400, 'nonsense\r\n'],
+    ['a request without a Host', 400, get],
+    ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
+    ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
+  ])('%s is answered in the documented shape: %i', async (_what, status, lines) => {
+    const raw = await rawRequest(`${lines}${lines.includes(':') ? `authorization: Bearer ${key}\r\n` : ''}\r\n`);
+    expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(raw).toMatch(/x-request-id: req_/);
-    expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toMatchObject({
-      error: { type: 'invalid_request_error', param: null, code: null },
+    expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toEqual({
+      error: { message: expect.any(String), type: 'invalid_request_error', param: null, code: null },
     });
   });
 });
+
+const mebibyte = 1024 * 1024;
+const chunkOf = (bytes: Buffer): Buffer =>
+  Buffer.concat([Buffer.from(`${bytes.length.toString(16)}\r\n`), bytes, Buffer.from('\r\n')]);
+
+/** A connection on which a body may now be sent; nothing is read from it. */
+async function sending([path, contentType]: readonly [string, string], framing: string): Promise<Socket> {
+  const { port, hostname } = new URL(gateway.url);
+  const socket = connect(Number(port), hostname).pause();
+  socket.on('error', () => {});
+  const head = `POST ${path} HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\ncontent-type: ${contentType}\r\n${framing}\r\n\r\n`;
+  await write(socket, head);
+  return socket;
+}
+
+const write = (socket: Socket, bytes: string | Buffer): Promise<void> =>
+  new Promise((resolve, reject) => socket.write(bytes, (error) => (error == null ? resolve() : reject(error))));
 
 /** Sends bytes as they are and reads until the server closes. */
 const rawRequest = (text: string): Promise<string> =>

@@ -40,6 +40,8 @@ export const modelRoutes: Routes = (app, deps) => {
       },
       async (request, reply) => {
         const name = nameInPath(request);
+        // A slash too many, and no name of a model.
+        if (name === '') return reply.callNotFound();
         const { model } = await models.getModel({ name }, { contextValues: callerContext(callerOfRequest(request)) });
         if (model!.retirement !== undefined) metrics.retiringModel(name);
         return reply.headers(retirementHeaders(name, model!.retirement, publicUrl)).send(modelJson(model!));
