@@ -15,7 +15,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
-import { LoadShedder, sheddingLoad } from './guards/load-shedder.ts';
+import { LoadShedder, sheddingLoad, watchMemory } from './guards/load-shedder.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
@@ -58,6 +58,7 @@ export type EdgeDeps = {
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const metrics = createEdgeMetrics(deps.registry);
   const workPaths = new Set<string>();
+  const memory = watchMemory();
   // A logger of its own for each request costs more than all checks; whoever logs names the request.
   const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
@@ -85,13 +86,14 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
           requireHostHeader: false,
           ...headTimeouts(patience),
         },
-        sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic), paths: workPaths, metrics }),
+        sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic, memory), paths: workPaths, metrics }),
       ).on('checkExpectation', refuseExpectation),
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
   });
 
+  app.addHook('onClose', async () => memory.close());
   cutOffSlowBodies(app, patience);
   app.addHook('onRoute', ({ method, url, config }) => {
     if (config?.startsWork && method === 'POST') workPaths.add(url);

@@ -43,28 +43,24 @@ export type Memory = {
   heapIsFull(): boolean;
 };
 
-/** What the last whole collection left, in bytes: what is used in between is garbage for the most part. */
-let heapLeftBytes = 0;
-let isWatched = false;
-
-function ownMemory(): Memory {
-  if (!isWatched) watchCollections();
-  isWatched = true;
+/** The memory of this process, watched until it is closed. */
+export function watchMemory(): Memory & { close(): void } {
+  /** What the last whole collection left, in bytes: what is used in between is garbage for the most part. */
+  let heapLeftBytes = 0;
+  const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
+    (entry.detail as { kind: number }).kind === constants.NODE_PERFORMANCE_GC_MAJOR;
+  const collections = new PerformanceObserver((list) => {
+    if (list.getEntries().some(isWhole)) heapLeftBytes = getHeapStatistics().used_heap_size;
+  });
+  collections.observe({ entryTypes: ['gc'] });
   return {
     bytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
     heapIsFull() {
       const { heap_size_limit: limit } = getHeapStatistics();
       return limit - heapLeftBytes < Math.max(heapRoomBytesMin, limit * heapRoomShareMin);
     },
+    close: () => collections.disconnect(),
   };
-}
-
-function watchCollections(): void {
-  const isWhole = (entry: PerformanceEntry & { detail?: unknown }): boolean =>
-    (entry.detail as { kind: number }).kind === constants.NODE_PERFORMANCE_GC_MAJOR;
-  new PerformanceObserver((list) => {
-    if (list.getEntries().some(isWhole)) heapLeftBytes = getHeapStatistics().used_heap_size;
-  }).observe({ entryTypes: ['gc'] });
 }
 
 /**
@@ -88,7 +84,7 @@ export class LoadShedder {
   #heapCheckedMs = 0;
 
   /** `now`: monotonic milliseconds. */
-  constructor(now: () => number, { bytes, heapIsFull }: Memory = ownMemory()) {
+  constructor(now: () => number, { bytes, heapIsFull }: Memory) {
     this.#now = now;
     this.#heapIsFull = heapIsFull;
     this.bodiesMax = Math.min(bytes * bodiesShare, bodiesBytesMax);

@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
