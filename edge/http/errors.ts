@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
+import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
@@ -7,6 +8,7 @@ import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest 
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isPortalPath, sendPortalPage } from '../portal/serve.ts';
 import { newRequestId } from './headers.ts';
+import { lingering } from './lingering.ts';
 
 /**
  * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
@@ -32,11 +34,11 @@ export function sendError(
   logFailure(error, status, request);
   const headers = retryHeaders(error, clock.now());
   if (status === 401) headers['www-authenticate'] = 'Bearer';
-  return reply
-    .code(status)
-    .headers(headers)
-    .header('content-type', 'application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(error)));
+  const body = JSON.stringify(errorBody(error));
+  reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8');
+  // Fastify closes the connection behind a body that it did not read to its end.
+  if (reply.getHeader('connection') !== 'close' || request.raw.complete) return reply.send(body);
+  return reply.header('content-length', Buffer.byteLength(body)).send(Readable.from(lingering(body, request.raw)));
 }
 
 /** Logs a failure: in full when it is the gateway's own fault, in brief at debug level when it is the client's. */

@@ -62,7 +62,8 @@ async function spool(body: Readable, contentType: string, path: string): Promise
   const scanner = new FormScanner(contentType);
   const file = await open(path, 'wx', 0o600);
   try {
-    for await (const chunk of body as AsyncIterable<Buffer>) {
+    // Left open, since what is refused is read to its end all the same.
+    for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       scanner.push(chunk);
       // Waiting for the disk is what holds a fast sender back.
       await file.write(chunk);

@@ -164,6 +164,41 @@ describe('a body that cannot be read', () => {
     expectError(answer, 413, invalid('request_too_large'));
   });
 
+  const json = ['/v1/chat/completions', 'application/json'] as const;
+  const form = ['/v1/audio/transcriptions', 'multipart/form-data; boundary=b'] as const;
+  const part = '--b\r\ncontent-disposition: form-data; name="file"; filename="a.wav"\r\n\r\n';
+  test.each([
+    ['of JSON', json, '', 'content-length: 41943040'],
+    ['of JSON in chunks', json, '', 'transfer-encoding: chunked'],
+    ['of a form', form, part, 'content-length: 41943040'],
+    ['of a form in chunks', form, part, 'transfer-encoding: chunked'],
+  ])('a client that sends all of a too large body %s before it reads gets its answer', async (_what, to, first, by) => {
+    const socket = await sending(to, by);
+    const isChunked = by.startsWith('transfer');
+    let left = 40 * mebibyte;
+    for (let piece = Buffer.from(first || ' '); left > 0; piece = Buffer.alloc(Math.min(left, mebibyte), ' ')) {
+      await write(socket, isChunked ? chunkOf(piece) : piece);
+      left -= piece.length;
+    }
+    if (isChunked) await write(socket, '0\r\n\r\n');
+    let answer = '';
+    for await (const piece of socket.setEncoding('utf8')) answer += piece;
+    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toContain('request_too_large');
+  });
+
+  test('a body without end is cut off', async () => {
+    const socket = await sending(json, 'transfer-encoding: chunked');
+    let sentBytes = 0;
+    const piece = chunkOf(Buffer.alloc(mebibyte));
+    const sendingAll = async () => {
+      for (; sentBytes < 1024 * mebibyte; sentBytes += mebibyte) await write(socket, piece);
+    };
+    await expect(sendingAll()).rejects.toThrow();
+    // The network's own buffers take some.
+    expect(sentBytes).toBeLessThan(128 * mebibyte);
+  });
+
   test.each([
     [{ messages: [] }, 'missing_required_field', 'model'],
     [{ ...body, model: '' }, 'missing_required_field', 'model'],
