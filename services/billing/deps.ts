@@ -1,4 +1,5 @@
-import type { ServiceImpl } from '@connectrpc/connect';
+import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -17,6 +18,8 @@ export type BillingDeps = {
   prices: PriceBook;
   recalls: Recalls;
   rateLimits: Pick<RateLimitFeed, 'watch'>;
+  /** Knows which organizations there are. */
+  auth: Pick<Client<typeof AuthService>, 'getTenants'>;
   /** By the name in the webhook's path. */
   paymentProviders: ReadonlyMap<string, PaymentProvider>;
   clock: Clock;

@@ -23,8 +23,8 @@ export type BillingOptions = {
   logger: Logger;
   /** Answers for the rates of price versions. */
   models: Pick<Client<typeof ModelsService>, 'getPrices'>;
-  /** Chains audit events. */
-  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
+  /** Chains audit events, and knows which organizations there are. */
+  auth: Pick<Client<typeof AuthService>, 'recordAuditEvents' | 'getTenants'>;
   /** Signs the webhooks of the provider `stripe`; undefined: there are none. */
   paymentWebhookSecret: string | undefined;
   /** The database's clock, where a test moves it. */
@@ -51,6 +51,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     prices: createPriceBook({ database, models }),
     recalls: createRecalls(),
     rateLimits,
+    auth,
     paymentProviders: new Map(secret === undefined ? [] : [['stripe', stripeProvider(secret)]]),
     clock,
     logger,

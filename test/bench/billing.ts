@@ -114,6 +114,7 @@ try {
     databaseNow,
     prices: { ratesOf: async () => known },
     recalls: createRecalls(),
+    auth: { getTenants: () => Promise.reject(new Error('no payment comes here')) },
     rateLimits: { watch: async function* () {} },
     paymentProviders: new Map(),
     clock: systemClock,

@@ -2,6 +2,8 @@ import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { GatewayError, notFound } from '#shared/errors.ts';
+import { usdJson } from '#shared/money.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
@@ -9,15 +11,28 @@ import { openLot } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
-type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'paymentProviders' | 'clock' | 'logger'>;
+type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'clock' | 'logger'>;
 
-/** The signature is the credential: the call itself comes on nobody's behalf. */
+/** Shorter than payment providers wait for an answer; behind it they try again. */
+const authTimeoutMs = 3_000;
+
+/**
+ * The signature is the credential: the call itself comes on nobody's behalf. A payment for an organization that is not known here is
+ * not booked, and not answered as an error: it may be meant for another gateway of the same provider's account, and no repetition makes
+ * the organization known. The event is not remembered, so that it can be sent again once an operator has found out.
+ */
 export const receivePaymentEvent =
-  ({ database, databaseNow, paymentProviders, clock, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
+  ({ auth, database, databaseNow, paymentProviders, clock, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
   async ({ provider: name, payload, signature }) => {
     const provider = paymentProviders.get(name);
     if (provider === undefined) throw notFound('payment provider');
     const event = provider.read(payload, signature, clock.now());
+    if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
+      const { tenantId, amountNanoUsd } = event.payment;
+      const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };
+      logger.error(fields, 'a payment is for no organization of this gateway and was not booked');
+      return { duplicate: false, transactionId: '' };
+    }
     const result = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       if (!(await isFirst(sql, name, event, nowMs))) return { duplicate: true, transactionId: '' };
@@ -33,6 +48,11 @@ export const receivePaymentEvent =
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
     return result;
   };
+
+async function isKnown(auth: Deps['auth'], tenantId: string): Promise<boolean> {
+  const options = { contextValues: callerContext(serviceCaller('billing')), timeoutMs: authTimeoutMs };
+  return (await auth.getTenants({ tenantIds: [tenantId] }, options)).organizations.length > 0;
+}
 
 /** A rival with the same event waits here until the other is done. */
 async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: number): Promise<boolean> {

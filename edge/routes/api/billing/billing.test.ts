@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { service, usageEvent, webhookSecret } from '../../../../services/billing/fixtures/test-billing.ts';
@@ -222,6 +223,8 @@ test('a coupon gives credit once, and what is unknown, spent or tried too often 
   const { code } = made.json as { code: string };
   const redeemed = await call('POST', '/billing/coupons/redeem', 'member', { code: ` ${code.toLowerCase()} ` });
   expect(redeemed.json).toMatchObject({ lot: { source: 'coupon', granted_usd: 5 } });
+  // The wallet is not for members.
+  expect(redeemed.json).not.toHaveProperty('balance_usd');
   for (const wrong of [code, 'NO-SUCH-CODE']) {
     const { status, json } = await call('POST', '/billing/coupons/redeem', 'owner', { code: wrong });
     expect([status, (json as { error: { code: string } }).error.code]).toEqual([400, 'invalid_code']);
@@ -260,6 +263,25 @@ test('a payment is booked once, when its signature holds and is fresh', async ()
   const rivals = await Promise.all(Array.from({ length: 10 }, () => receive(payload('evt_2'), sign(payload('evt_2')))));
   expect(rivals.filter(({ json }) => !(json as { duplicate: boolean }).duplicate)).toHaveLength(1);
   expect((await balance()) - before).toBeCloseTo(21, 6);
+
+  // One for an organization which is not known here leaves nothing behind, and is booked when it comes again and is known.
+  const { strangers, database } = edge.billing;
+  const payment = payload('evt_stranger');
+  const accounts = async () => {
+    const client = new pg.Client({ connectionString: database.url });
+    await client.connect();
+    const { rows } = await client.query('select count(*) from billing.accounts');
+    await client.end();
+    return rows[0].count;
+  };
+  const accountsBefore = await accounts();
+  const foreign = payment.replaceAll(edge.tenantId, uuidv7());
+  strangers.add(JSON.parse(foreign).data.object.metadata.tenant_id);
+  expect((await receive(foreign, sign(foreign))).json).toEqual({ received: true, duplicate: false });
+  expect(await accounts()).toBe(accountsBefore);
+  strangers.clear();
+  expect((await receive(foreign, sign(foreign))).json).toEqual({ received: true, duplicate: false });
+  expect(await accounts()).not.toBe(accountsBefore);
 
   for (const headers of [
     {},

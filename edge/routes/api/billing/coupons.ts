@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
+import { callerContext, Role } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { lotJson } from './billing-json.ts';
@@ -16,11 +16,16 @@ export const couponRoutes: Routes = (app, { billing }) => {
       },
     },
     async (request, reply) => {
+      const caller = callerOfRequest(request);
       const { lot, balanceNanoUsd } = await billing.redeemCoupon(
         { code: request.body.code, idempotencyKey: idempotencyKey(request) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        { contextValues: callerContext(caller) },
       );
-      return reply.code(201).send({ lot: lotJson(lot!), balance_usd: usdJson(balanceNanoUsd) });
+      return reply.code(201).send({
+        lot: lotJson(lot!),
+        // What the organization has is for those alone who may read the wallet.
+        ...(caller.role >= Role.ADMIN && { balance_usd: usdJson(balanceNanoUsd) }),
+      });
     },
   );
 };
