@@ -15,6 +15,8 @@ export type LoginThrottle = {
   countAddress(ip: string): Promise<void>;
   /** Takes the count of a try back which succeeded. */
   succeeded(attempt: LoginAttempt): Promise<void>;
+  /** Takes the count of a try back of which nobody learned whether it was right. */
+  takeBack(attempt: LoginAttempt): Promise<void>;
   /** Forgets all failures of an account, e.g. when its owner has set a password by mail. */
   forgive(email: string): Promise<void>;
 };
@@ -72,6 +74,15 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     await database.query({ text: 'delete from login_throttles where subject = $1', values: [forgotten] });
   };
 
+  // Who was counted was not blocked.
+  const uncount = async (counted: Buffer): Promise<void> => {
+    await database.query({
+      text: `update login_throttles set failures = failures - 1, blocked_until = to_timestamp(0)
+        where subject = $1 and failures > 0`,
+      values: [counted],
+    });
+  };
+
   return {
     async begin(attempt) {
       await count(addressSubject(attempt.ip), addressBackoff);
@@ -81,11 +92,11 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
     async succeeded(attempt) {
       await forget(accountSubject(attempt));
       // Only this try is taken back: a guesser's own account does not clear the address.
-      await database.query({
-        text: `update login_throttles set failures = failures - 1, blocked_until = to_timestamp(0)
-          where subject = $1 and failures > 0`,
-        values: [addressSubject(attempt.ip)],
-      });
+      await uncount(addressSubject(attempt.ip));
+    },
+    async takeBack(attempt) {
+      await uncount(accountSubject(attempt));
+      await uncount(addressSubject(attempt.ip));
     },
     forgive: (email) => forget(subject('account', email)),
   };

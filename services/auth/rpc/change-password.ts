@@ -21,7 +21,11 @@ export const changePassword =
     const user = await read(database, (em) => getUser(em, where));
     const attempt = { email: user.email, ip: caller.ip, knownAddress: true };
     await throttle.begin(attempt);
-    if (!(await passwords.verify(user.passwordHash, request.currentPassword))) throw wrongPassword();
+    const right = await passwords.verify(user.passwordHash, request.currentPassword).catch(async (error) => {
+      await throttle.takeBack(attempt).catch(() => {});
+      throw error;
+    });
+    if (!right) throw wrongPassword();
     await throttle.succeeded(attempt);
     const passwordHash = await passwords.hash(request.newPassword);
 

@@ -9,6 +9,7 @@ import {
   startTestAuth,
   type TestAuth,
 } from '../../../test/support/auth.ts';
+import { asTableOwner } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {
@@ -62,4 +63,16 @@ test('a second bootstrap changes nothing', async () => {
     { contextValues },
   );
   expect(again).toMatchObject({ created: false, email: ownerEmail, tenantId: owner.tenantId });
+});
+
+test('a password that the gateway could not judge is not counted as a wrong one', async () => {
+  const { auth } = fixture;
+  const address = anonymous('192.0.2.77');
+  const right = { email: ownerEmail, password: ownerPassword };
+  await asTableOwner(fixture, 'alter table sessions add constraint away check (false) not valid');
+  for (let tries = 0; tries < 30; tries += 1) {
+    await expect(auth.login(right, address)).rejects.toMatchObject({ reason: ErrorReason.INTERNAL });
+  }
+  await asTableOwner(fixture, 'alter table sessions drop constraint away');
+  expect((await auth.login(right, address)).tokens).toBeDefined();
 });

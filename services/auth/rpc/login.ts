@@ -1,6 +1,7 @@
+import type { LoginRequest, SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { callerOf } from '#shared/rpc/caller.ts';
+import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { type Caller, callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { read } from '../db/read.ts';
 import { hasSignedInFrom } from '../db/session.repository.ts';
@@ -15,35 +16,51 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'si
 export const login =
   (deps: Deps): AuthRpc<'login'> =>
   async (request, context) => {
-    const { database, clock, passwords, throttle } = deps;
+    const { database, throttle } = deps;
     const caller = callerOf(context);
     const email = normalEmail(request.email);
     const knownAddress = await hasSignedInFrom(database, { email, ip: caller.ip });
     const attempt = { email, ip: caller.ip, knownAddress };
     await throttle.begin(attempt);
 
-    const found = await read(database, (em) => findUserByEmail(em, email));
-    const right = await passwords.verify(found?.passwordHash, request.password);
-    if (!right || found === null || !found.isActive) throw wrongCredentials();
-
-    const tokens = await transaction(database, async (em) => {
-      const user = await lockUser(em, { id: found.id });
-      // The password or the user may have changed while the hash was computed.
-      if (!user.isActive || user.passwordHash !== found.passwordHash) throw wrongCredentials();
-      user.lastLoginAt = new Date(clock.now());
-      const session = await openSession(em, user, { ip: caller.ip, userAgent: request.userAgent }, deps);
-      await em.flush();
-      await recordAudit(em, clock, {
-        tenantId: user.tenantId,
-        type: 'session_started',
-        actor: userActor(user.id, caller),
-        target: { type: 'session', id: session.sessionId },
-      });
-      return session.tokens;
+    const tokens = await signIn(deps, { ...request, email }, caller).catch(async (error) => {
+      // What the gateway could not judge is no guess; should the database be away, the count stays, and the error is the one to tell.
+      if (!isWrongCredentials(error)) await throttle.takeBack(attempt).catch(() => {});
+      throw error;
     });
     await throttle.succeeded(attempt);
     return { tokens };
   };
 
+async function signIn(
+  deps: Deps,
+  request: Pick<LoginRequest, 'email' | 'password' | 'userAgent'>,
+  caller: Caller,
+): Promise<SessionTokens> {
+  const { database, clock, passwords } = deps;
+  const found = await read(database, (em) => findUserByEmail(em, request.email));
+  const right = await passwords.verify(found?.passwordHash, request.password);
+  if (!right || found === null || !found.isActive) throw wrongCredentials();
+
+  return transaction(database, async (em) => {
+    const user = await lockUser(em, { id: found.id });
+    // The password or the user may have changed while the hash was computed.
+    if (!user.isActive || user.passwordHash !== found.passwordHash) throw wrongCredentials();
+    user.lastLoginAt = new Date(clock.now());
+    const session = await openSession(em, user, { ip: caller.ip, userAgent: request.userAgent }, deps);
+    await em.flush();
+    await recordAudit(em, clock, {
+      tenantId: user.tenantId,
+      type: 'session_started',
+      actor: userActor(user.id, caller),
+      target: { type: 'session', id: session.sessionId },
+    });
+    return session.tokens;
+  });
+}
+
 const wrongCredentials = () =>
   gatewayError(ErrorReason.INVALID_CREDENTIALS, 'The e-mail address or the password is wrong.');
+
+const isWrongCredentials = (error: unknown): boolean =>
+  error instanceof GatewayError && error.reason === ErrorReason.INVALID_CREDENTIALS;
