@@ -1,7 +1,7 @@
 import { Counter, type Registry } from 'prom-client';
 import { CellCounter, CellHistogram } from '#shared/metrics.ts';
 
-/** What Usage shows of the metering pipeline's end (issue: Usage, Metrics). */
+/** What Usage shows of the metering pipeline's end. */
 export type UsageMetrics = {
   /** One event was stored, so long after its call had ended. */
   stored(lagMs: number): void;

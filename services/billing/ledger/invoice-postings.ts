@@ -77,7 +77,7 @@ export async function finalize(
   });
 }
 
-/** Books that a finalized invoice was paid. False when it was before; CONFLICT for a draft or a voided one. */
+/** Books that a finalized invoice was paid, by a transaction of this id. Null when it was before; CONFLICT for a draft or a voided one. */
 export async function payInvoice(
   sql: Sql,
   account: Account,

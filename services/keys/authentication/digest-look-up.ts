@@ -89,7 +89,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
         return;
       }
       waiting.push({ digests, resolve, reject });
-      // In the next tick, so that calls of one tick share the first query too.
+      // Once the callers of now are done, so that those of one moment share the first query too.
       queueMicrotask(startNext);
     });
 }

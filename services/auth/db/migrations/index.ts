@@ -1,5 +1,5 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateAuth } from './0001-create-auth.ts';
 
-/** In the order in which they run: `{ name: '0001-create-things', class: CreateThings }`. Released names never change. */
+/** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [{ name: '0001-create-auth', class: CreateAuth }];

@@ -2,7 +2,7 @@ import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateJobs } from './0001-create-jobs.ts';
 import { KeepSmallBodiesInRows } from './0002-keep-small-bodies-in-rows.ts';
 
-/** In the order in which they run: `{ name: '0001-create-things', class: CreateThings }`. Released names never change. */
+/** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
   { name: '0001-create-jobs', class: CreateJobs },
   { name: '0002-keep-small-bodies-in-rows', class: KeepSmallBodiesInRows },
