@@ -3,6 +3,7 @@ import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { FastifyReply } from 'fastify';
 import type { Model } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
+import { escapeHtml } from '#shared/safe-text.ts';
 import { anonymousCaller } from '../caller.ts';
 import type { Routes } from './routes.ts';
 
@@ -109,9 +110,6 @@ const day = (date: Date): string =>
   `<time datetime="${date.toISOString()}">${date.toLocaleDateString('en-GB', { dateStyle: 'long', timeZone: 'UTC' })}</time>`;
 
 const moment = (date: Date): string => `${day(date)}, ${date.toISOString().slice(11, 16)} UTC`;
-
-const escapeHtml = (text: string): string =>
-  text.toWellFormed().replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
 const notFoundPage = document(
   'Not found',

@@ -1,16 +1,7 @@
+import { escapeHtml, oneLine } from '#shared/safe-text.ts';
+
 /** A mail's words. */
 export type MailText = { subject: string; text: string; html: string };
-
-/** Escapes a text for HTML: names come from people (security.md, mail injection). */
-export const escapeHtml = (text: string): string =>
-  text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
-
-/** Takes out what could end a header line or hide text. */
-export const oneLine = (text: string): string =>
-  text
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim()
-    .slice(0, 200);
 
 export function invitationMail(invitation: {
   organization: string | null;

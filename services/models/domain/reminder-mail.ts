@@ -1,4 +1,5 @@
 import { ReminderPoint } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { escapeHtml, oneLine } from '#shared/safe-text.ts';
 import type { RetirementSchedule } from './retirement.ts';
 
 /** A mail's words. */
@@ -54,12 +55,3 @@ export function reminderMail(options: {
     ].join('\n'),
   };
 }
-
-/** Takes out what could end a header line or hide text; names come from operators and upstreams (security.md, mail injection). */
-const oneLine = (text: string): string =>
-  text
-    .toWellFormed()
-    .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
-    .trim();
-
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { escapeHtml, oneLine } from './safe-text.ts';
+
+test('a text in HTML opens no element, ends no attribute and is what it was to a reader', () => {
+  expect(escapeHtml(`<b title="a" lang='b'>&amp;</b>`)).toBe(
+    '&#60;b title=&#34;a&#34; lang=&#39;b&#39;&#62;&#38;amp;&#60;/b&#62;',
+  );
+});
+
+test('half a surrogate pair, which UTF-8 cannot carry, is replaced', () => {
+  expect(escapeHtml('a\ud800')).toBe('a\ufffd');
+  expect(oneLine('a\ud800')).toBe('a\ufffd');
+});
+
+test('one line ends no header and turns no text around', () => {
+  expect(oneLine(' Acme\r\nBcc: a@b.example\u2028\u202egro ')).toBe('Acme Bcc: a@b.example gro');
+});
