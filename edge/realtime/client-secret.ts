@@ -1,4 +1,4 @@
-import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { createSecretBox, type SecretBox } from '#shared/secret-box.ts';
 
 /** What a client secret stands for. */
 export type SecretContent = {
@@ -11,47 +11,30 @@ export type SecretContent = {
 };
 
 const prefix = 'ek_';
-const nonceBytes = 12;
-const tagBytes = 16;
+/** Each secret stands by itself. */
+const context = '';
 
 export const looksLikeClientSecret = (token: string): boolean => token.startsWith(prefix);
 
 /**
- * Makes and reads client secrets (openai-contract.md section 5). A secret is its own content, sealed by AES-256-GCM with a key that
- * is derived from SERVICE_SECRET: every edge reads those of every other, nothing is stored, and nobody else can read or make one.
+ * Makes and reads client secrets (openai-contract.md section 5). A secret is its own content, sealed with a key that is derived from
+ * SERVICE_SECRET: every edge reads those of every other, nothing is stored, and nobody else can read or make one.
  */
 export class ClientSecrets {
-  readonly #keys: readonly Buffer[];
+  readonly #box: SecretBox;
 
   /** `serviceSecrets`: newest first; the first seals, all of them open. */
   constructor(serviceSecrets: readonly string[]) {
-    this.#keys = serviceSecrets.map((secret) =>
-      Buffer.from(hkdfSync('sha256', secret, '', 'model-gateway realtime client secret v1', 32)),
-    );
+    this.#box = createSecretBox(serviceSecrets, 'model-gateway realtime client secret v1');
   }
 
   seal(content: SecretContent): string {
-    // The random nonce of 96 bits makes two secrets of the same content differ.
-    const nonce = randomBytes(nonceBytes);
-    const cipher = createCipheriv('aes-256-gcm', this.#keys[0]!, nonce);
-    const sealed = Buffer.concat([cipher.update(JSON.stringify(content), 'utf8'), cipher.final()]);
-    return prefix + Buffer.concat([nonce, sealed, cipher.getAuthTag()]).toString('base64url');
+    return prefix + this.#box.seal(Buffer.from(JSON.stringify(content)), context).toString('base64url');
   }
 
   /** The content of a secret; null when nobody here made it. Whether it has expired is for the caller to say. */
   open(secret: string): SecretContent | null {
-    const bytes = Buffer.from(secret.slice(prefix.length), 'base64url');
-    if (bytes.length <= nonceBytes + tagBytes) return null;
-    for (const key of this.#keys) {
-      const decipher = createDecipheriv('aes-256-gcm', key, bytes.subarray(0, nonceBytes));
-      decipher.setAuthTag(bytes.subarray(-tagBytes));
-      try {
-        const text = Buffer.concat([decipher.update(bytes.subarray(nonceBytes, -tagBytes)), decipher.final()]);
-        return JSON.parse(text.toString('utf8')) as SecretContent;
-      } catch {
-        // Another secret may have sealed it.
-      }
-    }
-    return null;
+    const opened = this.#box.tryOpen(Buffer.from(secret.slice(prefix.length), 'base64url'), context);
+    return opened === null ? null : (JSON.parse(opened.toString()) as SecretContent);
   }
 }

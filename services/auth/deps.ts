@@ -4,12 +4,12 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import type { SecretBox } from '#shared/secret-box.ts';
 import type { Feed } from './feed/feed.ts';
 import type { KeyRefreshes } from './feed/key-refreshes.ts';
 import type { MailOutbox } from './mail/outbox.ts';
 import type { LoginThrottle } from './passwords/login-throttle.ts';
 import type { PasswordHasher } from './passwords/password-hasher.ts';
-import type { SecretBox } from './secret-box.ts';
 import type { SigningKeys } from './tokens/signing-keys.ts';
 
 /** What Auth's RPCs work with; each takes only what it uses. */

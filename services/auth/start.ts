@@ -5,6 +5,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
+import { createSecretBox } from '#shared/secret-box.ts';
 import { entities } from './db/entities.ts';
 import type { KeysClient } from './deps.ts';
 import { openFeed } from './feed/feed.ts';
@@ -15,7 +16,6 @@ import { createMailOutbox } from './mail/outbox.ts';
 import { startMailSender } from './mail/sender.ts';
 import { createLoginThrottle } from './passwords/login-throttle.ts';
 import { createPasswordHasher } from './passwords/password-hasher.ts';
-import { createSecretBox } from './secret-box.ts';
 import { openSigningKeys } from './tokens/signing-keys.ts';
 
 export type AuthOptions = {
@@ -43,7 +43,7 @@ export type StartedAuth = {
 export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, publicUrl, serviceSecrets } = options;
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
-  const secretBox = createSecretBox(serviceSecrets);
+  const secretBox = createSecretBox(serviceSecrets, 'model-gateway auth secret box');
   const { jwtPrivateKey } = options;
   const signingKeys = await patiently(() => openSigningKeys({ database, clock, secretBox, jwtPrivateKey }));
   const feed = await patiently(() => openFeed({ database, connection, clock, logger }));

@@ -2,8 +2,8 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import type { SecretBox } from '#shared/secret-box.ts';
 import { messageIdOf } from '../domain/message-id.ts';
-import type { SecretBox } from '../secret-box.ts';
 
 /** A mail to be sent. */
 export type NewMail = {

@@ -4,11 +4,11 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import type { SecretBox } from '#shared/secret-box.ts';
 import { refreshToken } from '#shared/session-token.ts';
 import { StartError } from '#shared/start-error.ts';
 import { SigningKeyEntity, type SigningKeyRow } from '../db/signing-key.entity.ts';
 import { recordChange } from '../feed/changes.ts';
-import type { SecretBox } from '../secret-box.ts';
 
 export type Signer = { kid: string; privateKey: KeyObject };
 
@@ -156,15 +156,8 @@ function openPrivateKey(row: SigningKeyRow, secretBox: SecretBox): KeyObject | n
   });
 }
 
-function opens(row: SigningKeyRow, secretBox: SecretBox): boolean {
-  if (row.sealedPrivateKey == null) return false;
-  try {
-    secretBox.open(row.sealedPrivateKey, sealContext(row.kid));
-    return true;
-  } catch {
-    return false;
-  }
-}
+const opens = (row: SigningKeyRow, secretBox: SecretBox): boolean =>
+  row.sealedPrivateKey != null && secretBox.tryOpen(row.sealedPrivateKey, sealContext(row.kid)) !== null;
 
 /** RFC 7638: the hash of the required members in lexicographic order; RFC 8037 section 2 names them. */
 function thumbprint(publicKey: KeyObject): string {

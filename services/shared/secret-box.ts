@@ -1,0 +1,55 @@
+import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+
+/** Encrypts what nobody else may read or make, such as signing keys in a dump of the database. */
+export type SecretBox = {
+  /** `context` says what the text belongs to; it must be the same when the box is opened. */
+  seal(plain: Uint8Array, context: string): Buffer;
+  /** Null when no secret opens it, or when it was sealed for something else. */
+  tryOpen(sealed: Uint8Array, context: string): Buffer | null;
+  /** @throws when no secret opens it, or when it was sealed for something else. */
+  open(sealed: Uint8Array, context: string): Buffer;
+};
+
+const nonceBytes = 12;
+const tagBytes = 16;
+
+/**
+ * AES-256-GCM under keys derived (HKDF, RFC 5869) from the service secrets, newest first: the first seals, all of them open.
+ * Boxes of different purposes have different keys; a purpose must stay as it is, or what was sealed before is lost.
+ */
+export function createSecretBox(secrets: readonly string[], purpose: string): SecretBox {
+  const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32)));
+  const tryOpen = (sealed: Uint8Array, context: string): Buffer | null => {
+    for (const key of keys) {
+      const opened = openWith(key, Buffer.from(sealed), context);
+      if (opened !== null) return opened;
+    }
+    return null;
+  };
+  return {
+    seal(plain, context) {
+      // The random nonce makes two boxes of the same content differ.
+      const nonce = randomBytes(nonceBytes);
+      const cipher = createCipheriv('aes-256-gcm', keys[0]!, nonce).setAAD(Buffer.from(context));
+      return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
+    },
+    tryOpen,
+    open(sealed, context) {
+      const opened = tryOpen(sealed, context);
+      if (opened !== null) return opened;
+      throw new Error(`no SERVICE_SECRET opens the sealed ${context}; was the secret it was sealed under removed?`);
+    },
+  };
+}
+
+function openWith(key: Buffer, sealed: Buffer, context: string): Buffer | null {
+  if (sealed.length < nonceBytes + tagBytes) return null;
+  const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, nonceBytes))
+    .setAAD(Buffer.from(context))
+    .setAuthTag(sealed.subarray(-tagBytes));
+  try {
+    return Buffer.concat([decipher.update(sealed.subarray(nonceBytes, -tagBytes)), decipher.final()]);
+  } catch {
+    return null;
+  }
+}
