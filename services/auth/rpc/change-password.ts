@@ -1,12 +1,12 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { read } from '../db/read.ts';
 import { getUser, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
 import { setPassword } from '../passwords/set-password.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords' | 'throttle' | 'feed' | 'keyRefreshes' | 'outbox'>;
 

@@ -5,7 +5,7 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
@@ -14,7 +14,6 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
 import { invite } from '../invite.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 

@@ -1,11 +1,10 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { InvitationEntity } from '../db/invitation.entity.ts';
 import { withdrawPending } from '../db/invitation.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** Withdraws a pending invitation; one that is over already stays as it is. */
 export const deleteInvitation =

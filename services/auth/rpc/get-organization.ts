@@ -1,8 +1,8 @@
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { read } from '../db/read.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** The caller's own organization. */
 export const getOrganization =

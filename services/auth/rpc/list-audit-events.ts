@@ -1,8 +1,7 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { pageOfAuditEvents } from '../db/audit.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** The audit events of the caller's organization. */
 export const listAuditEvents =

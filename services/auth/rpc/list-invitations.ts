@@ -1,10 +1,9 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { pageOfInvitations } from '../db/invitation.repository.ts';
 import { read } from '../db/read.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** The invitations of the caller's organization. */
 export const listInvitations =

@@ -1,10 +1,9 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { read } from '../db/read.ts';
 import { userMessage } from '../db/user.message.ts';
 import { pageOfUsers } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** The users of the caller's organization. */
 export const listMembers =

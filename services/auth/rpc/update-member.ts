@@ -1,6 +1,6 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { changesOf } from '../changes-of.ts';
@@ -10,7 +10,6 @@ import { countOtherActiveOwners, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 

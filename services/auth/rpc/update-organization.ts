@@ -1,9 +1,8 @@
-import { Role } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { renameOrganization } from '../rename-organization.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** Changes the caller's own organization. */
 export const updateOrganization =

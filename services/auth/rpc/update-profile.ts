@@ -1,4 +1,5 @@
 import { transaction } from '#shared/db/transaction.ts';
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { changesOf } from '../changes-of.ts';
 import { organizationMessage } from '../db/organization.message.ts';
@@ -6,7 +7,6 @@ import { getOrganizationRow } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { sessionCaller } from '../session-caller.ts';
 
 /** Changes the caller's own profile; an unset field stays as it is. */
 export const updateProfile =

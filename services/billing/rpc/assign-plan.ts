@@ -1,5 +1,6 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { PlanEntity } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
@@ -7,7 +8,6 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
-import { operatorCaller } from './caller.ts';
 
 export const assignPlan =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'assignPlan'> =>

@@ -4,6 +4,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { CommitmentEntity } from '../db/entities.ts';
 import { commitmentMessage } from '../db/messages.ts';
@@ -14,7 +15,6 @@ import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';
 import { findRequest } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
 import { once } from '../once.ts';
-import { operatorCaller } from './caller.ts';
 
 const agreed = 'Commitment';
 

@@ -9,13 +9,13 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest, codePreview, couponCode } from '../domain/coupon-code.ts';
 import { once } from '../once.ts';
-import { operatorCaller } from './caller.ts';
 
 /** The code itself is answered here alone; afterwards only its preview can be shown. */
 export const createCoupon =

@@ -1,10 +1,10 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 
 export const disableCoupon =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'disableCoupon'> =>

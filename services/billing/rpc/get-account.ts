@@ -1,3 +1,4 @@
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { paygCapAt } from '../budgets.ts';
 import { commitmentMessage, planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -5,7 +6,6 @@ import { readAccount } from '../ledger/accounts.ts';
 import { planOf } from '../plans.ts';
 import { effectiveRateLimits, ownRateLimits } from '../rate-limits/read-limits.ts';
 import { commitmentAt, walletAt } from '../wallet.ts';
-import { operatorCaller } from './caller.ts';
 
 export const getAccount =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'getAccount'> =>

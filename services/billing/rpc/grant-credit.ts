@@ -4,6 +4,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
@@ -11,7 +12,6 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 import { once } from '../once.ts';
-import { operatorCaller } from './caller.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>

@@ -1,8 +1,8 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { CommitmentEntity } from '../db/entities.ts';
 import { commitmentMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 
 export const listCommitments =
   ({ database }: Pick<BillingDeps, 'database'>): BillingRpc<'listCommitments'> =>

@@ -1,8 +1,8 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 
 export const listCoupons =
   ({ database }: Pick<BillingDeps, 'database'>): BillingRpc<'listCoupons'> =>

@@ -1,7 +1,7 @@
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { PlanEntity } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 
 export const listPlans =
   ({ database }: Pick<BillingDeps, 'database'>): BillingRpc<'listPlans'> =>

@@ -1,13 +1,13 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice, linesOf } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
-import { operatorCaller } from './caller.ts';
 
 /** By so much an operator's clock may be ahead of the database's, in milliseconds. */
 const clockSkewMs = 60_000;

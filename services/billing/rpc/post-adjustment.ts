@@ -5,6 +5,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
@@ -16,7 +17,6 @@ import { findRequest, openLot } from '../ledger/credit.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { post } from '../ledger/post.ts';
 import { once } from '../once.ts';
-import { operatorCaller } from './caller.ts';
 
 export const postAdjustment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'postAdjustment'> =>

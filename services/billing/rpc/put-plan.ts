@@ -2,11 +2,11 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { PlanEntity, type PlanRow } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
-import { operatorCaller } from './caller.ts';
 
 export const putPlan =
   ({ database, clock }: Pick<BillingDeps, 'database' | 'clock'>): BillingRpc<'putPlan'> =>

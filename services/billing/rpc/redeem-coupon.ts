@@ -3,7 +3,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
-import type { Caller } from '#shared/rpc/caller.ts';
+import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
@@ -14,7 +14,6 @@ import { walletBalance } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
 import { once } from '../once.ts';
-import { sessionCaller } from './caller.ts';
 
 /** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
 const attemptsPerHourMax = 20;
@@ -24,7 +23,7 @@ const dayMs = 86_400_000;
 export const redeemCoupon =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'redeemCoupon'> =>
   async (request, context) => {
-    const caller = sessionCaller(context);
+    const caller = sessionCaller(context, Role.MEMBER);
     const { tenantId } = caller;
     // Counted whatever comes of it, so in a transaction of its own.
     await countAttempt(database.pool, caller, await databaseNow(database.pool));

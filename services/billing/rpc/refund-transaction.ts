@@ -5,6 +5,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
@@ -14,7 +15,6 @@ import { accountNumbers } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 import { once } from '../once.ts';
-import { operatorCaller } from './caller.ts';
 
 /**
  * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and what was

@@ -1,11 +1,11 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
 import { effectiveRateLimits, ownRateLimits } from '../rate-limits/read-limits.ts';
-import { operatorCaller } from './caller.ts';
 
 export const setOrganizationRateLimits =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'setOrganizationRateLimits'> =>

@@ -1,12 +1,12 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice, linesOf } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { lockInvoice, voidInvoiceOf } from '../ledger/invoice-postings.ts';
-import { operatorCaller } from './caller.ts';
 
 export const voidInvoice =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'voidInvoice'> =>

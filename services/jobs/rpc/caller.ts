@@ -1,6 +1,6 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
-import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
+import { type Caller, callerOf, sessionCaller } from '#shared/rpc/caller.ts';
 import { parseJobId } from '../domain/job-id.ts';
 
 /** The person on whose behalf the call is made, by key or session: services have no jobs of their own. */
@@ -14,11 +14,8 @@ export function ownerOf(context: Pick<HandlerContext, 'values'>): Caller {
 
 /** The same, in a session. */
 export function sessionOwnerOf(context: Pick<HandlerContext, 'values'>): Caller {
-  const caller = ownerOf(context);
-  if (caller.kind !== CallerKind.SESSION) {
-    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This needs a signed-in session.');
-  }
-  return caller;
+  sessionCaller(context);
+  return ownerOf(context);
 }
 
 /** Unknown, malformed, somebody else's and removed read the same. */

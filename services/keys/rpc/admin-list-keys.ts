@@ -1,7 +1,7 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { listKeys } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 import { keyMessage } from './key-message.ts';
 
 export const adminListKeys =

@@ -9,7 +9,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest, keyPreview } from '#shared/key-secret.ts';
-import { type Caller, Role } from '#shared/rpc/caller.ts';
+import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { DigestEntity } from '../db/digest.entity.ts';
 import { findIdempotentResult, keepIdempotentResult } from '../db/idempotency.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
@@ -21,7 +21,6 @@ import { derivedSecret } from '../domain/derived-secret.ts';
 import { requireFutureExpiry } from '../domain/key-lifecycle.ts';
 import { effectiveQuota, requireQuota } from '../domain/key-quota.ts';
 import { chooseScopes, keyTypeName } from '../domain/key-scopes.ts';
-import { sessionCaller } from './caller.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
 import { secretOfEarlierRequest } from './repeated-request.ts';
 

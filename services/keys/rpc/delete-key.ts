@@ -1,11 +1,11 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges } from '../db/changes.ts';
 import { findDigests, removeDigests } from '../db/digests.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { sessionCaller } from './caller.ts';
 import { auditedFields } from './key-message.ts';
 
 /** The key's row stays for reports (DescribeKeys); its digests go, so that nothing can open it again. */

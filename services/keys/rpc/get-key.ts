@@ -1,6 +1,6 @@
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { findOwnKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { sessionCaller } from './caller.ts';
 import { keyMessage } from './key-message.ts';
 
 export const getKey =

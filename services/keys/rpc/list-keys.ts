@@ -1,9 +1,9 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
+import { sessionCaller } from '#shared/rpc/caller.ts';
 import { countKeys, listKeys as findKeys } from '../db/key.repository.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { effectiveQuota } from '../domain/key-quota.ts';
-import { sessionCaller } from './caller.ts';
 import { keyMessage } from './key-message.ts';
 
 export const listKeys =

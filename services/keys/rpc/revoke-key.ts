@@ -1,11 +1,11 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
 import { findDigests, removeDigests } from '../db/digests.ts';
 import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 import { keyMessage } from './key-message.ts';
 
 /** Revoking a revoked key changes nothing, but waits for the edges, since it may be a repeat. */

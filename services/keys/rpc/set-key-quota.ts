@@ -4,9 +4,9 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { operatorCaller } from './caller.ts';
 import { quotaMessage, quotaText, type StoredQuota } from './quota-message.ts';
 
 export const setKeyQuota =

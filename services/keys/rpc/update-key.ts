@@ -4,7 +4,7 @@ import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Caller } from '#shared/rpc/caller.ts';
+import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
@@ -13,7 +13,6 @@ import { changedFields } from '../domain/changed-fields.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
 import { requireFutureExpiry, requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { checkScopes, keyTypeName } from '../domain/key-scopes.ts';
-import { sessionCaller } from './caller.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
 
 /** A change that was made before waits for the edges all the same: the request may be a repeat of one that was cut off. */

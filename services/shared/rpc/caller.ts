@@ -57,4 +57,24 @@ export function requireService(caller: Caller, ...names: string[]): void {
   if (caller.kind !== CallerKind.SERVICE || !named) throw insufficientRole();
 }
 
+/**
+ * The user whose session makes the call, in at least this role if one is given; API keys are outside this surface (service.md,
+ * Authentication). Fails with ENDPOINT_NOT_ALLOWED or INSUFFICIENT_ROLE.
+ */
+export function sessionCaller(context: Pick<HandlerContext, 'values'>, role?: Role): Caller {
+  const caller = callerOf(context);
+  if (caller.kind !== CallerKind.SESSION) {
+    throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'This operation needs a signed-in session.');
+  }
+  if (role !== undefined) requireRole(caller, role);
+  return caller;
+}
+
+/** The platform operator who makes the call, in a session or by the operators' command line; others fail with INSUFFICIENT_ROLE. */
+export function operatorCaller(context: Pick<HandlerContext, 'values'>): Caller {
+  const caller = callerOf(context);
+  requireOperator(caller);
+  return caller;
+}
+
 const insufficientRole = () => gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Your role does not allow this operation.');

@@ -1,0 +1,40 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { ErrorReason } from '../errors.ts';
+import {
+  type Caller,
+  CallerKind,
+  CallerSchema,
+  callerContext,
+  operatorCaller,
+  Role,
+  serviceCaller,
+  sessionCaller,
+} from './caller.ts';
+
+const made = (kind: CallerKind, role: Role, operator = false) => create(CallerSchema, { kind, role, operator });
+const member = made(CallerKind.SESSION, Role.MEMBER);
+const calledBy = (caller: Caller) => ({ values: callerContext(caller) });
+
+test('a session is needed where API keys are outside the surface, whatever their owner may do', () => {
+  expect(sessionCaller(calledBy(member))).toBe(member);
+  for (const caller of [made(CallerKind.API_KEY, Role.OWNER), serviceCaller('billing')])
+    expect(() => sessionCaller(calledBy(caller))).toThrow(
+      expect.objectContaining({ reason: ErrorReason.ENDPOINT_NOT_ALLOWED }),
+    );
+});
+
+test('a session below the role that is needed is refused', () => {
+  expect(sessionCaller(calledBy(member), Role.MEMBER)).toBe(member);
+  expect(() => sessionCaller(calledBy(member), Role.ADMIN)).toThrow(
+    expect.objectContaining({ reason: ErrorReason.INSUFFICIENT_ROLE }),
+  );
+});
+
+test('nobody but an operator passes for one, the owner of an organization included', () => {
+  const operator = made(CallerKind.SESSION, Role.MEMBER, true);
+  expect(operatorCaller(calledBy(operator))).toBe(operator);
+  expect(() => operatorCaller(calledBy(made(CallerKind.SESSION, Role.OWNER)))).toThrow(
+    expect.objectContaining({ reason: ErrorReason.INSUFFICIENT_ROLE }),
+  );
+});
