@@ -1,8 +1,9 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { auditActor } from '#shared/audit-outbox/audit-event.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
 import { type ChainedEvent, emptyHash, eventHash, platformChain } from './domain/audit-chain.ts';
 
 /** What Auth itself says about a change; the rest is the caller's. */
@@ -21,15 +22,11 @@ export type Audited = {
 
 export type AuditActor = { type: AuditActorType; id: string; ip: string; requestId: string };
 
-/** The actor behind a caller; `asOperator` when they act on the platform's behalf, rather than on what is their own. */
-export function actorOf(caller: Caller, asOperator = false): AuditActor {
-  const { ip, requestId } = caller;
-  if (caller.kind === CallerKind.SERVICE || caller.userId === '') {
-    return { type: AuditActorType.SYSTEM, id: caller.service || 'auth', ip, requestId };
-  }
-  if (caller.kind === CallerKind.API_KEY) return { type: AuditActorType.API_KEY, id: caller.apiKeyId, ip, requestId };
-  return { type: asOperator ? AuditActorType.OPERATOR : AuditActorType.USER, id: caller.userId, ip, requestId };
-}
+/** The actor behind a caller, and the request in which they act. */
+export const actorOf = (caller: Caller, asOperator = false): AuditActor => ({
+  ...auditActor(caller, asOperator),
+  requestId: caller.requestId,
+});
 
 /** A user who acts without a session: a login, an accepted invitation, a reset password. */
 export const userActor = (userId: string, caller: Caller): AuditActor => ({

@@ -32,7 +32,7 @@ export const auditRecord = (event: AuditEvent): AuditRecord =>
     tenantId: event.tenantId,
     type: event.type,
     occurredAt: timestampFromMs(event.occurredAtMs),
-    actor: actorOf(event.caller, event.asOperator ?? false),
+    actor: auditActor(event.caller, event.asOperator),
     target: event.target,
     beforeJson: event.before === undefined ? '' : formerFields(event.before),
     afterJson: event.after === undefined ? '' : newFields(event.after),
@@ -59,7 +59,8 @@ function formerFields(before: object): string {
   return bytes <= fieldsBytesMax ? text : JSON.stringify({ left_out_bytes: bytes });
 }
 
-function actorOf(caller: Caller, asOperator: boolean): { type: AuditActorType; id: string; ip: string } {
+/** The actor behind a caller; `asOperator` when they act on the platform's behalf, rather than on what is their own. */
+export function auditActor(caller: Caller, asOperator = false): { type: AuditActorType; id: string; ip: string } {
   const { ip } = caller;
   switch (caller.kind) {
     case CallerKind.API_KEY:
@@ -67,6 +68,6 @@ function actorOf(caller: Caller, asOperator: boolean): { type: AuditActorType; i
     case CallerKind.SESSION:
       return { type: asOperator ? AuditActorType.OPERATOR : AuditActorType.USER, id: caller.userId, ip };
     default:
-      return { type: AuditActorType.SYSTEM, id: caller.service, ip: '' };
+      return { type: AuditActorType.SYSTEM, id: caller.service, ip };
   }
 }
