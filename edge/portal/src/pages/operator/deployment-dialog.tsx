@@ -118,7 +118,7 @@ export function DeploymentDialog({
           <TextField
             label="Concurrency"
             inputMode="numeric"
-            placeholder="The default"
+            placeholder="Default"
             value={concurrency}
             onChange={setConcurrency}
             error={fieldError(error, 'concurrency_limit')}
