@@ -57,7 +57,7 @@ async function allCharged(gateway: TestGateway, ownerToken: string, costUsd: num
 }
 
 /** Billing's worker runs each five minutes; here it runs at once. */
-async function finalizePastMonths({ env }: TestGateway): Promise<void> {
+export async function finalizePastMonths({ env }: TestGateway): Promise<void> {
   const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({
     service: 'billing',
