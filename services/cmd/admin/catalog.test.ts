@@ -100,6 +100,23 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('an import is told by one audit event, and a trial of it by none', async () => {
+  const file = catalogFile('models: [{ name: acme/told, operations: [embeddings] }]');
+  await json('models', 'import', file, '--dry-run');
+  await json('models', 'import', file);
+  const told = async () => {
+    const { data } = (await gateway.call('GET', '/api/v1/admin/audit-events?type=catalog_imported', session)).json;
+    return data.filter((event: { changes: { after: { models: string[] } } }) =>
+      event.changes.after.models.includes('acme/told'),
+    );
+  };
+  await expect
+    .poll(told)
+    .toMatchObject([
+      { tenant_id: null, actor: { type: 'system', id: 'admin' }, target: { type: 'catalog', id: null } },
+    ]);
+});
+
 test.each([
   ['models: [', 'YAML'],
   ['model: []', 'model: unknown field'],
