@@ -149,7 +149,7 @@ export class LoadShedder {
 
 /** Smaller bodies are not worth counting: there are no more of them than connections. */
 const countedBytesMin = 64 * 1024;
-const retryAfterMs = 1_000;
+const retryAfterMs = 5_000;
 const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.', {
   retryAfterMs,
 });

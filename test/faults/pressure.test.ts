@@ -32,7 +32,7 @@ test('bodies beyond their share of the memory are 503 before they are read; smal
       description: 'one of 5 GiB of bodies to be refused',
     });
     expect(refused.answer).toMatch(/^HTTP\/1\.1 503 /);
-    expect(refused.answer).toMatch(/\r\nretry-after: 1\r\n/);
+    expect(refused.answer).toMatch(/\r\nretry-after: 5\r\n/);
     expect(refused.answer).toMatch(/\r\nx-request-id: req_/);
     expect(refused.answer).toContain('"code":"server_is_overloaded"');
     const chat = { model: 'sim-chat', messages: [{ role: 'user' as const, content: 'Hi' }] };
