@@ -34,7 +34,7 @@ export class ClientSecrets {
 
   /** The content of a secret; null when nobody here made it. Whether it has expired is for the caller to say. */
   open(secret: string): SecretContent | null {
-    const opened = this.#box.tryOpen(Buffer.from(secret.slice(prefix.length), 'base64url'), context);
+    const opened = this.#box.open(Buffer.from(secret.slice(prefix.length), 'base64url'), context);
     return opened === null ? null : (JSON.parse(opened.toString()) as SecretContent);
   }
 }

@@ -4,10 +4,8 @@ import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:cr
 export type SecretBox = {
   /** `context` says what the text belongs to; it must be the same when the box is opened. */
   seal(plain: Uint8Array, context: string): Buffer;
-  /** Null when no secret opens it, or when it was sealed for something else. */
-  tryOpen(sealed: Uint8Array, context: string): Buffer | null;
-  /** @throws when no secret opens it, or when it was sealed for something else. */
-  open(sealed: Uint8Array, context: string): Buffer;
+  /** Null when no secret opens it, as when the one it was sealed under was removed, or when it was sealed for something else. */
+  open(sealed: Uint8Array, context: string): Buffer | null;
 };
 
 const nonceBytes = 12;
@@ -19,13 +17,6 @@ const tagBytes = 16;
  */
 export function createSecretBox(secrets: readonly string[], purpose: string): SecretBox {
   const keys = secrets.map((secret) => Buffer.from(hkdfSync('sha256', secret, '', purpose, 32)));
-  const tryOpen = (sealed: Uint8Array, context: string): Buffer | null => {
-    for (const key of keys) {
-      const opened = openWith(key, Buffer.from(sealed), context);
-      if (opened !== null) return opened;
-    }
-    return null;
-  };
   return {
     seal(plain, context) {
       // The random nonce makes two boxes of the same content differ.
@@ -33,16 +24,17 @@ export function createSecretBox(secrets: readonly string[], purpose: string): Se
       const cipher = createCipheriv('aes-256-gcm', keys[0]!, nonce).setAAD(Buffer.from(context));
       return Buffer.concat([nonce, cipher.update(plain), cipher.final(), cipher.getAuthTag()]);
     },
-    tryOpen,
     open(sealed, context) {
-      const opened = tryOpen(sealed, context);
-      if (opened !== null) return opened;
-      throw new Error(`no SERVICE_SECRET opens the sealed ${context}; was the secret it was sealed under removed?`);
+      for (const key of keys) {
+        const opened = tryOpen(key, Buffer.from(sealed), context);
+        if (opened !== null) return opened;
+      }
+      return null;
     },
   };
 }
 
-function openWith(key: Buffer, sealed: Buffer, context: string): Buffer | null {
+function tryOpen(key: Buffer, sealed: Buffer, context: string): Buffer | null {
   if (sealed.length < nonceBytes + tagBytes) return null;
   const decipher = createDecipheriv('aes-256-gcm', key, sealed.subarray(0, nonceBytes))
     .setAAD(Buffer.from(context))

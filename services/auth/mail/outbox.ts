@@ -30,7 +30,7 @@ type StoredMail = { id: string; sealedBody?: Uint8Array | null };
 export type MailOutbox = {
   /** Stores mails in the transaction of what they are about; answers how many were new. */
   enqueue(em: SqlEntityManager, mails: readonly NewMail[]): Promise<number>;
-  /** The body of a stored mail; null when it is no longer kept. */
+  /** The body of a stored mail; null when it is no longer kept, or no secret opens it any more. */
   open(mail: StoredMail): MailBody | null;
   /**
    * The body as operators may see it; null for one with a one-time token, by which they could become somebody else. Without a mail
@@ -48,8 +48,10 @@ export function createMailOutbox(deps: {
 }): MailOutbox {
   const { clock, secretBox, publicUrl, isSent } = deps;
   const context = (id: string): string => `mail ${id}`;
-  const open = ({ id, sealedBody }: StoredMail): MailBody | null =>
-    sealedBody == null ? null : (JSON.parse(secretBox.open(sealedBody, context(id)).toString()) as MailBody);
+  const open = ({ id, sealedBody }: StoredMail): MailBody | null => {
+    const body = sealedBody == null ? null : secretBox.open(sealedBody, context(id));
+    return body === null ? null : (JSON.parse(body.toString()) as MailBody);
+  };
   return {
     open,
     shownToOperators: (stored) => (stored.secret && isSent ? null : open(stored)),

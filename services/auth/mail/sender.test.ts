@@ -180,3 +180,21 @@ test('without a mail server mails stay, and operators carry them', async () => {
   const { rows } = await asTableOwner(fixture, `select encode(sealed_body, 'escape') as body from mails`);
   expect(rows[0].body).not.toContain('token=');
 });
+
+test('a mail sealed under a secret that was removed is listed without its text', async () => {
+  await using first = await startTestAuth();
+  await first.auth.sendMail({ mails: [mail('old')] }, service('models'));
+  await using second = await startTestAuth({
+    database: first.database,
+    serviceSecrets: ['another secret, long enough'],
+  });
+  await second.auth.sendMail({ mails: [mail('new')] }, service('models'));
+  const texts = (await listed({ ...second, owner: first.owner })).map(({ mail: kept }) => [
+    kept!.dedupeKey,
+    kept!.text,
+  ]);
+  expect(texts).toEqual([
+    ['new', 'It retires.'],
+    ['old', ''],
+  ]);
+});

@@ -58,7 +58,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     }
     try {
       const body = deps.outbox.open(mail);
-      if (body === null) throw new Error('the body is no longer kept');
+      if (body === null) throw new Error('its text can no longer be read: no SERVICE_SECRET opens it');
       await smtp.sendMail({
         from,
         to: { name: '', address: mail.toEmail },

@@ -123,7 +123,9 @@ async function ensureActiveKey(deps: Deps, configured: ConfiguredKey | null): Pr
     await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
     const active = await em.findOne(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
     // A kept key stays unless the secret that sealed it is gone, or configuration names another.
-    const usable = active !== null && (configured === null ? opens(active, secretBox) : active.kid === configured.kid);
+    const usable =
+      active !== null &&
+      (configured === null ? openPrivateKey(active, secretBox) !== null : active.kid === configured.kid);
     if (usable) return;
     em.clear();
     await activateSigningKey(em, configured ?? newSigningKey(secretBox), clock);
@@ -148,16 +150,9 @@ function configuredKey(pem: string): ConfiguredKey {
 const sealContext = (kid: string): string => `signing key ${kid}`;
 
 function openPrivateKey(row: SigningKeyRow, secretBox: SecretBox): KeyObject | null {
-  if (row.sealedPrivateKey == null || !opens(row, secretBox)) return null;
-  return createPrivateKey({
-    key: secretBox.open(row.sealedPrivateKey, sealContext(row.kid)),
-    format: 'der',
-    type: 'pkcs8',
-  });
+  const key = row.sealedPrivateKey == null ? null : secretBox.open(row.sealedPrivateKey, sealContext(row.kid));
+  return key === null ? null : createPrivateKey({ key, format: 'der', type: 'pkcs8' });
 }
-
-const opens = (row: SigningKeyRow, secretBox: SecretBox): boolean =>
-  row.sealedPrivateKey != null && secretBox.tryOpen(row.sealedPrivateKey, sealContext(row.kid)) !== null;
 
 /** RFC 7638: the hash of the required members in lexicographic order; RFC 8037 section 2 names them. */
 function thumbprint(publicKey: KeyObject): string {

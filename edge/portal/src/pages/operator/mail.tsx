@@ -75,7 +75,11 @@ export function Mail() {
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>
           {open.last_error !== null && <p className="mb-3 text-sm text-danger wrap-anywhere">{open.last_error}</p>}
-          <CodeBlock wraps label="The mail's text" code={open.text ?? 'The text is not shown.'} />
+          <CodeBlock
+            wraps
+            label="The mail's text"
+            code={open.text ?? 'The text is not shown, or can no longer be read.'}
+          />
         </Dialog>
       )}
     </Page>
