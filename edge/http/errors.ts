@@ -37,7 +37,8 @@ export function sendError(
   const body = JSON.stringify(errorBody(error));
   reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8');
   // Fastify closes the connection behind a body that it did not read to its end.
-  if (reply.getHeader('connection') !== 'close' || request.raw.complete) return reply.send(body);
+  const isRead = request.raw.complete || request.raw.readableEnded;
+  if (reply.getHeader('connection') !== 'close' || isRead) return reply.send(body);
   return reply.header('content-length', Buffer.byteLength(body)).send(Readable.from(lingering(body, request.raw)));
 }
 

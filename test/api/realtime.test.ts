@@ -205,6 +205,15 @@ describe('a session that is relayed', () => {
     expect(session.closed).toBeNull();
   });
 
+  test('hands on no address of the upstream with its errors', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    await session.event('session.updated');
+    const error = { type: 'error', error: { message: `${openai.url}/realtime is busy` } };
+    openai.connections.at(-1)!.socket.send(JSON.stringify(error));
+    expect((await session.event('error')).error.message).toBe('[redacted]/realtime is busy');
+  });
+
   test('ends as one to be tried again when its upstream leaves', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));

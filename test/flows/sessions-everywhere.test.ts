@@ -175,6 +175,19 @@ test('signing keys rotate under load without a refused token; a compromised key 
   expect(await reasons(fresh.accessToken)).toEqual(everywhere(null));
 });
 
+test('a rotation that is repeated with its Idempotency-Key rotates no further', async () => {
+  const rotate = (request: { idempotencyKey: string; compromised?: boolean }) =>
+    fixture.auth.rotateSigningKey(request, operatorOf(fixture));
+  const idempotencyKey = uuidv7();
+  const { signingKeys: first } = await rotate({ idempotencyKey });
+  const { signingKeys: again } = await rotate({ idempotencyKey });
+  expect(again.map(({ kid, status }) => [kid, status])).toEqual(first.map(({ kid, status }) => [kid, status]));
+  const other = await rotate({ idempotencyKey, compromised: true }).catch((error) => error);
+  expect(other.reason).toBe(ErrorReason.IDEMPOTENCY_KEY_REUSED);
+  const { signingKeys: next } = await rotate({ idempotencyKey: uuidv7() });
+  expect(next.length).toBe(first.length + 1);
+});
+
 test('no forged token is believed (RFC 8725)', async () => {
   const { tokens } = await signIn();
   const claims = decodeJwt(tokens.accessToken);

@@ -1,6 +1,11 @@
-import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import {
+  RotateSigningKeyRequestSchema,
+  SigningKeySchema,
+  SigningKeyStatus,
+} from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { once } from '#shared/idempotency.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { read } from '../db/read.ts';
@@ -26,23 +31,37 @@ export const rotateSigningKey =
     if (signingKeys.configured) {
       throw gatewayError(ErrorReason.CONFLICT, 'The signing key is configured: change JWT_PRIVATE_KEY and restart.');
     }
-    const next = newSigningKey(secretBox);
+    const call = {
+      userId: caller.userId,
+      key: request.idempotencyKey,
+      request,
+      requestSchema: RotateSigningKeyRequestSchema,
+      responseSchema: SigningKeySchema,
+      clock,
+    };
 
-    const published = await transaction(database, async (em) => {
-      await em.insert(SigningKeyEntity, {
-        ...next,
-        status: SigningKeyStatus.NEXT,
-        activatedAt: new Date(clock.now()),
+    const { kid, published } = await transaction(database, async (em) => {
+      const { kid } = await once(em, call, async () => {
+        const next = newSigningKey(secretBox);
+        await em.insert(SigningKeyEntity, {
+          ...next,
+          status: SigningKeyStatus.NEXT,
+          activatedAt: new Date(clock.now()),
+        });
+        return { kid: next.kid };
       });
-      return recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
+      return { kid, published: await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() }) };
     });
     await feed.leases.settled(published);
 
     const activated = await transaction(database, async (em) => {
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
+      const next = await em.findOneOrFail(SigningKeyEntity, { kid });
+      // A repeat of what has been done.
+      if (next.status !== SigningKeyStatus.NEXT) return null;
       const former = await em.findOneOrFail(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
       em.clear();
-      await activateSigningKey(em, next, clock);
+      await activateSigningKey(em, { ...next, sealedPrivateKey: next.sealedPrivateKey ?? null }, clock);
       if (request.compromised) {
         const now = new Date(clock.now());
         // Not the former key alone: whoever reads one key of the database may have read the older ones.
@@ -53,13 +72,13 @@ export const rotateSigningKey =
         tenantId: null,
         type: 'signing_key_rotated',
         actor: actorOf(caller, true),
-        target: { type: 'signing_key', id: next.kid },
+        target: { type: 'signing_key', id: kid },
         before: { kid: former.kid },
-        after: { kid: next.kid, compromised: request.compromised },
+        after: { kid, compromised: request.compromised },
       });
       return recordChange(em, { kind: 'signing_keys', forgetAfterMs: forgetAfterMs(clock.now()) });
     });
     await signingKeys.reload();
-    await feed.leases.settled(activated);
+    if (activated !== null) await feed.leases.settled(activated);
     return { signingKeys: (await read(database, (em) => acceptedSigningKeys(em, clock))).map(signingKeyMessage) };
   };

@@ -170,8 +170,12 @@ export class RelayBackend implements Backend {
         const { metered, audioMs } = this.#item(itemId);
         this.#items.delete(itemId);
         await metered.fail(upstreamFailed(), audioMs);
-        break;
+        this.#context.outbox.pass(this.#deployment.upstream.redact(text));
+        return;
       }
+      case 'error':
+        this.#context.outbox.pass(this.#deployment.upstream.redact(text));
+        return;
     }
     this.#context.outbox.pass(text);
   }

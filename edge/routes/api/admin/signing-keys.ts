@@ -3,7 +3,7 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
-import type { Routes } from '../../routes.ts';
+import { idempotencyKey, type Routes } from '../../routes.ts';
 
 /** Replacing the key that signs session tokens, for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
@@ -22,7 +22,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { signingKeys } = await auth.rotateSigningKey(
-        { compromised: request.body?.compromised ?? false },
+        { compromised: request.body?.compromised ?? false, idempotencyKey: idempotencyKey(request) },
         { contextValues: callerContext(callerOfRequest(request)) },
       );
       const data = signingKeys.map((key) => ({

@@ -4,6 +4,7 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/auth/v1/signing_key.proto.
  */
 export const file_modelgateway_auth_v1_signing_key: GenFile = /*@__PURE__*/
-  fileDesc("CiZtb2RlbGdhdGV3YXkvYXV0aC92MS9zaWduaW5nX2tleS5wcm90bxIUbW9kZWxnYXRld2F5LmF1dGgudjEixwEKClNpZ25pbmdLZXkSCwoDa2lkGAEgASgJEhIKCnB1YmxpY19rZXkYAiABKAwSNgoGc3RhdHVzGAMgASgOMiYubW9kZWxnYXRld2F5LmF1dGgudjEuU2lnbmluZ0tleVN0YXR1cxIwCgxhY3RpdmF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhcKFUdldFNpZ25pbmdLZXlzUmVxdWVzdCJQChZHZXRTaWduaW5nS2V5c1Jlc3BvbnNlEjYKDHNpZ25pbmdfa2V5cxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlNpZ25pbmdLZXkiLgoXUm90YXRlU2lnbmluZ0tleVJlcXVlc3QSEwoLY29tcHJvbWlzZWQYASABKAgiUgoYUm90YXRlU2lnbmluZ0tleVJlc3BvbnNlEjYKDHNpZ25pbmdfa2V5cxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlNpZ25pbmdLZXkqkwEKEFNpZ25pbmdLZXlTdGF0dXMSIgoeU0lHTklOR19LRVlfU1RBVFVTX1VOU1BFQ0lGSUVEEAASGwoXU0lHTklOR19LRVlfU1RBVFVTX05FWFQQARIdChlTSUdOSU5HX0tFWV9TVEFUVVNfQUNUSVZFEAISHwobU0lHTklOR19LRVlfU1RBVFVTX1JFVElSSU5HEANiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiZtb2RlbGdhdGV3YXkvYXV0aC92MS9zaWduaW5nX2tleS5wcm90bxIUbW9kZWxnYXRld2F5LmF1dGgudjEixwEKClNpZ25pbmdLZXkSCwoDa2lkGAEgASgJEhIKCnB1YmxpY19rZXkYAiABKAwSNgoGc3RhdHVzGAMgASgOMiYubW9kZWxnYXRld2F5LmF1dGgudjEuU2lnbmluZ0tleVN0YXR1cxIwCgxhY3RpdmF0ZWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIhcKFUdldFNpZ25pbmdLZXlzUmVxdWVzdCJQChZHZXRTaWduaW5nS2V5c1Jlc3BvbnNlEjYKDHNpZ25pbmdfa2V5cxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLlNpZ25pbmdLZXkiUQoXUm90YXRlU2lnbmluZ0tleVJlcXVlc3QSEwoLY29tcHJvbWlzZWQYASABKAgSIQoPaWRlbXBvdGVuY3lfa2V5GAIgASgJQgi6SAVyAxj/ASJSChhSb3RhdGVTaWduaW5nS2V5UmVzcG9uc2USNgoMc2lnbmluZ19rZXlzGAEgAygLMiAubW9kZWxnYXRld2F5LmF1dGgudjEuU2lnbmluZ0tleSqTAQoQU2lnbmluZ0tleVN0YXR1cxIiCh5TSUdOSU5HX0tFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIbChdTSUdOSU5HX0tFWV9TVEFUVVNfTkVYVBABEh0KGVNJR05JTkdfS0VZX1NUQVRVU19BQ1RJVkUQAhIfChtTSUdOSU5HX0tFWV9TVEFUVVNfUkVUSVJJTkcQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * SigningKey is the public half of a key which signs session tokens: Ed25519, `alg: EdDSA`.
@@ -112,6 +113,13 @@ export type RotateSigningKeyRequest = Message<"modelgateway.auth.v1.RotateSignin
    * @generated from field: bool compromised = 1;
    */
   compromised: boolean;
+
+  /**
+   * A repeat with the same key within a day rotates no further.
+   *
+   * @generated from field: string idempotency_key = 2;
+   */
+  idempotencyKey: string;
 };
 
 /**
