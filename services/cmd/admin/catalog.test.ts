@@ -110,11 +110,14 @@ test('an import is told by one audit event, and a trial of it by none', async ()
       event.changes.after.models.includes('acme/told'),
     );
   };
-  await expect
-    .poll(told)
-    .toMatchObject([
-      { tenant_id: null, actor: { type: 'system', id: 'admin' }, target: { type: 'catalog', id: null } },
-    ]);
+  await expect.poll(told).toMatchObject([
+    {
+      tenant_id: null,
+      actor: { type: 'system', id: 'admin' },
+      target: { type: 'catalog', id: null },
+      changes: { after: { models: ['acme/told'], models_created: 1, prices_created: 0 } },
+    },
+  ]);
 });
 
 test.each([

@@ -41,7 +41,14 @@ export const importCatalog =
           caller,
           asOperator: true,
           target: { type: 'catalog', id: '' },
-          after: { models: models.map(({ name }) => name), ...done },
+          after: {
+            models: models.map(({ name }) => name),
+            models_created: done.modelsCreated,
+            models_updated: done.modelsUpdated,
+            deployments_created: done.deploymentsCreated,
+            deployments_updated: done.deploymentsUpdated,
+            prices_created: done.pricesCreated,
+          },
         });
         return done;
       });
