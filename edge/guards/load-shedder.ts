@@ -7,7 +7,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
-import { errorBody } from '../openai/errors.ts';
+import { errorBody, retryHeaders } from '../openai/errors.ts';
 
 /** What there is too little of for new work. */
 export type Shortage = 'time' | 'memory';
@@ -149,10 +149,8 @@ export class LoadShedder {
 
 /** Smaller bodies are not worth counting: there are no more of them than connections. */
 const countedBytesMin = 64 * 1024;
-const retryAfterMs = 5_000;
-const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.', {
-  retryAfterMs,
-});
+const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
+const overloadedHeaders = retryHeaders(overloaded, 0);
 const overloadedBody = JSON.stringify(errorBody(overloaded));
 
 /**
@@ -169,7 +167,7 @@ export function sheddingLoad(
     response.writeHead(statusOf(overloaded), {
       'content-type': 'application/json; charset=utf-8',
       'content-length': overloadedBody.length,
-      'retry-after': String(retryAfterMs / 1_000),
+      ...overloadedHeaders,
       'x-request-id': newRequestId(),
       'access-control-allow-origin': '*',
       'access-control-expose-headers': exposedHeaders,

@@ -46,7 +46,7 @@ export function managementBodies(app: EdgeApp): void {
 const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
 
 /** Postgres keeps neither in a text, and nobody means one. */
-const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 const notStorable = (field?: string) =>
   invalidRequest(field, 'Texts must be well-formed Unicode without the character NUL.', 'invalid_value');

@@ -13,6 +13,7 @@ import type { Clock } from '#shared/clock.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
+import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { rateReasons } from '../openai/errors.ts';
@@ -119,9 +120,8 @@ function metadataOf(bytes: Uint8Array): Record<string, string> {
       name.length <= 64 &&
       typeof value === 'string' &&
       value.length <= 512 &&
-      name.isWellFormed() &&
-      value.isWellFormed() &&
-      !`${name}${value}`.includes('\0'),
+      isStorableText(name) &&
+      isStorableText(value),
   );
   return pairs.length <= 16 && isSmall ? (Object.fromEntries(pairs) as Record<string, string>) : {};
 }
