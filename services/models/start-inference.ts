@@ -7,7 +7,7 @@ import type { InferenceService } from '#gen/modelgateway/models/v1/inference_ser
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { Catalog } from './catalog/catalog.ts';
@@ -80,7 +80,7 @@ export async function startInference(options: {
       const { rejected } = await usage.record({ events: events.map(usageEvent) }, { ...self, signal });
       for (const { eventId, reason } of rejected) logger.error({ eventId, reason }, 'usage refused an event');
     },
-    isRefused: (error) => error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST,
+    isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
     clock,
     logger,
   });

@@ -39,6 +39,10 @@ export class GatewayError extends Error {
 export const gatewayError = (reason: ErrorReason, publicText: string, details?: GatewayErrorDetails): GatewayError =>
   new GatewayError(reason, publicText, details);
 
+/** Whether something thrown is the gateway's error with this reason. */
+export const hasReason = (thrown: unknown, reason: ErrorReason): thrown is GatewayError =>
+  thrown instanceof GatewayError && thrown.reason === reason;
+
 /** A field of the request is not acceptable. */
 export const invalidRequest = (param: string | undefined, publicText: string, code?: string): GatewayError =>
   new GatewayError(ErrorReason.INVALID_REQUEST, publicText, { param, code });

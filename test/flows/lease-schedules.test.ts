@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, gatewayError, hasReason } from '#shared/errors.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom, VirtualTime } from '../support/leases/schedule.ts';
@@ -153,8 +153,7 @@ const refusals: readonly ErrorReason[] = [
   ErrorReason.PAYG_CAP_EXCEEDED,
 ];
 const isRefusal = (error: unknown): boolean => error instanceof GatewayError && refusals.includes(error.reason);
-const isOverloaded = (error: unknown): boolean =>
-  error instanceof GatewayError && error.reason === ErrorReason.OVERLOADED;
+const isOverloaded = (error: unknown): boolean => hasReason(error, ErrorReason.OVERLOADED);
 
 /** An edge whose calls to Billing take their time and, with faults, get lost on the way there or back. */
 function startEdge(

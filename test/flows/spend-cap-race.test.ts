@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { systemClock } from '#shared/clock.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import {
   as,
@@ -62,16 +62,13 @@ function fourEdges() {
 type Caller = { tenantId: string; userId: string; apiKeyId: string };
 const someone = (): Caller => ({ tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() });
 
-const isRefusal = (error: unknown, reason: ErrorReason): boolean =>
-  error instanceof GatewayError && error.reason === reason;
-
 /** Does what clients and shippers do when Billing has too many at once on its hands: tries again. */
 async function untilServed<Answer>(ask: () => Answer | Promise<Answer>): Promise<Answer> {
   for (;;) {
     try {
       return await ask();
     } catch (error) {
-      const isBusy = isRefusal(error, ErrorReason.OVERLOADED) || isRefusal(error, ErrorReason.DEADLINE_EXCEEDED);
+      const isBusy = hasReason(error, ErrorReason.OVERLOADED) || hasReason(error, ErrorReason.DEADLINE_EXCEEDED);
       if (!isBusy) throw error;
     }
   }
@@ -87,7 +84,7 @@ async function runCall(
   try {
     hold = await untilServed(() => edge.hold(caller, { spendCapNanoUsd: options.capNanoUsd }, costMax));
   } catch (error) {
-    if (isRefusal(error, options.reason)) return null;
+    if (hasReason(error, options.reason)) return null;
     throw error;
   }
   await new Promise((resolve) => setImmediate(resolve));

@@ -1,6 +1,6 @@
 import type { LoginRequest, SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { type Caller, callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { read } from '../db/read.ts';
@@ -25,7 +25,7 @@ export const login =
 
     const tokens = await signIn(deps, { ...request, email }, caller).catch(async (error) => {
       // What the gateway could not judge is no guess; should the database be away, the count stays, and the error is the one to tell.
-      if (!isWrongCredentials(error)) await throttle.takeBack(attempt).catch(() => {});
+      if (!hasReason(error, ErrorReason.INVALID_CREDENTIALS)) await throttle.takeBack(attempt).catch(() => {});
       throw error;
     });
     await throttle.succeeded(attempt);
@@ -61,6 +61,3 @@ async function signIn(
 
 const wrongCredentials = () =>
   gatewayError(ErrorReason.INVALID_CREDENTIALS, 'The e-mail address or the password is wrong.');
-
-const isWrongCredentials = (error: unknown): boolean =>
-  error instanceof GatewayError && error.reason === ErrorReason.INVALID_CREDENTIALS;

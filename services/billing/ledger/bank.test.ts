@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { as, operator, person, service, startTestBilling, usageEvent } from '../fixtures/test-billing.ts';
 
@@ -10,7 +10,7 @@ async function untilServed<Answer>(ask: () => Promise<Answer>): Promise<Answer> 
     try {
       return await ask();
     } catch (error) {
-      if (!(error instanceof GatewayError && error.reason === ErrorReason.OVERLOADED)) throw error;
+      if (!hasReason(error, ErrorReason.OVERLOADED)) throw error;
     }
   }
 }
@@ -42,7 +42,7 @@ test('money is neither made nor lost while charges, grants, adjustments and refu
           await untilServed(() => billing.postAdjustment(request, operator));
           taken += amountNanoUsd;
         } catch (error) {
-          if (!(error instanceof GatewayError && error.reason === ErrorReason.CONFLICT)) throw error;
+          if (!hasReason(error, ErrorReason.CONFLICT)) throw error;
         }
         return;
       default: {
@@ -74,7 +74,7 @@ test('of 100 who redeem one coupon at once exactly one succeeds, and of 100 trie
       await untilServed(() => billing.redeemCoupon({ code }, as(caller)));
       return 'redeemed';
     } catch (error) {
-      return error instanceof GatewayError && error.reason === ErrorReason.INVALID_CODE ? 'refused' : String(error);
+      return hasReason(error, ErrorReason.INVALID_CODE) ? 'refused' : String(error);
     }
   };
   const once = (await billing.createCoupon({ amountNanoUsd: 7n }, operator)).coupon!;

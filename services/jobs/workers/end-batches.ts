@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { type Ending, endJobs, endLargeJob } from '../db/end-jobs.ts';
@@ -55,7 +55,7 @@ export function createEndBatches(deps: {
         return await work();
       } catch (err) {
         logger.warn({ err, tries }, 'ended jobs could not be written');
-        const mayPass = err instanceof GatewayError && err.reason === ErrorReason.OVERLOADED;
+        const mayPass = hasReason(err, ErrorReason.OVERLOADED);
         if (!mayPass || tries === triesMax) return null;
         await delay(retryMs);
       }

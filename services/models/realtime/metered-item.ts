@@ -1,7 +1,7 @@
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
@@ -66,7 +66,7 @@ export class MeteredItem {
   /** It failed, or nobody waits for it any more: what was delivered is charged for. Does nothing for one that has ended. */
   async fail(error: unknown, audioMs: number): Promise<void> {
     if (this.call.ended) return;
-    const isGone = error instanceof GatewayError && error.reason === ErrorReason.CANCELLED;
+    const isGone = hasReason(error, ErrorReason.CANCELLED);
     const code = error instanceof GatewayError ? errorCode(error) : 'internal_error';
     const used = this.#deltas === 0 ? {} : { outputTokens: this.#deltas, audioMs };
     await this.#end({ success: false, status: isGone ? 499 : 502, errorCode: code ?? 'upstream_error' }, used);

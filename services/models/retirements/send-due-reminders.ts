@@ -6,7 +6,7 @@ import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import {
@@ -174,5 +174,4 @@ async function send(
   return refused;
 }
 
-const isRefusal = (error: unknown): error is GatewayError =>
-  error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST;
+const isRefusal = (error: unknown): error is GatewayError => hasReason(error, ErrorReason.INVALID_REQUEST);

@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import { AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 
@@ -101,5 +101,4 @@ export function startAuditRelay({ database, auth, logger }: AuditRelayDeps): Aud
   };
 }
 
-const isRefusal = (error: unknown): boolean =>
-  error instanceof GatewayError && error.reason === ErrorReason.INVALID_REQUEST;
+const isRefusal = (error: unknown): boolean => hasReason(error, ErrorReason.INVALID_REQUEST);

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { isOutOfReach } from './errors.ts';
 
 const pauseMs = 100;
@@ -14,7 +14,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
     try {
       return await work();
     } catch (error) {
-      const isAway = isOutOfReach(error) || (error instanceof GatewayError && error.reason === ErrorReason.OVERLOADED);
+      const isAway = isOutOfReach(error) || hasReason(error, ErrorReason.OVERLOADED);
       if (!isAway || performance.now() >= untilMs) throw error;
       await delay(pauseMs);
     }

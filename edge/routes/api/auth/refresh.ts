@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { anonymousCaller } from '../../../caller.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
@@ -38,7 +38,7 @@ export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
         );
         return sendTokens(reply, tokens!, asCookie);
       } catch (error) {
-        const isOver = error instanceof GatewayError && error.reason === ErrorReason.INVALID_TOKEN;
+        const isOver = hasReason(error, ErrorReason.INVALID_TOKEN);
         if (asCookie && isOver) clearRefreshCookie(reply);
         throw error;
       }
