@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest, keyPreview, makeKeySecret } from '#shared/key-secret.ts';
+import manifest from '../../../package.json' with { type: 'json' };
 import { freePort } from '../../support/free-port.ts';
 import { type Contender, type Prepared, start } from '../contender.ts';
 import { models } from '../workloads.ts';
@@ -24,7 +25,7 @@ export const gateway: Contender = {
     const dataDir = join(folder, 'data');
     mkdirSync(dataDir);
     const prepared: Prepared = {
-      command: [process.execPath, '--max-semi-space-size=16', 'services/cmd/all.ts'],
+      command: [process.execPath, ...manifest.scripts.start.split(' ').slice(1)],
       cwd: root,
       env: {
         PORT: String(port),
