@@ -145,7 +145,7 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   expect(await held(caller)).toBe(0n);
 });
 
-test('what an edge holds for a thousand keys is kept and given back in a few transactions', async () => {
+test('what an edge holds for a thousand keys is taken, kept and given back in a few transactions', async () => {
   const edge = new Budgets({ billing: patientBilling(), clock: systemClock, logger: silentLogger });
   const { tenantId, userId } = someone();
   const key = { spendCapNanoUsd: 1_000n * costMax };
@@ -153,20 +153,55 @@ test('what an edge holds for a thousand keys is kept and given back in a few tra
     const hold = await untilServed(() => edge.hold({ tenantId, userId, apiKeyId: uuidv7() }, key, costMax));
     await hold.settle(0n);
   };
-  await Promise.all(Array.from({ length: 1_100 }, use));
-  expect(edge.leaseCount).toBe(1_100);
   let transactions = 0;
   const count = (): void => {
     transactions += 1;
   };
   const { pool } = started.deps.database;
   pool.on('acquire', count);
+  await Promise.all(Array.from({ length: 1_100 }, use));
+  expect(edge.leaseCount).toBe(1_100);
   await edge.tick();
   await edge.close();
   pool.off('acquire', count);
   expect(edge.leaseCount).toBe(0);
-  expect(transactions).toBeLessThan(50);
+  expect(transactions).toBeLessThan(150);
   expect(await held({ tenantId, userId, apiKeyId: '' })).toBe(0n);
+});
+
+test('of what asks at once each gets what it would get alone, in any case of its ids', async () => {
+  const tenantId = uuidv7();
+  const apiKeyId = uuidv7();
+  const holderId = uuidv7();
+  const ask = (leaseId: string, limitNanoUsd: bigint, key = apiKeyId) =>
+    started.billing.lease(
+      {
+        holderId,
+        tenantId,
+        userId: uuidv7(),
+        apiKeyId: key,
+        costMaxNanoUsd: costMax,
+        demands: [{ kind: BudgetKind.API_KEY, leaseId, limitNanoUsd, sliceNanoUsd: 0n }],
+      },
+      service,
+    );
+  const leaseId = uuidv7();
+  const [first, again, other, refused, ...rest] = await Promise.allSettled([
+    ask(leaseId, costMax),
+    ask(leaseId.toUpperCase(), costMax),
+    ask(uuidv7(), costMax, uuidv7()),
+    ask(uuidv7(), costMax, apiKeyId.toUpperCase()),
+    // A higher cap, as another edge may know it already, has room for one more.
+    ask(uuidv7(), 2n * costMax),
+    ask(uuidv7(), 2n * costMax),
+  ]);
+  const room = { central: true, heldNanoUsd: costMax, fencingToken: 1n };
+  expect(first).toMatchObject({ value: { leases: [{ id: leaseId, ...room }] } });
+  expect(again).toMatchObject({ value: { leases: [{ id: leaseId, ...room }] } });
+  expect(other).toMatchObject({ value: { leases: [room] } });
+  expect(refused).toMatchObject({ status: 'rejected' });
+  expect(rest).toMatchObject([{ value: { leases: [room] } }, { status: 'rejected' }]);
+  expect(await held({ tenantId, userId: '', apiKeyId })).toBe(3n * costMax);
 });
 
 test('credit without PAYG runs out at its end, whichever edge asks', async () => {

@@ -1,17 +1,23 @@
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
-import { type Account, lockAccount } from '../ledger/accounts.ts';
+import { type Account, lockAccounts } from '../ledger/accounts.ts';
 import type { BudgetOfLease } from './lease-row.ts';
-import { lockSpend, readPosted } from './spend.ts';
+import { lockSpends, readPosted } from './spend.ts';
 
 /** What limits an organization and one of its users. */
 export type Terms = { paygEnabled: boolean; paygCapNanoUsd: bigint | null; userLimitNanoUsd: bigint | null };
 
 /** Reads the terms without a lock; `userId` may be empty. */
 export async function readTerms(sql: Sql, tenantId: string, userId: string): Promise<Terms> {
+  const [terms] = await readTermsOf(sql, [{ tenantId, userId }]);
+  return terms!;
+}
+
+/** The same for many, in their order. */
+export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; userId: string }[]): Promise<Terms[]> {
   const { rows } = await sql.query<{
     payg_enabled: boolean;
     payg_cap_nano_usd: bigint | null;
@@ -20,14 +26,21 @@ export async function readTerms(sql: Sql, tenantId: string, userId: string): Pro
     name: 'read-terms',
     text: `
       select plans.payg_enabled, accounts.payg_cap_nano_usd, user_limits.limit_nano_usd
-      from (select $1::uuid as tenant_id) as tenant
+      from unnest($1::uuid[], $2::uuid[]) with ordinality as asked (tenant_id, user_id, place)
       left join accounts using (tenant_id)
       join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
-      left join user_limits on user_limits.tenant_id = tenant.tenant_id and user_limits.user_id = nullif($2, '')::uuid`,
-    values: [tenantId, userId],
+      left join user_limits using (tenant_id, user_id)
+      order by place`,
+    values: [
+      plainArray(asked.map(({ tenantId }) => tenantId)),
+      plainArray(asked.map(({ userId }) => (userId === '' ? null : userId))),
+    ],
   });
-  const { payg_enabled, payg_cap_nano_usd, limit_nano_usd } = rows[0]!;
-  return { paygEnabled: payg_enabled, paygCapNanoUsd: payg_cap_nano_usd, userLimitNanoUsd: limit_nano_usd };
+  return rows.map(({ payg_enabled, payg_cap_nano_usd, limit_nano_usd }) => ({
+    paygEnabled: payg_enabled,
+    paygCapNanoUsd: payg_cap_nano_usd,
+    userLimitNanoUsd: limit_nano_usd,
+  }));
 }
 
 /** Whether what the organization can pay has an end. */
@@ -41,24 +54,41 @@ export const periodAt = (kind: BudgetKind, nowMs: number): PeriodStart =>
 export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
   kind === BudgetKind.ORGANIZATION ? nextMonthMs(nowMs) : nextDayMs(nowMs);
 
-/** Locks the row by which a budget is changed: the organization's account, or the key's or user's spend. */
-export async function lockBudget(
-  sql: Sql,
-  budget: BudgetOfLease,
-  limits: { keyLimitNanoUsd: bigint | null; terms: Terms },
-  nowMs: number,
-): Promise<BudgetState> {
-  switch (budget.kind) {
-    case BudgetKind.ORGANIZATION: {
-      const account = await lockAccount(sql, budget.tenantId);
-      return organizationBudget(sql, account, limits.terms, nowMs);
+/** A budget, and what limits it: a key's cap as its holder knows it, for the others the terms. */
+export type LimitedBudget = { budget: BudgetOfLease; keyLimitNanoUsd: bigint | null; terms: Terms };
+
+/** Locks the rows by which budgets are changed, organizations' accounts and then keys' and users' spend; answers in the order asked. */
+export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], nowMs: number): Promise<BudgetState[]> {
+  const termsOf = new Map(
+    asked.filter(({ budget }) => isOfOrganization(budget)).map(({ budget, terms }) => [budget.tenantId, terms]),
+  );
+  const organizations = new Map<string, BudgetState>();
+  if (termsOf.size > 0) {
+    for (const [tenantId, account] of await lockAccounts(sql, [...termsOf.keys()])) {
+      organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs));
     }
-    case BudgetKind.API_KEY:
-      return { limitNanoUsd: limits.keyLimitNanoUsd ?? unlimited, ...(await lockSpend(sql, budget)) };
-    default:
-      return { limitNanoUsd: limits.terms.userLimitNanoUsd ?? unlimited, ...(await lockSpend(sql, budget)) };
   }
+  const ofSpend = asked.filter(({ budget }) => !isOfOrganization(budget));
+  const spends = await lockSpends(
+    sql,
+    ofSpend.map(({ budget }) => budget),
+  );
+  const locked = new Map(ofSpend.map((one, index) => [one, spends[index]!]));
+  return asked.map((one) => {
+    if (isOfOrganization(one.budget)) return organizations.get(one.budget.tenantId)!;
+    const isOfKey = one.budget.kind === BudgetKind.API_KEY;
+    const limitNanoUsd = isOfKey ? one.keyLimitNanoUsd : one.terms.userLimitNanoUsd;
+    return { limitNanoUsd: limitNanoUsd ?? unlimited, ...locked.get(one)! };
+  });
 }
+
+/** The same for one. */
+export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number): Promise<BudgetState> {
+  const [state] = await lockBudgets(sql, [asked], nowMs);
+  return state!;
+}
+
+const isOfOrganization = ({ kind }: BudgetOfLease): boolean => kind === BudgetKind.ORGANIZATION;
 
 /** Above anything that can be spent; sums of a few of these still fit into 64 bits. */
 const unlimited = 2_000_000_000_000_000_000n;
@@ -67,12 +97,7 @@ const unlimited = 2_000_000_000_000_000_000n;
  * What an organization can still pay, as a budget: commitment and lots, and PAYG up to its cap. Its limit is what is left, so
  * that nothing counts as posted.
  */
-export async function organizationBudget(
-  sql: Sql,
-  account: Account,
-  terms: Terms,
-  nowMs: number,
-): Promise<BudgetState> {
+async function organizationBudget(sql: Sql, account: Account, terms: Terms, nowMs: number): Promise<BudgetState> {
   const { tenantId } = account;
   const { rows } = await sql.query<{ credit: bigint }>({
     name: 'usable-credit',

@@ -2,6 +2,7 @@ import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget
 import type { Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
+import { arraysOf } from './spend.ts';
 
 export type LeaseRow = LeaseAmounts & {
   tenantId: string;
@@ -82,15 +83,21 @@ export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<Leas
   return rows.map(leaseRow);
 }
 
-/** Locks the leases of a budget which were not settled in time, by id. */
-export async function lockOverdueLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<LeaseRow[]> {
+/** Locks the leases of budgets which were not settled in time, by id. */
+export async function lockOverdueLeases(
+  sql: Sql,
+  budgets: readonly BudgetOfLease[],
+  nowMs: number,
+): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'lock-overdue-leases',
     text: `
-      select * from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
-        and period_start = $4 and expires_at <= $5
-      order by id for update`,
-    values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs)],
+      select leases.* from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
+        as asked (tenant_id, kind, subject_id, period_start)
+      join leases using (tenant_id, kind, subject_id, period_start)
+      where leases.state = ${LeaseState.HELD} and leases.expires_at <= $5
+      order by leases.id for update of leases`,
+    values: [...arraysOf(budgets), new Date(nowMs)],
   });
   return rows.map(leaseRow);
 }

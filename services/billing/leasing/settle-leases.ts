@@ -103,7 +103,7 @@ async function shrink(sql: Sql, slices: readonly LeaseRow[], nowMs: number): Pro
   const [first] = slices;
   const terms = await readTerms(sql, first!.tenantId, first!.kind === BudgetKind.USER ? first!.subjectId : '');
   if (first!.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms)) return [];
-  let budget = await lockBudget(sql, first!, { keyLimitNanoUsd: first!.limitNanoUsd, terms }, nowMs);
+  let budget = await lockBudget(sql, { budget: first!, keyLimitNanoUsd: first!.limitNanoUsd, terms }, nowMs);
   const after: LeaseRow[] = [];
   const changes: { lease: LeaseRow; changeNanoUsd: bigint }[] = [];
   for (const lease of await lockLeases(

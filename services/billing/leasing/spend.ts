@@ -30,6 +30,14 @@ export class SpendSums {
   }
 }
 
+/** Keys as the arrays that `unnest` takes. */
+export const arraysOf = (keys: readonly SpendKey[]): string[] => [
+  plainArray(keys.map((key) => key.tenantId)),
+  plainArray(keys.map((key) => key.kind)),
+  plainArray(keys.map((key) => key.subjectId)),
+  plainArray(keys.map((key) => key.periodStart)),
+];
+
 /** Adds what was posted, and locks the rows by their key: rows that nothing is added to are locked as well. */
 export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
   const rows = sums.all;
@@ -43,37 +51,45 @@ export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
       order by tenant_id, kind, subject_id, period_start
       on conflict (tenant_id, kind, subject_id, period_start) do update
       set posted_nano_usd = kept.posted_nano_usd + excluded.posted_nano_usd`,
-    values: [
-      plainArray(rows.map((row) => row.tenantId)),
-      plainArray(rows.map((row) => row.kind)),
-      plainArray(rows.map((row) => row.subjectId)),
-      plainArray(rows.map((row) => row.periodStart)),
-      plainArray(rows.map((row) => row.amountNanoUsd)),
-    ],
+    values: [...arraysOf(rows), plainArray(rows.map((row) => row.amountNanoUsd))],
   });
 }
 
-/** Locks one row, making it when the period is new. */
-export async function lockSpend(sql: Sql, key: SpendKey): Promise<Spend> {
-  const values = [key.tenantId, key.kind, key.subjectId, key.periodStart];
+/** Locks rows by their key, making those whose period is new; answers in the order asked. */
+export async function lockSpends(sql: Sql, keys: readonly SpendKey[]): Promise<Spend[]> {
+  if (keys.length === 0) return [];
+  const values = arraysOf(keys);
   const select = () =>
-    sql.query<{ posted_nano_usd: bigint; held_nano_usd: bigint }>({
-      name: 'lock-spend',
+    sql.query<{ place: bigint; posted_nano_usd: bigint; held_nano_usd: bigint }>({
+      name: 'lock-spends',
       text: `
-        select posted_nano_usd, held_nano_usd from spend
-        where tenant_id = $1 and kind = $2 and subject_id = $3 and period_start = $4 for update`,
+        select place, posted_nano_usd, held_nano_usd
+        from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]) with ordinality
+          as wanted (tenant_id, kind, subject_id, period_start, place)
+        join spend using (tenant_id, kind, subject_id, period_start)
+        order by spend.tenant_id, spend.kind, spend.subject_id, spend.period_start for update of spend`,
       values,
     });
   let { rows } = await select();
-  if (rows.length === 0) {
+  if (rows.length < keys.length) {
     await sql.query({
-      name: 'add-spend',
-      text: 'insert into spend (tenant_id, kind, subject_id, period_start) values ($1, $2, $3, $4) on conflict do nothing',
+      name: 'add-spends',
+      text: `
+        insert into spend (tenant_id, kind, subject_id, period_start)
+        select * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[])
+          as added (tenant_id, kind, subject_id, period_start)
+        order by tenant_id, kind, subject_id, period_start
+        on conflict do nothing`,
       values,
     });
+    // The locks that are held already are among these, in the same order.
     ({ rows } = await select());
   }
-  return { postedNanoUsd: rows[0]!.posted_nano_usd, heldNanoUsd: rows[0]!.held_nano_usd };
+  const locked: Spend[] = [];
+  for (const row of rows) {
+    locked[Number(row.place) - 1] = { postedNanoUsd: row.posted_nano_usd, heldNanoUsd: row.held_nano_usd };
+  }
+  return locked;
 }
 
 /** What was posted; 0 for a period without spend. */
@@ -105,12 +121,7 @@ export async function readSpends(
       select spend.* from (select distinct * from unnest($1::uuid[], $2::smallint[], $3::uuid[], $4::date[]))
         as wanted (tenant_id, kind, subject_id, period_start)
       join spend using (tenant_id, kind, subject_id, period_start)`,
-    values: [
-      plainArray(keys.map((key) => key.tenantId)),
-      plainArray(keys.map((key) => key.kind)),
-      plainArray(keys.map((key) => key.subjectId)),
-      plainArray(keys.map((key) => key.periodStart)),
-    ],
+    values: arraysOf(keys),
   });
   return Map.groupBy(
     rows.map((row) => ({
@@ -149,7 +160,7 @@ export async function changeHeld(
         update accounts set held_nano_usd = held_nano_usd + changed.amount
         from unnest($1::uuid[], $2::bigint[]) as changed (tenant_id, amount)
         where accounts.tenant_id = changed.tenant_id`,
-      values: [accounts.map((row) => row.tenantId), accounts.map((row) => row.amountNanoUsd)],
+      values: [plainArray(accounts.map((row) => row.tenantId)), plainArray(accounts.map((row) => row.amountNanoUsd))],
     });
   }
   const spend = bySpend.all;
@@ -162,12 +173,6 @@ export async function changeHeld(
         as changed (tenant_id, kind, subject_id, period_start, amount)
       where spend.tenant_id = changed.tenant_id and spend.kind = changed.kind
         and spend.subject_id = changed.subject_id and spend.period_start = changed.period_start`,
-    values: [
-      spend.map((row) => row.tenantId),
-      spend.map((row) => row.kind),
-      spend.map((row) => row.subjectId),
-      spend.map((row) => row.periodStart),
-      spend.map((row) => row.amountNanoUsd),
-    ],
+    values: [...arraysOf(spend), plainArray(spend.map((row) => row.amountNanoUsd))],
   });
 }

@@ -1,112 +1,139 @@
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Sql } from '../db/sql.ts';
-import { type BudgetState, grantedRoom, heldBy, type LeaseTerms, remainingIn } from '../domain/lease.ts';
-import { isOrganizationLimited, lockBudget, periodAt, type Terms } from './budget.ts';
+import { type BudgetState, grantedRoom, type LeaseTerms, remainingIn } from '../domain/lease.ts';
+import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
 import { asLapsed } from './lapse.ts';
-import {
-  type BudgetOfLease,
-  type LeaseRow,
-  lockLeases,
-  lockOverdueLeases,
-  recallableRoom,
-  saveLeases,
-} from './lease-row.ts';
+import { type BudgetOfLease, type LeaseRow, lockLeases, lockOverdueLeases, saveLeases } from './lease-row.ts';
 import { changeHeld, heldChange } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
-export type LimitedDemand = BudgetOfLease & { leaseId: string; keyLimitNanoUsd: bigint | null; sliceNanoUsd: bigint };
+export type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
+
+/** What one request asks for: room in all of these budgets, or in none. */
+export type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNanoUsd'> & {
+  demands: readonly LimitedDemand[];
+  timeToLiveMs: number;
+};
 
 export type Taken =
-  | { granted: LeaseRow[] }
-  /** Without room in this budget; `recallable` when slices of it may give some back. */
-  | { refused: LimitedDemand; recallable: boolean };
+  | { granted: readonly LeaseRow[] }
+  /** The budget without room, and what is left in it: nothing, or less than nothing. */
+  | { refused: BudgetOfLease; remainingNanoUsd: bigint };
 
 /** The demands of a request whose budgets have limits, in the order in which they were made. */
 export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: number): LimitedDemand[] {
-  const { tenantId, userId, apiKeyId } = request;
+  const tenantId = request.tenantId.toLowerCase();
+  const subjectOf = (kind: BudgetKind): string => {
+    if (kind === BudgetKind.ORGANIZATION) return tenantId;
+    return (kind === BudgetKind.API_KEY ? request.apiKeyId : request.userId).toLowerCase();
+  };
   const isLimited = (kind: BudgetKind): boolean =>
     kind === BudgetKind.API_KEY ||
     (kind === BudgetKind.USER ? terms.userLimitNanoUsd !== null : isOrganizationLimited(terms));
   return request.demands
     .filter(({ kind }) => isLimited(kind))
     .map(({ kind, leaseId, limitNanoUsd, sliceNanoUsd }) => ({
-      tenantId,
-      kind,
-      subjectId: kind === BudgetKind.API_KEY ? apiKeyId : kind === BudgetKind.USER ? userId : tenantId,
-      periodStart: periodAt(kind, nowMs),
-      leaseId: leaseId.toLowerCase(),
+      budget: { tenantId, kind, subjectId: subjectOf(kind), periodStart: periodAt(kind, nowMs) },
       keyLimitNanoUsd: limitNanoUsd ?? null,
+      terms,
+      leaseId: leaseId.toLowerCase(),
       sliceNanoUsd,
     }));
 }
 
-/** Takes room in all budgets or in none, in the caller's transaction. */
-export async function takeRoom(
-  sql: Sql,
-  demands: readonly LimitedDemand[],
-  request: Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNanoUsd'>,
-  options: { terms: Terms; nowMs: number; expiresAtMs: number },
-): Promise<Taken> {
-  const { terms, nowMs } = options;
-  const budgets = new Map<LimitedDemand, BudgetState>();
-  // The account goes before rows of spend in the order of locks, and a key's row before its user's.
-  for (const demand of [...demands].sort(byLockOrder)) {
-    budgets.set(demand, await lockBudget(sql, demand, { keyLimitNanoUsd: demand.keyLimitNanoUsd, terms }, nowMs));
-  }
-  const kept = new Map(
-    (
-      await lockLeases(
-        sql,
-        demands.map(({ leaseId }) => leaseId),
-      )
-    ).map((lease) => [lease.id, lease]),
-  );
-
-  const granted: LeaseRow[] = [];
-  for (const demand of demands) {
-    const budget = await withoutOverdue(sql, demand, budgets.get(demand)!, nowMs);
-    const earlier = kept.get(demand.leaseId);
-    const lease =
-      earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
-        ? earlier
-        : newLease(demand, budget, request, options, earlier);
-    if (lease === null) return { refused: demand, recallable: await isRecallable(sql, demand, budget, nowMs) };
-    granted.push(lease);
-  }
-  await saveLeases(sql, granted);
-  await changeHeld(
+/** Takes room for requests, one after the other, in the caller's transaction. Leases that were not settled in time give theirs back first. */
+export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs: number): Promise<Taken[]> {
+  const demands = requests.flatMap((request) => request.demands);
+  const states = await lockBudgets(sql, demands, nowMs);
+  const stateOf = new Map(demands.map((demand, index) => [demand, states[index]!]));
+  const kept = await lockLeases(
     sql,
-    granted.map((lease) => ({ lease, changeNanoUsd: heldChange(kept.get(lease.id) ?? null, lease) })),
+    demands.map(({ leaseId }) => leaseId),
   );
-  return { granted };
+  const overdue = await lockOverdueLeases(
+    sql,
+    demands.map(({ budget }) => budget),
+    nowMs,
+  );
+  const leases = new Leases([...kept, ...overdue]);
+  for (const lease of overdue) leases.set(asLapsed(lease, nowMs));
+  const taken = requests.map((request): Taken => {
+    const granted: LeaseRow[] = [];
+    for (const demand of request.demands) {
+      const state = leases.budgetNow(demand.budget, stateOf.get(demand)!);
+      const earlier = leases.get(demand.leaseId);
+      const lease =
+        earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
+          ? earlier
+          : newLease(demand, state, request, nowMs, earlier);
+      if (lease === null) return { refused: demand.budget, remainingNanoUsd: remainingIn(state) };
+      granted.push(lease);
+    }
+    for (const lease of granted) leases.set(lease);
+    return { granted };
+  });
+  await leases.save(sql);
+  return taken;
 }
 
-const byLockOrder = (a: LimitedDemand, b: LimitedDemand): number => lockRank(a.kind) - lockRank(b.kind);
-const lockRank = (kind: BudgetKind): number => (kind === BudgetKind.ORGANIZATION ? 0 : kind);
+/** Leases of locked budgets, as they stand and as they are to be. */
+class Leases {
+  readonly #before: ReadonlyMap<string, LeaseRow>;
+  readonly #after = new Map<string, LeaseRow>();
+  /** By budget, what its leases hold more than before. */
+  readonly #heldMore = new Map<string, bigint>();
+
+  constructor(before: readonly LeaseRow[]) {
+    this.#before = new Map(before.map((lease) => [lease.id, lease]));
+  }
+
+  get(id: string): LeaseRow | undefined {
+    return this.#after.get(id) ?? this.#before.get(id);
+  }
+
+  set(lease: LeaseRow): void {
+    const key = keyOf(lease);
+    const heldMore = (this.#heldMore.get(key) ?? 0n) + heldChange(this.get(lease.id) ?? null, lease);
+    this.#heldMore.set(key, heldMore);
+    this.#after.set(lease.id, lease);
+  }
+
+  budgetNow(budget: BudgetOfLease, before: BudgetState): BudgetState {
+    return { ...before, heldNanoUsd: before.heldNanoUsd + (this.#heldMore.get(keyOf(budget)) ?? 0n) };
+  }
+
+  async save(sql: Sql): Promise<void> {
+    const after = [...this.#after.values()];
+    await saveLeases(sql, after);
+    await changeHeld(
+      sql,
+      after.map((lease) => ({ lease, changeNanoUsd: heldChange(this.#before.get(lease.id) ?? null, lease) })),
+    );
+  }
+}
+
+const keyOf = ({ tenantId, kind, subjectId, periodStart }: BudgetOfLease): string =>
+  `${tenantId} ${kind} ${subjectId} ${periodStart}`;
 
 /** The same id asked again: the answer was lost, so it is given again. */
 const isStillHeld = (lease: LeaseRow, holderId: string, nowMs: number): boolean =>
   lease.state === LeaseState.HELD && lease.holderId === holderId.toLowerCase() && lease.expiresAtMs > nowMs;
 
 function newLease(
-  demand: LimitedDemand,
-  budget: BudgetState,
-  request: Pick<LeaseRequest, 'holderId'> & Omit<LeaseTerms, 'sliceNanoUsd'>,
-  times: { nowMs: number; expiresAtMs: number },
+  { budget, leaseId, keyLimitNanoUsd, sliceNanoUsd }: LimitedDemand,
+  state: BudgetState,
+  request: Pick<RoomRequest, 'holderId' | 'timeToLiveMs'> & Omit<LeaseTerms, 'sliceNanoUsd'>,
+  nowMs: number,
   earlier: LeaseRow | undefined,
 ): LeaseRow | null {
-  const { tenantId, kind, subjectId, periodStart, leaseId, keyLimitNanoUsd, sliceNanoUsd } = demand;
   const { costMaxNanoUsd, costMinNanoUsd } = request;
-  const room = grantedRoom(budget, { costMaxNanoUsd, costMinNanoUsd, sliceNanoUsd });
+  const room = grantedRoom(state, { costMaxNanoUsd, costMinNanoUsd, sliceNanoUsd });
   if (room === null) return null;
   return {
-    tenantId,
+    ...budget,
     id: leaseId,
-    kind,
-    subjectId,
-    periodStart,
-    holderId: request.holderId,
+    holderId: request.holderId.toLowerCase(),
     fencingToken: earlier === undefined ? 1n : earlier.fencingToken + 1n,
     limitNanoUsd: keyLimitNanoUsd,
     ...room,
@@ -115,31 +142,7 @@ function newLease(
     inFlightNanoUsd: room.central ? room.roomNanoUsd : costMaxNanoUsd,
     chargedNanoUsd: 0n,
     state: LeaseState.HELD,
-    settledAtMs: times.nowMs,
-    expiresAtMs: times.expiresAtMs,
+    settledAtMs: nowMs,
+    expiresAtMs: nowMs + request.timeToLiveMs,
   };
-}
-
-/** The budget once leases that were not settled in time have given back what nobody is known to have used. */
-async function withoutOverdue(
-  sql: Sql,
-  demand: LimitedDemand,
-  budget: BudgetState,
-  nowMs: number,
-): Promise<BudgetState> {
-  const overdue = await lockOverdueLeases(sql, demand, nowMs);
-  if (overdue.length === 0) return budget;
-  const after = overdue.map((lease) => asLapsed(lease, nowMs));
-  await saveLeases(sql, after);
-  await changeHeld(
-    sql,
-    after.map((lease, index) => ({ lease, changeNanoUsd: heldChange(overdue[index]!, lease) })),
-  );
-  const freed = overdue.reduce((sum, lease, index) => sum + heldBy(lease) - heldBy(after[index]!), 0n);
-  return { ...budget, heldNanoUsd: budget.heldNanoUsd - freed };
-}
-
-async function isRecallable(sql: Sql, demand: LimitedDemand, budget: BudgetState, nowMs: number): Promise<boolean> {
-  const { roomNanoUsd } = await recallableRoom(sql, demand, nowMs);
-  return roomNanoUsd > 0n && remainingIn(budget) + roomNanoUsd > 0n;
 }

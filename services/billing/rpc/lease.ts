@@ -1,71 +1,49 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { durationFromMs, durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
-import { readTerms, resetsAtMs, type Terms } from '../leasing/budget.ts';
+import { resetsAtMs } from '../leasing/budget.ts';
 import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
-import { limitedDemands, type Taken, takeRoom } from '../leasing/take-room.ts';
-
-/** How long a lease holds without being settled, unless the request says otherwise. */
-export const timeToLiveMsDefault = 30_000;
+import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
 
 /** For how long nobody needs to ask about a budget without a limit: a new limit acts after this time on every edge. */
 const unlimitedMs = 3_000;
 
 type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'recalls'>;
 
-export const lease =
-  (deps: Deps): BillingRpc<'lease'> =>
-  async (request, context) => {
+export const lease = (deps: Deps): BillingRpc<'lease'> => {
+  const rooms = createRoomBatches(deps);
+  return async (request, context) => {
     requireService(callerOf(context));
     requireWellFormed(request);
-    return leaseFor(deps, request);
+    return leaseFor(deps, rooms, request);
   };
+};
 
-async function leaseFor(deps: Deps, request: LeaseRequest): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
-  const { database, databaseNow, recalls } = deps;
-  const terms = await readTerms(database.pool, request.tenantId, request.userId);
-  const nowMs = await databaseNow(database.pool);
-  if (limitedDemands(request, terms, nowMs).length === 0) return answer(request, [], nowMs);
-
-  const first = await attempt(deps, request, terms);
-  if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
-  const { refused, recallable } = first.taken;
-  if (recallable) {
-    await recalls.wait(refused, first.nowMs, async () => {
-      const { settledAtMs } = await recallableRoom(database.pool, refused, first.nowMs);
-      return settledAtMs;
-    });
-    const second = await attempt(deps, request, terms);
-    if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
-    throw budgetRefusal(second.taken.refused.kind, terms, second.nowMs);
-  }
-  throw budgetRefusal(refused.kind, terms, first.nowMs);
-}
-
-/** One try to take room, in a transaction of its own. */
-function attempt(
-  { database, databaseNow }: Deps,
+async function leaseFor(
+  { database, recalls }: Deps,
+  rooms: RoomBatches,
   request: LeaseRequest,
-  terms: Terms,
-): Promise<{ taken: Taken; nowMs: number }> {
-  return sqlTransaction(database, async (sql) => {
-    const nowMs = await databaseNow(sql);
-    const expiresAtMs = nowMs + timeToLiveMs(request.timeToLive);
-    const demands = limitedDemands(request, terms, nowMs);
-    return { taken: await takeRoom(sql, demands, request, { terms, nowMs, expiresAtMs }), nowMs };
-  });
+): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
+  const first = await rooms.take(request);
+  if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
+  const { refused, remainingNanoUsd } = first.taken;
+  const recallable = () => recallableRoom(database.pool, refused, first.nowMs);
+  const { roomNanoUsd } = await recallable();
+  if (roomNanoUsd === 0n || remainingNanoUsd + roomNanoUsd <= 0n) {
+    throw budgetRefusal(refused.kind, first.terms, first.nowMs);
+  }
+  await recalls.wait(refused, first.nowMs, async () => (await recallable()).settledAtMs);
+  const second = await rooms.take(request);
+  if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
+  throw budgetRefusal(second.taken.refused.kind, second.terms, second.nowMs);
 }
-
-export const timeToLiveMs = (asked: LeaseRequest['timeToLive']): number =>
-  asked === undefined ? timeToLiveMsDefault : durationMs(asked);
 
 function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {

@@ -1,8 +1,9 @@
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { timeToLiveMs } from '../leasing/room-batches.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
-import { leaseMessage, timeToLiveMs } from './lease.ts';
+import { leaseMessage } from './lease.ts';
 
 export const settle =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'settle'> =>

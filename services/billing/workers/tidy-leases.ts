@@ -51,12 +51,12 @@ const budgetOf = (row: BudgetRow): BudgetOfLease => ({
 
 async function lockRow(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
   const terms = await readTerms(sql, budget.tenantId, '');
-  await lockBudget(sql, budget, { keyLimitNanoUsd: null, terms }, nowMs);
+  await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, nowMs);
 }
 
 async function lapseLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
-  const before = await lockOverdueLeases(sql, budget, nowMs);
+  const before = await lockOverdueLeases(sql, [budget], nowMs);
   const after = before.map((lease) => asLapsed(lease, nowMs));
   await saveLeases(sql, after);
   await changeHeld(

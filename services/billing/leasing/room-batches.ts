@@ -1,0 +1,89 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { durationMs } from '@bufbuild/protobuf/wkt';
+import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { sqlTransaction } from '#shared/db/transaction.ts';
+import { ErrorReason, hasReason } from '#shared/errors.ts';
+import type { BillingDeps } from '../deps.ts';
+import { readTermsOf, type Terms } from './budget.ts';
+import { limitedDemands, type Taken, takeRoom } from './take-room.ts';
+
+/** How long a lease holds without being settled, unless the request says otherwise. */
+const timeToLiveMsDefault = 30_000;
+/** Transactions at a time, so that one which waits for a lock holds up those alone that came with it. */
+const runningMax = 4;
+/** Requests in one transaction. */
+const batchMax = 64;
+
+type Answer = { taken: Taken; terms: Terms; nowMs: number };
+type Waiting = { request: LeaseRequest; resolve(answer: Answer): void; reject(error: unknown): void };
+type Deps = Pick<BillingDeps, 'database' | 'databaseNow'>;
+
+export type RoomBatches = {
+  /** Takes room for a request in all budgets that have limits, or in none. */
+  take(request: LeaseRequest): Promise<Answer>;
+};
+
+/**
+ * Takes room for requests together: what comes in the same turn, or while transactions are on their way, shares the next one.
+ * A crowd of keys that are used for the first time costs ten statements for many, and never ten for each.
+ */
+export function createRoomBatches(deps: Deps): RoomBatches {
+  const waiting: Waiting[] = [];
+  let running = 0;
+
+  async function run(): Promise<void> {
+    running += 1;
+    await nextTurn();
+    while (waiting.length > 0) await answer(waiting.splice(0, batchMax));
+    running -= 1;
+  }
+
+  /** What fails for one request alone is found by asking for each by itself. */
+  async function answer(batch: readonly Waiting[]): Promise<void> {
+    try {
+      const answers = await takeForAll(
+        deps,
+        batch.map(({ request }) => request),
+      );
+      for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
+    } catch (error) {
+      if (batch.length === 1 || hasReason(error, ErrorReason.OVERLOADED)) for (const { reject } of batch) reject(error);
+      else for (const one of batch) await answer([one]);
+    }
+  }
+
+  return {
+    take: (request) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ request, resolve, reject });
+        if (running < runningMax) void run();
+      }),
+  };
+}
+
+async function takeForAll({ database, databaseNow }: Deps, requests: readonly LeaseRequest[]): Promise<Answer[]> {
+  const terms = await readTermsOf(database.pool, requests);
+  const askedMs = await databaseNow(database.pool);
+  const limited = (nowMs: number) =>
+    requests
+      .map((request, index) => ({ request, index, demands: limitedDemands(request, terms[index]!, nowMs) }))
+      .filter(({ demands }) => demands.length > 0);
+  const answers = terms.map((each): Answer => ({ taken: { granted: [] }, terms: each, nowMs: askedMs }));
+  if (limited(askedMs).length === 0) return answers;
+  return sqlTransaction(database, async (sql) => {
+    const nowMs = await databaseNow(sql);
+    const asking = limited(nowMs);
+    const taken = await takeRoom(
+      sql,
+      asking.map(({ request, demands }) => ({ ...request, demands, timeToLiveMs: timeToLiveMs(request.timeToLive) })),
+      nowMs,
+    );
+    for (const [place, { index }] of asking.entries()) {
+      answers[index] = { taken: taken[place]!, terms: terms[index]!, nowMs };
+    }
+    return answers;
+  });
+}
+
+export const timeToLiveMs = (asked: LeaseRequest['timeToLive']): number =>
+  asked === undefined ? timeToLiveMsDefault : durationMs(asked);
