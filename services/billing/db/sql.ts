@@ -4,10 +4,10 @@ import type pg from 'pg';
 export type Sql = Pick<pg.ClientBase, 'query'>;
 
 /**
- * An array of ids, numbers or dates as Postgres reads it. pg would quote and escape each element, which for a batch of charges costs
- * more than all reckoning; none of these can have a character that needs it.
+ * An array of ids, numbers, booleans or ISO dates as Postgres reads it. pg would quote and escape each element, which for a batch of
+ * charges costs more than all reckoning; none of these can have a character that needs it.
  */
-export const plainArray = (values: readonly (string | number | bigint | null)[]): string =>
+export const plainArray = (values: readonly (string | number | bigint | boolean | null)[]): string =>
   `{${values.map((value) => value ?? 'NULL').join(',')}}`;
 
 /** The database's clock. Not the start of the transaction: that may lie before the lock for which it waited. */

@@ -1,5 +1,5 @@
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import type { Sql } from '../db/sql.ts';
+import { plainArray, type Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
 import { arraysOf } from './spend.ts';
@@ -137,22 +137,22 @@ export async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise
         in_flight_nano_usd = excluded.in_flight_nano_usd, charged_nano_usd = excluded.charged_nano_usd,
         state = excluded.state, settled_at = excluded.settled_at, expires_at = excluded.expires_at`,
     values: [
-      leases.map((lease) => lease.tenantId),
-      leases.map((lease) => lease.id),
-      leases.map((lease) => lease.kind),
-      leases.map((lease) => lease.subjectId),
-      leases.map((lease) => lease.periodStart),
-      leases.map((lease) => lease.holderId),
-      leases.map((lease) => lease.fencingToken),
-      leases.map((lease) => lease.central),
-      leases.map((lease) => lease.limitNanoUsd),
-      leases.map((lease) => lease.roomNanoUsd),
-      leases.map((lease) => lease.usedNanoUsd),
-      leases.map((lease) => lease.inFlightNanoUsd),
-      leases.map((lease) => lease.chargedNanoUsd),
-      leases.map((lease) => lease.state),
-      leases.map((lease) => new Date(lease.settledAtMs)),
-      leases.map((lease) => new Date(lease.expiresAtMs)),
+      plainArray(leases.map((lease) => lease.tenantId)),
+      plainArray(leases.map((lease) => lease.id)),
+      plainArray(leases.map((lease) => lease.kind)),
+      plainArray(leases.map((lease) => lease.subjectId)),
+      plainArray(leases.map((lease) => lease.periodStart)),
+      plainArray(leases.map((lease) => lease.holderId)),
+      plainArray(leases.map((lease) => lease.fencingToken)),
+      plainArray(leases.map((lease) => lease.central)),
+      plainArray(leases.map((lease) => lease.limitNanoUsd)),
+      plainArray(leases.map((lease) => lease.roomNanoUsd)),
+      plainArray(leases.map((lease) => lease.usedNanoUsd)),
+      plainArray(leases.map((lease) => lease.inFlightNanoUsd)),
+      plainArray(leases.map((lease) => lease.chargedNanoUsd)),
+      plainArray(leases.map((lease) => lease.state)),
+      plainArray(leases.map((lease) => new Date(lease.settledAtMs).toISOString())),
+      plainArray(leases.map((lease) => new Date(lease.expiresAtMs).toISOString())),
     ],
   });
 }
