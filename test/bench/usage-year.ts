@@ -39,17 +39,21 @@ export async function loadYear(
       ) as event`,
     [startMs, yearMs, eventCount, tenantCount],
   );
-  const rollUp = (unitMs: number, target: string, source: string) => owner.query(rollUpText(unitMs, target, source));
-  await rollUp(900_000, 'rollups', 'events');
-  await rollUp(86_400_000, 'daily_rollups', 'rollups');
+  const rollUp = (bucket: string, target: string, source: string) => owner.query(rollUpText(bucket, target, source));
+  await rollUp(quarterHour, 'rollups', 'events');
+  await rollUp(`date_trunc('day', bucket_start, 'UTC')`, 'daily_rollups', 'rollups');
   // Days that are over are summed, today is not.
   await owner.query(`delete from daily_rollups where bucket_start >= date_trunc('day', now(), 'UTC')`);
+  await rollUp(`date_trunc('week', bucket_start, 'UTC')`, 'weekly_rollups', 'daily_rollups');
   await restore();
   await owner.query('vacuum analyze');
   await owner.query('checkpoint');
 }
 
-function rollUpText(unitMs: number, target: string, source: string): string {
+/** An event's, by the time inside its id. */
+const quarterHour = `to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / 900000 * 900)`;
+
+function rollUpText(bucket: string, target: string, source: string): string {
   const key = 'tenant_id, api_key_id, bucket, user_id, model, endpoint';
   const sums =
     source === 'events'
@@ -57,10 +61,6 @@ function rollUpText(unitMs: number, target: string, source: string): string {
         sum(audio_ms), sum(characters), sum(latency_ms), sum(cost_nano_usd), count(*), 0, sum(latency_ms)`
       : `sum(requests), sum(successful_requests), sum(input_tokens), sum(cached_input_tokens), sum(output_tokens), sum(images),
         sum(audio_ms), sum(characters), sum(duration_ms), sum(cost_nano_usd), sum(cache_hits), sum(cache_misses), sum(generating_ms)`;
-  const bucket =
-    source === 'events'
-      ? `to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / ${unitMs} * ${unitMs / 1_000})`
-      : `date_trunc('day', bucket_start, 'UTC')`;
   // Each organization's day together, as Usage's worker leaves days that are over (gather-days.ts).
   return `insert into ${target} (tenant_id, api_key_id, bucket_start, user_id, model, endpoint, requests, successful_requests,
       input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, duration_ms, cost_nano_usd, cache_hits,
@@ -77,7 +77,8 @@ async function withoutIndexes(owner: pg.Client): Promise<() => Promise<void>> {
     `select indrelid::regclass::text as table, indexrelid::regclass::text as index, conname as name,
         pg_get_constraintdef(pg_constraint.oid) as text, pg_get_indexdef(indexrelid) as made
       from pg_index left join pg_constraint on conindid = indexrelid and contype = 'p'
-      where indrelid in ('events'::regclass, 'rollups'::regclass, 'daily_rollups'::regclass)`,
+      where indrelid in ('events'::regclass, 'rollups'::regclass, 'daily_rollups'::regclass,
+        'weekly_rollups'::regclass)`,
   );
   for (const { table, index, name } of rows) {
     await owner.query(name === null ? `drop index ${index}` : `alter table ${table} drop constraint ${name}`);

@@ -284,12 +284,13 @@ try {
   const { rows: sizes } = await owner.query(
     `select (select count(*) from rollups)::int as rollups, pg_size_pretty(pg_total_relation_size('rollups')) as rollups_size,
       (select count(*) from daily_rollups)::int as days, pg_size_pretty(pg_total_relation_size('daily_rollups')) as days_size,
+      (select count(*) from weekly_rollups)::int as weeks, pg_size_pretty(pg_total_relation_size('weekly_rollups')) as weeks_size,
       (select pg_size_pretty(sum(pg_total_relation_size(inhrelid))) from pg_inherits where inhparent = 'events'::regclass) as events`,
   );
-  const { rollups, rollups_size, days, days_size, events } = sizes[0];
+  const { rollups, rollups_size, days, days_size, weeks, weeks_size, events } = sizes[0];
   print(
     `${eventCount} events of ${tenantCount} organizations over a year, ready after ${Math.round((performance.now() - startedMs) / 1_000)} s: ` +
-      `events ${events}, ${rollups} roll-ups of quarter hours (${rollups_size}), ${days} of days (${days_size})`,
+      `events ${events}, ${rollups} roll-ups of quarter hours (${rollups_size}), ${days} of days (${days_size}), ${weeks} of weeks (${weeks_size})`,
   );
 
   print('\nIngestion alone:');

@@ -161,7 +161,8 @@ test(`${kills} kills, lost, repeated and reordered calls, and a Postgres that is
   expect(interrupted).toBeGreaterThanOrEqual(kills);
 
   await expectEqualRollUps('rollups', `date_bin('15 minutes', at, '2000-01-01Z')`);
-  await expectEqualRollUps(days, `date_trunc('day', at, 'UTC')`);
+  await expectEqualRollUps(summed('daily_rollups', 'day'), `date_trunc('day', at, 'UTC')`);
+  await expectEqualRollUps(summed('weekly_rollups', 'week'), `date_trunc('week', at, 'UTC')`);
   await expectEqualReports();
 });
 
@@ -187,16 +188,16 @@ const sums = `count(*)::text as requests, (count(*) filter (where success))::tex
   (count(*) filter (where cached_input_tokens = 0 and input_tokens > 0))::text as misses,
   coalesce(sum(latency_ms) filter (where output_tokens > 0), 0)::text as generating`;
 
-/** Days as reports read them: those which are summed, and the quarter hours which none of them counts yet. */
-const days = `(
+/** Days or weeks as reports read them: what is summed, and the quarter hours which none of them counts yet. */
+const summed = (table: string, unit: 'day' | 'week'): string => `(
   select bucket_start, user_id, api_key_id, model, endpoint, ${measures.map((name) => `sum(${name})::bigint as ${name}`).join(', ')}
   from (
-    select bucket_start, user_id, api_key_id, model, endpoint, ${measures.join(', ')} from daily_rollups
+    select bucket_start, user_id, api_key_id, model, endpoint, ${measures.join(', ')} from ${table}
     union all
-    select date_trunc('day', bucket_start, 'UTC'), user_id, api_key_id, model, endpoint, ${measures.join(', ')}
+    select date_trunc('${unit}', bucket_start, 'UTC'), user_id, api_key_id, model, endpoint, ${measures.join(', ')}
     from rollups where not in_day
   ) as parts group by bucket_start, user_id, api_key_id, model, endpoint
-) as days`;
+) as summed`;
 
 /** Every row of a tier against the events it is made of, and no row without events. */
 async function expectEqualRollUps(tier: string, bucket: string): Promise<void> {

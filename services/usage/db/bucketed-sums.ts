@@ -43,6 +43,6 @@ export async function bucketedSums(
     groups.set(key, group);
     addSums(group, row, sign);
   }
-  // All that a day holds of a group may have been taken from it.
+  // All that a day or a week holds of a group may have been taken from it.
   return [...groups.values()].filter(({ requests }) => requests > 0n);
 }

@@ -39,7 +39,7 @@ export async function groupedSums<D extends Dimension>(
     const dimension = dimensions.find((candidate) => row[candidate] !== null);
     addSums(dimension === undefined ? totals : groupOf(groups.get(dimension)!, nameIn(row[dimension]!)), row, sign);
   }
-  // All that a day holds of a group may have been taken from it.
+  // All that a day or a week holds of a group may have been taken from it.
   const withTraffic = (group: Map<string, NamedSums>) => [...group.values()].filter(({ requests }) => requests > 0n);
   const split = Object.fromEntries([...groups].map(([dimension, group]) => [dimension, withTraffic(group)]));
   return { totals, ...(split as Record<D, NamedSums[]>) };

@@ -39,10 +39,10 @@ const farFutureMs = Date.UTC(9_999, 0, 1);
 export async function countEvents(database: Pick<ServiceDatabase, 'query'>, query: EventQuery): Promise<number> {
   const parameters = new Parameters();
   const where = narrowing(parameters, query.subject, query.filter);
-  const kept = `${where} and bucket_start >= (select kept_from::timestamp at time zone 'UTC' from events_retention)`;
+  const startMs = Math.max(query.startMs ?? 0, await keptFromMs(database));
   const { text, parts } = rolledUp(parameters, {
-    where: kept,
-    cutsMs: [query.startMs ?? 0, query.endMs ?? farFutureMs],
+    where,
+    cutsMs: [startMs, Math.max(startMs, query.endMs ?? farFutureMs)],
     columns: [],
     measures: ['requests'],
     sums: 'coalesce(sum(requests), 0)::bigint as requests',
@@ -51,6 +51,15 @@ export async function countEvents(database: Pick<ServiceDatabase, 'query'>, quer
   let total = 0n;
   for (const { row, sign } of inBuckets(rows, parts)) total += sign * row.requests;
   return Number(total);
+}
+
+/** The month's start before which events are gone, though roll-ups stay. */
+async function keptFromMs(database: Pick<ServiceDatabase, 'query'>): Promise<number> {
+  const { rows } = await database.query<{ kept_from: string }>({
+    name: 'kept-from',
+    text: 'select kept_from from events_retention',
+  });
+  return Date.parse(rows[0]!.kept_from);
 }
 
 /** The next events of a range after `afterId`, oldest first: a page of an export, which holds no transaction open. */

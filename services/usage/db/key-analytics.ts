@@ -81,7 +81,7 @@ export async function volumesOfKey(
     volumes.set(key, volume);
     addVolume(volume, row, sign);
   }
-  // All that a day holds of a model may have been taken from it.
+  // All that a day or a week holds of a model may have been taken from it.
   return [...volumes.values()].filter(({ requests }) => requests > 0n);
 }
 

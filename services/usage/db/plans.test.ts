@@ -64,11 +64,12 @@ test('sums and series come from the roll-ups by an index, and never from events'
     ),
   ];
   for (const plan of plans) {
-    // Each range of time is looked up by itself: in both tiers, and among what the days do not count yet.
+    // Each range of time is looked up by itself: in all three tiers, and among what days and weeks do not count yet.
+    expect(plan).toMatch(/Index .* weekly_rollups/);
     expect(plan).toMatch(/Index .* daily_rollups/);
     expect(plan).toMatch(/Index .* rollups/);
     expect(plan).toMatch(/Index .* rollups_outside_days/);
-    expect(plan.match(/Index Cond: .*bucket_start >= /g)).toHaveLength(3);
+    expect(plan.match(/Index Cond: .*bucket_start >= /g)).toHaveLength(4);
     expect(plan).not.toMatch(/Seq Scan|events/);
   }
 });

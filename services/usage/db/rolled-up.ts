@@ -11,7 +11,7 @@ export type RolledUp = { text: string; parts: readonly Part[] };
 type Ranges = { from: string; start: string; end: string };
 
 /**
- * Sums the roll-ups between the first and the last of some cuts out of both tiers, by part and by `columns`; `inBuckets` puts the parts
+ * Sums the roll-ups between the first and the last of some cuts out of all tiers, by part and by `columns`; `inBuckets` puts the parts
  * together. `where` is the condition on the columns besides time, `sums` is the select list of what is made of the `measures`.
  */
 export function rolledUp(
@@ -26,8 +26,8 @@ export function rolledUp(
 ): RolledUp {
   const { where, cutsMs, columns, measures, sums } = query;
   const parts = partsOf(cutsMs);
-  const rangesOf = (tier: Part['tier']): Ranges => {
-    const ranges = [...parts.entries()].filter(([, part]) => part.tier === tier);
+  const rangesOf = (...tiers: Part['tier'][]): Ranges => {
+    const ranges = [...parts.entries()].filter(([, part]) => tiers.includes(part.tier));
     if (cutsMs.length === 2 && ranges.length === 1) {
       // Told its bounds, the planner knows how many rows to expect, and hashes them instead of sorting them.
       const [[number, { startMs, endMs }]] = ranges as [[number, Part]];
@@ -46,7 +46,9 @@ export function rolledUp(
       end: 'to_time',
     };
   };
+  const weeks = rangesOf('week');
   const days = rangesOf('day');
+  const daysAndWeeks = rangesOf('day', 'week');
   const quarterHours = rangesOf('quarterHour');
   // `offset 0` keeps the planner from reading all time once and comparing every row with every range.
   const read = (list: string, table: string, { from, start, end }: Ranges, condition: string): string =>
@@ -54,9 +56,10 @@ export function rolledUp(
       select ${list} from ${table} where ${condition} and bucket_start >= ${start} and bucket_start < ${end} offset 0) as rows`;
   const readAll = (list: string): string =>
     [
+      read(list, 'weekly_rollups', weeks, where),
       read(list, 'daily_rollups', days, where),
-      // What the days do not count yet.
-      read(list, 'rollups', days, `${where} and not in_day`),
+      // What neither days nor weeks count yet.
+      read(list, 'rollups', daysAndWeeks, `${where} and not in_day`),
       read(list, 'rollups', quarterHours, where),
     ].join(' union all ');
 

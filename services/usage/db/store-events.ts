@@ -21,11 +21,11 @@ const summed: readonly (readonly [name: string, read: (sums: RollUp) => number |
   ['generating_ms', ({ generatingMs }) => generatingMs],
 ];
 
-/** What tells roll-ups of either tier apart: their primary key. */
+/** What tells roll-ups of any tier apart: their primary key. */
 export const rollUpKey = 'bucket_start, tenant_id, api_key_id, user_id, model, endpoint';
 export const rollUpSums: readonly string[] = summed.map(([name]) => name);
 const sums = rollUpSums.join(', ');
-export const sumsAdded: string = rollUpSums.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ');
+const sumsAdded: string = rollUpSums.map((name) => `${name} = kept.${name} + excluded.${name}`).join(', ');
 const sumParameters = summed.map((_, index) => `$${index + 7}::bigint[]`).join(', ');
 const given = `unnest($1::timestamptz[], $2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], ${sumParameters})
   as given (${rollUpKey}, ${sums})`;
@@ -59,16 +59,23 @@ const rollUpQuarterHours = {
   select ${rollUpKey} from quarter_hours where in_day`,
 };
 
+/** Adds the rows of `from` to those of a coarser tier, in one order as well. */
+const addTo = (table: string, unit: 'day' | 'week', from: string): string => `
+  insert into ${table} as kept (${rollUpKey}, ${sums})
+  select date_trunc('${unit}', bucket_start, 'UTC') as start, tenant_id, api_key_id, user_id, model, endpoint,
+    ${rollUpSums.map((name) => `sum(${name})`).join(', ')}
+  from ${from} group by start, tenant_id, api_key_id, user_id, model, endpoint
+  order by start, tenant_id, api_key_id, user_id, model collate "C", endpoint collate "C"
+  on conflict (${rollUpKey}) do update set ${sumsAdded}`;
+
+/** The end of a statement which adds the rows of `from` to their days and weeks. Both count the same at every moment. */
+export const addToDaysAndWeeks = (from: string): string =>
+  `days as (${addTo('daily_rollups', 'day', from)}) ${addTo('weekly_rollups', 'week', from)}`;
+
 /** For events that come when their day has been summed. */
 const rollUpDays = {
   name: 'roll-up-days',
-  text: `
-  insert into daily_rollups as kept (${rollUpKey}, ${sums})
-  select date_trunc('day', bucket_start, 'UTC') as day, tenant_id, api_key_id, user_id, model, endpoint,
-    ${rollUpSums.map((name) => `sum(${name})`).join(', ')}
-  from ${given} group by day, tenant_id, api_key_id, user_id, model, endpoint
-  order by day, tenant_id, api_key_id, user_id, model collate "C", endpoint collate "C"
-  on conflict (${rollUpKey}) do update set ${sumsAdded}`,
+  text: `with late as (select * from ${given}), ${addToDaysAndWeeks('late')}`,
 };
 
 /** Held by every transaction that stores events: shared by those which take all of theirs for new. */

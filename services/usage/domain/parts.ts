@@ -4,49 +4,61 @@ const dayMs = 86_400_000;
 
 /** A stretch of time to be read from one tier of roll-ups; buckets are counted from 0. */
 export type Part = InstantRange & {
-  tier: 'day' | 'quarterHour';
+  tier: 'week' | 'day' | 'quarterHour';
   /** The bucket which it is a part of. */
   addTo: number | null;
-  /** The bucket whose days hold it though it is not a part of that. */
+  /** The bucket whose days or weeks hold it though it is not a part of that. */
   takeFrom: number | null;
 };
+
+/** The tiers above quarter hours, and where one of theirs begins: UTC days, and weeks from Monday on. */
+const coarserTiers = [
+  { tier: 'day', widthMs: dayMs, anyStartMs: 0 },
+  { tier: 'week', widthMs: 7 * dayMs, anyStartMs: Date.UTC(1970, 0, 5) },
+] as const;
+type CoarserTier = (typeof coarserTiers)[number];
 
 /**
  * What to read for the buckets between some cuts. Each cut is moved to the nearest UTC midnight, so that a bucket is whole days, but for
  * the quarter hours between the cut and that midnight: they are added to the bucket on their side of the cut, and taken from the other,
- * whose days hold them. A local day in Berlin is so a day and four hours of quarter hours instead of 24.
+ * whose days hold them. A local day in Berlin is so a day and four hours of quarter hours instead of 24. Longer buckets are made whole
+ * weeks in the same way, but for the days between midnight and the nearest Monday.
  */
 export function partsOf(cutsMs: readonly number[]): Part[] {
   const parts: Part[] = [];
   for (let bucket = 0; bucket < cutsMs.length - 1; bucket += 1) {
-    const startMs = cutsMs[bucket]!;
-    const endMs = cutsMs[bucket + 1]!;
-    if (endMs - startMs < dayMs / 2) {
-      parts.push({ tier: 'quarterHour', startMs, endMs, addTo: bucket, takeFrom: null });
-      continue;
+    let tier: Part['tier'] = 'quarterHour';
+    let startMs = cutsMs[bucket]!;
+    let endMs = cutsMs[bucket + 1]!;
+    for (const coarser of coarserTiers) {
+      if (endMs - startMs < coarser.widthMs / 2) break;
+      const firstMs = nearestStartMs(startMs, coarser);
+      const lastMs = nearestStartMs(endMs, coarser);
+      pushEdge(parts, { tier, fromMs: startMs, toMs: firstMs, bucket });
+      pushEdge(parts, { tier, fromMs: lastMs, toMs: endMs, bucket });
+      [tier, startMs, endMs] = [coarser.tier, firstMs, lastMs];
     }
-    const firstDayMs = nearestMidnightMs(startMs);
-    const endDayMs = nearestMidnightMs(endMs);
-    pushEdge(parts, { fromMs: startMs, toMs: firstDayMs, bucket });
-    if (firstDayMs < endDayMs) {
-      parts.push({ tier: 'day', startMs: firstDayMs, endMs: endDayMs, addTo: bucket, takeFrom: null });
-    }
-    pushEdge(parts, { fromMs: endDayMs, toMs: endMs, bucket });
+    if (startMs < endMs) parts.push({ tier, startMs, endMs, addTo: bucket, takeFrom: null });
   }
   return parts;
 }
 
-const nearestMidnightMs = (ms: number): number => Math.round(ms / dayMs) * dayMs;
+const nearestStartMs = (ms: number, { widthMs, anyStartMs }: CoarserTier): number =>
+  anyStartMs + Math.round((ms - anyStartMs) / widthMs) * widthMs;
 
-/** The way from a bucket's cut to its days, or from them to its other cut: forwards it belongs to the bucket, backwards it does not. */
-function pushEdge(parts: Part[], { fromMs, toMs, bucket }: { fromMs: number; toMs: number; bucket: number }): void {
+type Edge = Pick<Part, 'tier'> & { fromMs: number; toMs: number; bucket: number };
+
+/**
+ * The way from a bucket's cut to its days or weeks, or from them to its other cut: forwards it belongs to the bucket, backwards it does
+ * not.
+ */
+function pushEdge(parts: Part[], { tier, fromMs, toMs, bucket }: Edge): void {
   if (fromMs === toMs) return;
   const [startMs, endMs] = fromMs < toMs ? [fromMs, toMs] : [toMs, fromMs];
-  const last = parts.at(-1);
-  // The bucket before has met the same cut.
-  const isShared = last?.tier === 'quarterHour' && last.startMs === startMs && last.endMs === endMs;
-  const part: Part = isShared ? last : { tier: 'quarterHour', startMs, endMs, addTo: null, takeFrom: null };
+  // The bucket before may have met the same cut.
+  const shared = parts.findLast((part) => part.tier === tier && part.startMs === startMs && part.endMs === endMs);
+  const part: Part = shared ?? { tier, startMs, endMs, addTo: null, takeFrom: null };
   if (fromMs < toMs) part.addTo = bucket;
   else part.takeFrom = bucket;
-  if (!isShared) parts.push(part);
+  if (shared === undefined) parts.push(part);
 }

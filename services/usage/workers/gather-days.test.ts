@@ -134,7 +134,9 @@ test('late events of the day are counted once each while it is gathered, by two 
     `select sum(requests)::text as requests from rollups
       union all select count(*)::text from events
       union all select sum(requests)::text from (
-        select requests from daily_rollups union all select requests from rollups where not in_day) as days`,
+        select requests from daily_rollups union all select requests from rollups where not in_day) as days
+      union all select sum(requests)::text from (
+        select requests from weekly_rollups union all select requests from rollups where not in_day) as weeks`,
   );
   expect(new Set(rows.map((row) => row.requests)).size).toBe(1);
 });

@@ -1,7 +1,7 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
-import { rollUpKey, rollUpSums, sumsAdded } from '../db/store-events.ts';
+import { addToDaysAndWeeks, rollUpKey, rollUpSums } from '../db/store-events.ts';
 
 export type DayGathererDeps = {
   database: Pick<ServiceDatabase, 'query' | 'pool'>;
@@ -13,10 +13,10 @@ const everyMs = 3_600_000;
 const settlingHours = 1;
 
 /**
- * Sums the roll-ups of days that are over, and rewrites them so that each organization's lie together. They come as calls do, all
- * organizations' mixed, and would be read one page each: a year of a large organization is tens of thousands of pages as it came, and
- * some hundred once gathered. A roll-up row tells whether its day counts it, so that reports are right at every moment, and a late event
- * adds to both or to what the next round finds. Days are over by the database's clock.
+ * Sums the roll-ups of days that are over by day and by week, and rewrites them so that each organization's lie together. They come as
+ * calls do, all organizations' mixed, and would be read one page each: a year of a large organization is tens of thousands of pages as it
+ * came, and some hundred once gathered. A roll-up row tells whether its day counts it, and with it its week, so that reports are right at
+ * every moment, and a late event adds to all or to what the next round finds. Days are over by the database's clock.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
   let place = { tenantId: '00000000-0000-0000-0000-000000000000', from: '-infinity' };
@@ -59,13 +59,9 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
         ),
         rewritten as (
           insert into rollups (${rollUpKey}, ${sums}, in_day) select ${rollUpKey}, ${sums}, true from gathered order by bucket_start, user_id
-        )
-        insert into daily_rollups as kept (${rollUpKey}, ${sums})
-        select $2::timestamptz, tenant_id, api_key_id, user_id, model, endpoint,
-          ${rollUpSums.map((name) => `sum(${name})`).join(', ')}
-        from gathered where not in_day
-        group by tenant_id, api_key_id, user_id, model, endpoint order by api_key_id, user_id, model, endpoint
-        on conflict (${rollUpKey}) do update set ${sumsAdded}`,
+        ),
+        uncounted as (select * from gathered where not in_day),
+        ${addToDaysAndWeeks('uncounted')}`,
       values: [tenantId, day],
     });
   });
