@@ -115,6 +115,27 @@ test('an unknown and a foreign key take the same way as one with calls: plans ne
   await database.close();
 });
 
+test('reports of one kind are planned once, whatever organization and time they are of', async () => {
+  const database = await openServiceDatabase({
+    service: 'usage',
+    connection: usage.databaseUrl,
+    entities: [],
+    poolMax: 1,
+    logger: logCollector().logger,
+  });
+  for (let report = 0; report < 8; report += 1) {
+    const subject = { tenantId: testId(report), userId: null };
+    const buckets = { startsMs: startsMs.slice(report), endMs: range.endMs };
+    await bucketedSums(database, { subject, ...buckets });
+    await bucketedSums(database, { subject, ...buckets, dimension: 'model', filter: { endpoint: '/v1/embeddings' } });
+  }
+  const { rows } = await database.query({
+    text: `select generic_plans > 0 as is_planned, generic_plans + custom_plans as runs from pg_prepared_statements`,
+  });
+  expect(rows).toEqual(Array(2).fill({ is_planned: true, runs: 8n }));
+  await database.close();
+});
+
 test('the plan which every key gets reads by the index', async () => {
   await client.query('begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off');
   const subject = key(keyId);

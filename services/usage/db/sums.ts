@@ -21,11 +21,12 @@ export type Sums = Record<(typeof sumColumns)[number], bigint>;
 /** The select list of `Sums`; zeros when there are no rows. */
 export const sumsSql = sumColumns.map((name) => `coalesce(sum(${name}), 0)::bigint as ${name}`).join(', ');
 
-export const noSums = (): Sums => Object.fromEntries(sumColumns.map((name) => [name, 0n])) as Sums;
+const zeros = Object.fromEntries(sumColumns.map((name) => [name, 0n])) as Sums;
+export const noSums = (): Sums => ({ ...zeros });
 
 /** Adds to `total` in place, or with -1 takes from it. */
 export function addSums(total: Sums, sums: Sums, sign: 1n | -1n = 1n): void {
-  for (const name of sumColumns) total[name] += sign * sums[name];
+  for (const name of sumColumns) total[name] += sign === 1n ? sums[name] : -sums[name];
 }
 
 export const measuresMessage = (sums: Sums): MessageInitShape<typeof MeasuresSchema> => ({
