@@ -3,7 +3,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
-import { postingDefaults, transfer } from '../domain/ledger.ts';
+import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
 import type { Account } from './accounts.ts';
 import { post } from './post.ts';
@@ -108,13 +108,17 @@ export async function payInvoice(
   return posting.id;
 }
 
-/** Takes a finalized, unpaid invoice back: what it asked for is given up, by a reversal of the revenue. */
+/**
+ * Takes a finalized, unpaid invoice back: what it asked for is given up, by a reversal of the revenue. Refunds reversed a part of that
+ * already and left credit for it, which nobody pays for any more: so far as the organization keeps it, it was granted.
+ */
 export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedInvoice, nowMs: number): Promise<void> {
   const { tenantId, id, month, status, totalNanoUsd, paidAt } = invoice;
   if (status !== InvoiceStatus.FINALIZED || (paidAt !== null && totalNanoUsd > 0n)) {
     throw gatewayError(ErrorReason.CONFLICT, 'Only a finalized invoice which is not paid can be voided.');
   }
   if (totalNanoUsd > 0n) {
+    const refunded = await refundedOf(sql, invoice);
     const posting = {
       ...postingDefaults,
       id: uuidv7(),
@@ -122,7 +126,10 @@ export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedI
       amountNanoUsd: totalNanoUsd,
       invoiceMonth: month,
       description: 'Invoice voided',
-      entries: transfer(totalNanoUsd, 'revenue', 'receivable'),
+      entries: [
+        ...(refunded < totalNanoUsd ? transfer(totalNanoUsd - refunded, 'revenue', 'receivable') : []),
+        ...(refunded > 0n ? transfer(refunded, 'grantedCredit', 'receivable') : []),
+      ],
     };
     await post(sql, [{ account, postings: [posting] }], nowMs);
   }
@@ -131,4 +138,22 @@ export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedI
     text: `update invoices set status = ${InvoiceStatus.VOIDED}, paid_at = null where tenant_id = $1 and id = $2`,
     values: [tenantId, id],
   });
+}
+
+/** How much of what an invoice asks for was given back as credit. A refund gives back first what credit had paid for. */
+async function refundedOf(sql: Sql, { tenantId, month }: LockedInvoice): Promise<bigint> {
+  const { rows } = await sql.query<{ refunded: bigint }>({
+    text: `
+      select coalesce(sum(greatest(refunded - (-amount_nano_usd - asked), 0)), 0)::bigint as refunded
+      from (
+        select reverses_id as id, sum(amount_nano_usd) as refunded from transactions
+        where tenant_id = $1 and reverses_id is not null and type = ${TransactionType.REFUND} group by 1) as refunds
+      join transactions as charges using (id)
+      cross join lateral (
+        select coalesce(sum(entries.amount_nano_usd), 0) as asked from entries
+        where tenant_id = $1 and transaction_id = charges.id and account = ${accountNumbers.paygAccrual}) as accrued
+      where charges.tenant_id = $1 and invoice_month = $2`,
+    values: [tenantId, month],
+  });
+  return rows[0]!.refunded;
 }

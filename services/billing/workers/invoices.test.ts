@@ -188,6 +188,65 @@ test('a refund gives back what credit paid for, and nothing of what a voided inv
   await sound(started);
 });
 
+/** All orders of some things. */
+const ordersOf = <Thing>(things: readonly Thing[]): Thing[][] =>
+  things.length === 0
+    ? [[]]
+    : things.flatMap((first, index) => ordersOf(things.toSpliced(index, 1)).map((rest) => [first, ...rest]));
+
+test('an invoice is voided in any order with refunds, and what they gave back of it counts as given, not as revenue', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  // Credit pays 3 of the first charge, the invoice asks for 1 of it and for all of the second.
+  const cases = ordersOf([['refund', 0, 2n], ['refund', 0, 2n], ['refund', 1, 3n], ['void']] as const).map((order) => ({
+    order,
+    owner: person(),
+  }));
+  for (const { tenantId } of cases.map(({ owner }) => owner)) {
+    const grant = { requestId: uuidv7(), tenantId, source: LotSource.PURCHASE, amountNanoUsd: 3n * usd };
+    await billing.grantCredit(grant, operator);
+    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 4n * usd })] }, service);
+    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 5n * usd })] }, service);
+  }
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(deps);
+  for (const { order, owner } of cases) {
+    const { tenantId } = owner;
+    const invoice = (await billing.listInvoices({}, as(owner))).invoices[0]!;
+    expect(invoice.totalNanoUsd).toBe(6n * usd);
+    const { transactions } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
+    const charges = transactions.toSorted((a, b) => Number(b.amountNanoUsd - a.amountNanoUsd));
+    let isVoided = false;
+    // Of the first charge, of the second.
+    const refunded: [bigint, bigint] = [0n, 0n];
+    for (const [act, charge, dollars] of order) {
+      if (act === 'void') {
+        await billing.voidInvoice({ tenantId, invoiceId: invoice.id }, operator);
+        isVoided = true;
+        continue;
+      }
+      const named = { tenantId, transactionId: charges[charge]!.id, amountNanoUsd: dollars * usd };
+      const refund = billing.refundTransaction({ ...named, requestId: uuidv7(), description: 'Sorry' }, operator);
+      const paidDollars = [isVoided ? 3n : 4n, isVoided ? 0n : 5n][charge]!;
+      if (refunded[charge] + dollars > paidDollars) {
+        await expect(refund).rejects.toMatchObject({ reason: ErrorReason.CONFLICT });
+      } else {
+        await refund;
+        refunded[charge] += dollars;
+      }
+    }
+    const given = (refunded[0] > 3n ? refunded[0] - 3n : 0n) + refunded[1];
+    const { rows } = await deps.database.pool.query(
+      'select receivable, wallet, revenue, granted_credit from accounts where tenant_id = $1',
+      [tenantId],
+    );
+    const dollars = Object.values(rows[0]).map((nanoUsd) => BigInt(nanoUsd as string) / usd);
+    const all = refunded[0] + refunded[1];
+    expect(dollars, order.join(' then ')).toEqual([0n, -all, -(3n + given - all), given]);
+  }
+  await sound(started);
+});
+
 test('an organization for which a worker fails holds up no other, and the run still counts as failed', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;

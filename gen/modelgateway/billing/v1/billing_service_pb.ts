@@ -2666,7 +2666,8 @@ export const BillingService: GenService<{
     output: typeof MarkInvoicePaidResponseSchema;
   },
   /**
-   * VoidInvoice takes a finalized, unpaid invoice back. Operators only.
+   * VoidInvoice takes a finalized, unpaid invoice back; credit that refunds of it left stays. Operators
+   * only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.VoidInvoice
    */
