@@ -1,5 +1,6 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import type { OrganizationRow } from './db/organization.entity.ts';
 import { lockOrganization } from './db/organization.repository.ts';
@@ -17,6 +18,7 @@ export function renameOrganization(
     const next = name?.trim();
     if (next === undefined || next === organization.name) return organization;
     if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
+    shownName(next, 'name');
     const before = { name: organization.name };
     organization.name = next;
     await em.flush();

@@ -1,3 +1,5 @@
+import { invalidRequest } from './errors.ts';
+
 /** Escapes a text for HTML: names come from people, operators and upstreams (security.md, mail injection). */
 export const escapeHtml = (text: string): string =>
   text.toWellFormed().replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
@@ -8,3 +10,17 @@ export const oneLine = (text: string): string =>
     .toWellFormed()
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim();
+
+/** What would make a name read as another in a list or a log: control characters, line breaks, and turns of the writing direction. */
+const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
+
+/** A name that people are shown, as it is. @throws GatewayError INVALID_REQUEST that names the field when it could mislead them. */
+export function shownName(text: string, param: string): string {
+  // A lone surrogate is no character, and cannot be stored.
+  if (!misleading.test(text) && text.isWellFormed()) return text;
+  throw invalidRequest(
+    param,
+    `Invalid value for \`${param}\`: it holds a line break or another character that cannot be shown.`,
+    'invalid_value',
+  );
+}

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import { type AddressInfo, connect } from 'node:net';
 import fc from 'fast-check';
+import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
@@ -238,6 +239,52 @@ describe('hostile text is a refusal or a name like any other', () => {
     const body = '{"name":"ab","__proto__":{"polluted":1},"constructor":{"prototype":{"polluted":1}}}';
     await gateway.call('POST', '/api/v1/api-keys', session, body);
     expect(({} as Record<string, unknown>).polluted).toBeUndefined();
+  });
+});
+
+describe('a name is one line', () => {
+  const accepted = { token: 'x', password: 'Passw0rd!', first_name: 'Ada', last_name: 'L' };
+  const places: [method: string, path: string, field: string, rest: object][] = [
+    ['PATCH', '/organization', 'name', {}],
+    ['PATCH', '/profile', 'first_name', {}],
+    ['PATCH', '/profile', 'last_name', {}],
+    ['PATCH', '/profile', 'phone', {}],
+    ['POST', '/auth/accept-invite', 'first_name', accepted],
+    ['POST', '/auth/accept-invite', 'last_name', accepted],
+    ['POST', '/auth/accept-invite', 'phone', accepted],
+    ['POST', '/auth/accept-invite', 'organization_name', accepted],
+    ['POST', '/api-keys', 'name', {}],
+    ['PATCH', '/api-keys/KEY', 'name', {}],
+    ['POST', '/admin/organizations', 'name', { owner_email: 'new@example.com' }],
+    ['PATCH', '/admin/organizations/TENANT', 'name', {}],
+    ['PATCH', '/admin/models/echo', 'display_name', {}],
+    ['PATCH', '/admin/models/echo', 'owned_by', {}],
+    ['PUT', '/admin/plans/lines', 'name', { payg_enabled: true }],
+  ];
+  let ids: Record<string, string>;
+  beforeAll(async () => {
+    const { organization } = (await gateway.call('GET', '/api/v1/profile', session)).json;
+    const keys = (await gateway.call('GET', '/api/v1/api-keys', session)).json.data;
+    ids = { KEY: keys[0].id, TENANT: organization.id };
+  });
+
+  test.each(places)('%s %s takes no line break or other control character as %s', async (method, path, field, rest) => {
+    const address = `/api/v1${path.replace(/[A-Z]+/, (name) => ids[name]!)}`;
+    for (const character of ['\n', '\r\n', '\t', '\u001b', '\u007f', '\u0085', '\u2028', '\u202e']) {
+      const answer = await gateway.call(method, address, session, { ...rest, [field]: `Two${character}lines` });
+      expect(answer.status, JSON.stringify(character)).toBe(400);
+      expect(answer.json.error).toMatchObject({ param: field, code: 'invalid_value' });
+    }
+  });
+
+  test('in any script, and a name from before is still read', async () => {
+    const name = 'Zoë 王 नमस्ते 👩‍👩‍👧';
+    expect((await gateway.call('PATCH', '/api/v1/organization', session, { name })).json.name).toBe(name);
+    const client = new pg.Client({ connectionString: gateway.env.databaseUrl });
+    await client.connect();
+    await client.query('update auth.organizations set name = $1', ['Two\nlines']);
+    await client.end();
+    expect((await gateway.call('GET', '/api/v1/organization', session)).json.name).toBe('Two\nlines');
   });
 });
 

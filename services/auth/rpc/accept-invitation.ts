@@ -5,6 +5,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { roleName } from '#shared/session-token.ts';
 import { type AuditActor, recordAudit, userActor } from '../audit.ts';
 import type { InvitationRow } from '../db/invitation.entity.ts';
@@ -26,11 +27,16 @@ export const acceptInvitation =
   ({ database, clock, passwords }: Deps): AuthRpc<'acceptInvitation'> =>
   async (request, context) => {
     const caller = callerOf(context);
+    const organizationName = shownName(request.organizationName.trim(), 'organization_name');
+    const named = {
+      firstName: shownName(request.firstName, 'first_name'),
+      lastName: shownName(request.lastName, 'last_name'),
+      phone: shownName(request.phone, 'phone'),
+    };
     const invitation = await read(database, (em) => findInvitationByToken(em, tokenHash(request.token)));
     // Before the password is hashed: an invented token costs nothing.
     if (invitation === null || invitationStatus(invitation, clock.now()) !== InvitationStatus.PENDING)
       throw invalidCode();
-    const organizationName = request.organizationName.trim();
     if (invitation.tenantId == null && (organizationName.length < 2 || organizationName.length > 255)) {
       throw invalidRequest(
         'organization_name',
@@ -51,9 +57,7 @@ export const acceptInvitation =
           id,
           tenantId: organization.id,
           email: invitation.email,
-          firstName: request.firstName,
-          lastName: request.lastName,
-          phone: request.phone,
+          ...named,
           role: invitation.role,
           // The token reached the address.
           emailVerified: true,

@@ -7,6 +7,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, Role, requireOperator } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
@@ -24,7 +25,7 @@ export const adminCreateOrganization =
     const { database, clock } = deps;
     const caller = callerOf(context);
     requireOperator(caller);
-    const name = request.name.trim();
+    const name = shownName(request.name.trim(), 'name');
     if (request.name !== '' && name.length < 2) {
       throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
     }

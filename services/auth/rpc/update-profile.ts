@@ -1,5 +1,6 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { changesOf } from '../changes-of.ts';
 import { organizationMessage } from '../db/organization.message.ts';
@@ -22,9 +23,11 @@ export const updateProfile =
         onboarding_completed: user.onboardingCompleted,
       });
       const before = shown();
-      user.firstName = request.firstName ?? user.firstName;
-      user.lastName = request.lastName ?? user.lastName;
-      user.phone = request.phone ?? user.phone;
+      const next = (text: string | undefined, now: string, param: string) =>
+        text === undefined ? now : shownName(text, param);
+      user.firstName = next(request.firstName, user.firstName, 'first_name');
+      user.lastName = next(request.lastName, user.lastName, 'last_name');
+      user.phone = next(request.phone, user.phone, 'phone');
       user.onboardingCompleted = request.onboardingCompleted ?? user.onboardingCompleted;
       const changes = changesOf(before, shown());
       if (changes !== null) {

@@ -3,6 +3,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { PlanEntity, type PlanRow } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -15,7 +16,7 @@ export const putPlan =
     const { code, name, paygEnabled, rateLimits, included, paymentTermsDays } = asked!;
     const fields = {
       code,
-      name,
+      name: shownName(name, 'name'),
       paygEnabled,
       requestsPerMinute: rateLimits?.requestsPerMinute ?? 0,
       tokensPerMinute: rateLimits?.tokensPerMinute ?? 0,

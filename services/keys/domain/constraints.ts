@@ -1,5 +1,6 @@
 import { parseRange } from '#shared/cidr.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { shownName } from '#shared/safe-text.ts';
 
 /** How many bad entries an error names. */
 const namedEntriesMax = 20;
@@ -21,9 +22,6 @@ export function checkIpAllowlist(entries: readonly string[]): string[] {
   return [...new Set(entries)];
 }
 
-/** What would make a name read as another in a list or a log: control characters, line breaks, and turns of the writing direction. */
-const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
-
 /**
  * Checks a name, and takes the blanks around it away as an organization's name has them; its length counts in characters as Postgres
  * and people count them, not in UTF-16 units.
@@ -38,13 +36,5 @@ export function checkName(text: string): string {
       'invalid_value',
     );
   }
-  // A lone surrogate is no character, and cannot be stored.
-  if (misleading.test(name) || !name.isWellFormed()) {
-    throw invalidRequest(
-      'name',
-      'Invalid value for `name`: it holds a line break or another character that cannot be shown.',
-      'invalid_value',
-    );
-  }
-  return name;
+  return shownName(name, 'name');
 }

@@ -3,12 +3,15 @@ import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/mode
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
-/** What settings change of a model; an unset field stays as it is. */
+/** What settings change of a model; an unset field stays as it is. @throws INVALID_REQUEST for a name that people cannot be shown. */
 export const modelChanges = (settings: ModelSettings) => ({
-  ...(settings.displayName === undefined ? undefined : { displayName: settings.displayName }),
-  ...(settings.ownedBy === undefined ? undefined : { ownedBy: settings.ownedBy }),
+  ...(settings.displayName === undefined
+    ? undefined
+    : { displayName: shownName(settings.displayName, 'display_name') }),
+  ...(settings.ownedBy === undefined ? undefined : { ownedBy: shownName(settings.ownedBy, 'owned_by') }),
   ...(settings.operations.length === 0 ? undefined : { operations: [...settings.operations] }),
   ...(settings.contextWindow === undefined ? undefined : { contextWindow: settings.contextWindow }),
   ...(settings.maxOutputTokens === undefined ? undefined : { maxOutputTokens: settings.maxOutputTokens }),
