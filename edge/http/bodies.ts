@@ -1,6 +1,7 @@
 import { invalidRequest } from '#shared/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
 import { duplicateMember } from './duplicate-member.ts';
+import { inexactAmount } from './inexact-amount.ts';
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
@@ -34,9 +35,12 @@ export function managementBodies(app: EdgeApp): void {
       } else if (nulOrSurrogate.test(body as string) && !isStorable(value)) {
         done(notStorable(fieldNotStorable(value)), undefined);
       } else {
-        const name = duplicateMember(body as string);
-        if (name === undefined) done(null, value);
-        else done(invalidRequest(name, `\`${name}\` is given twice.`, 'duplicate_field'), undefined);
+        const twice = duplicateMember(body as string);
+        const inexact = inexactAmount(body as string);
+        if (twice !== undefined)
+          done(invalidRequest(twice, `\`${twice}\` is given twice.`, 'duplicate_field'), undefined);
+        else if (inexact !== undefined) done(notExact(inexact), undefined);
+        else done(null, value);
       }
     });
   });
@@ -50,6 +54,13 @@ export const isStorableText = (text: string): boolean => !text.includes('\0') &&
 
 const notStorable = (field?: string) =>
   invalidRequest(field, 'Texts must be well-formed Unicode without the character NUL.', 'invalid_value');
+
+const notExact = (field: string) =>
+  invalidRequest(
+    field,
+    `Invalid value for \`${field}\`: it has more digits than a number in JSON is read with. Send at most 15.`,
+    'invalid_value',
+  );
 
 /** The member of a body that holds such a text; undefined when it stands in a name, or the body is no object. */
 function fieldNotStorable(body: unknown): string | undefined {
