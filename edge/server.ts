@@ -15,7 +15,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Credentials, installAccess } from './guards/access.ts';
-import { LoadShedder, sheddingLoad, watchMemory } from './guards/load-shedder.ts';
+import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { type Readiness, registerHealth } from './http/health.ts';
@@ -59,6 +59,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const metrics = createEdgeMetrics(deps.registry);
   const workPaths = new Set<string>();
   const memory = watchMemory();
+  const shedder = new LoadShedder(deps.clock.monotonic, memory);
   // A logger of its own for each request costs more than all checks; whoever logs names the request.
   const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
@@ -86,7 +87,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
           requireHostHeader: false,
           ...headTimeouts(patience),
         },
-        sheddingLoad(handler, { shedder: new LoadShedder(deps.clock.monotonic, memory), paths: workPaths, metrics }),
+        sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
       ).on('checkExpectation', refuseExpectation),
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
@@ -106,6 +107,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     const isHostless = request.raw.headers.host === undefined && request.raw.httpVersion === '1.1';
     done(isHostless ? invalidRequest(undefined, 'The request has no Host header.') : undefined);
   });
+  shedUpgrades(app, { shedder, metrics });
   app.addHook('onSend', (request, reply, _payload, done) => {
     metrics.request(routeLabel(request), reply.statusCode, deps.clock.monotonic() - request.startedMs);
     done();

@@ -2,12 +2,14 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { totalmem } from 'node:os';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
+import type { FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
+import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
 
 /** What there is too little of for new work. */
 export type Shortage = 'time' | 'memory';
@@ -190,6 +192,18 @@ export function sheddingLoad(
     }
     handler(request, response);
   };
+}
+
+/** Refuses requests to upgrade in the same way. They never come to the handler: a WebSocket starts from the server's event. */
+export function shedUpgrades(
+  app: FastifyInstance,
+  { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
+): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    const shortage = isRealtimeUpgrade(request.raw) ? shedder.shortage() : undefined;
+    if (shortage !== undefined) metrics.shed(shortage);
+    done(shortage === undefined ? undefined : overloaded);
+  });
 }
 
 /** The path as the router reads it: behind an origin, before a query or a fragment, and decoded. */

@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { connect } from 'node:net';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startTestGateway } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -54,4 +56,56 @@ test('bodies beyond their share of the memory are 503 before they are read; smal
       },
     );
   await waitFor(asked, { description: 'the room to be given back' });
+});
+
+test('an upgrade to a realtime session is refused as other work is while there is too much to do', async () => {
+  let spentMs = 0;
+  let stepMs = 0;
+  const monotonic = (): number => {
+    spentMs += stepMs;
+    return performance.now() + spentMs;
+  };
+  await using gateway = await startTestGateway({ clock: { now: Date.now, monotonic } });
+  const port = Number(new URL(gateway.url).port);
+  const opened = await Promise.all(
+    Array.from({ length: 11 }, async () => {
+      const socket = connect({ port, host: '127.0.0.1' });
+      await once(socket, 'connect');
+      // An answer shows that the server has accepted the connection.
+      socket.write('GET /healthz HTTP/1.1\r\nhost: test\r\n\r\n');
+      await once(socket, 'data');
+      return socket;
+    }),
+  );
+  const [crowd, ...upgrades] = opened;
+  const answers = upgrades.map(async (socket) => {
+    let answer = '';
+    socket.on('data', (data) => {
+      answer += data.toString('latin1');
+    });
+    await once(socket, 'end');
+    return answer;
+  });
+  // All that was written before the loop looks comes in one turn of it, a long one by this clock.
+  stepMs = 10;
+  crowd!.write('POST /v1/chat/completions HTTP/1.1\r\nhost: test\r\ncontent-length: 0\r\n\r\n'.repeat(150));
+  for (const socket of upgrades) {
+    socket.write(
+      'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: test\r\nconnection: upgrade\r\nupgrade: websocket\r\n' +
+        'sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+    );
+  }
+  const refused = (await Promise.all(answers)).filter((answer) => answer.startsWith('HTTP/1.1 503 '));
+  stepMs = 0;
+  crowd!.destroy();
+  expect(refused.length).toBeGreaterThan(0);
+  for (const answer of refused) {
+    expect(answer).toMatch(/\r\nretry-after: 5\r\n/i);
+    expect(answer).toMatch(/\r\nconnection: close\r\n/i);
+    expect(answer).toMatch(/\r\nx-request-id: req_/i);
+    expect(answer).toContain('"code":"server_is_overloaded"');
+  }
+  const { text } = await gateway.call('GET', '/metrics');
+  const counted = new RegExp(`^gateway_http_requests_total{route="/v1/realtime",status="503"} ${refused.length}$`, 'm');
+  expect(text).toMatch(counted);
 });
