@@ -43,20 +43,26 @@ function inWorker(registry: Registry): MetricsOfAll {
 
 function inFirst(registry: Registry): MetricsOfAll {
   const waiting = new Waiting<MetricObject[]>();
+  const lastByWorker = new Map<number, MetricObject[]>();
+  let counted: MetricObject[] = [];
   const send = (worker: Worker, message: Message): void => void worker.send(message, nobodyThere);
 
   async function text(): Promise<string> {
     const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker?.isConnected());
-    if (workers.length === 0) return registry.metrics();
-    const values = await Promise.all([
-      registry.getMetricsAsJSON(),
-      ...workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
-    ]);
-    return AggregatorRegistry.aggregate(values).metrics();
+    if (workers.length === 0 && counted.length === 0) return registry.metrics();
+    const own = await registry.getMetricsAsJSON();
+    await Promise.all(
+      workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
+    );
+    // Each worker is in one of them, whenever it dies.
+    return AggregatorRegistry.aggregate([own, ...lastByWorker.values(), counted]).metrics();
   }
 
   const listener = (worker: Worker, message: Partial<Message>): void => {
-    if (message.metrics === 'own') waiting.resolve(message.request!, message.values!);
+    if (message.metrics === 'own') {
+      if (!worker.isDead()) lastByWorker.set(worker.id, message.values!);
+      waiting.resolve(message.request!, message.values!);
+    }
     if (message.metrics !== 'wanted') return;
     const { request } = message as { request: number };
     text().then(
@@ -64,9 +70,25 @@ function inFirst(registry: Registry): MetricsOfAll {
       () => send(worker, { metrics: 'all', request }),
     );
   };
+  // A sum that falls is to Prometheus a counter that began anew, and all the others' would count once more.
+  const keepCounts = (worker: Worker): void => {
+    const values = lastByWorker.get(worker.id) ?? [];
+    lastByWorker.delete(worker.id);
+    counted = AggregatorRegistry.aggregate([counted, values.filter(isCount)]).getMetricsAsArray();
+  };
   cluster.on('message', listener);
-  return { text, close: () => void cluster.off('message', listener) };
+  cluster.on('exit', keepCounts);
+  return {
+    text,
+    close() {
+      cluster.off('message', listener);
+      cluster.off('exit', keepCounts);
+    },
+  };
 }
+
+/** What has been counted stays when its process ends; what it measured does not. The types of prom-client have numbers for these words. */
+const isCount = ({ type }: MetricObject): boolean => (type as unknown as string) !== 'gauge';
 
 /** A process may die with a message on its way to it. Without a listener that would end the one which sent it. */
 const nobodyThere = (): void => {};

@@ -2,6 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
@@ -12,17 +13,20 @@ let dataDir: string;
 let database: TestDatabase;
 let gateway: StartedProcess;
 let url: string;
+let metricsPort: number;
 let session: string;
 let key: string;
 
 beforeAll(async () => {
   dataDir = mkdtempSync(join(tmpdir(), 'gateway-workers-'));
   database = await createTestDatabase();
+  metricsPort = await freePort();
   gateway = startProcess({
     script: 'services/cmd/all.ts',
     env: {
       WORKERS: '2',
       PORT: '0',
+      METRICS_PORT: String(metricsPort),
       RPC_PORT: '0',
       DATA_DIR: dataDir,
       DATABASE_URL: database.url,
@@ -128,3 +132,21 @@ test.runIf(process.platform === 'linux')(
     expect(events).toHaveLength(14);
   },
 );
+
+test.runIf(process.platform === 'linux')('what a worker that died had counted stays in the sum of all', async () => {
+  const line = /^gateway_http_requests_total\{route="\/v1\/chat\/completions",status="200"\} (\d+)$/m;
+  // The first process tells it: a connection may be one that a dead worker had been given.
+  const metrics = restCalls(`http://127.0.0.1:${metricsPort}`);
+  const sum = () =>
+    waitFor(async () => Number(line.exec(await metrics('GET', '/metrics', ''))?.[1] ?? 0), {
+      description: 'the metrics of all',
+    });
+  for (let count = 0; count < 6; count += 1) await chat();
+  const told = await sum();
+  expect(told).toBeGreaterThanOrEqual(6);
+  for (const pid of workerPids()) {
+    process.kill(pid, 'SIGKILL');
+    await waitFor(() => workerPids().length === 2 && !workerPids().includes(pid), { description: 'another worker' });
+    expect(await sum()).toBe(told);
+  }
+});
