@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import {
   append,
@@ -229,6 +230,21 @@ describe('a session that is relayed', () => {
     await session.event('session.updated');
     session.socket.terminate();
     await waitFor(() => openai.connections[0]!.closed, { description: 'the upstream to be left', timeoutMs: 1_000 });
+  });
+
+  test('drops the connection of an upstream that does not end the closing handshake', async () => {
+    const { hostname: host, port } = new URL(openai.url);
+    await using proxy = await startFaultProxy({ target: { host, port: Number(port) } });
+    await admin('POST', '/models', { name: 'stalling', operations: ['realtime_transcription'] });
+    const base_url = `http://${proxy.host}:${proxy.port}/v1`;
+    await admin('POST', '/deployments', { model: 'stalling', base_url, dialect: 'openai' });
+    const session = await talk();
+    session.say(sessionUpdate('stalling'));
+    await session.event('session.updated');
+    await proxy.set({ kind: 'freeze', direction: 'to-client' });
+    session.socket.terminate();
+    // Left alone, the upstream itself would give up after 30 s.
+    await waitFor(() => openai.connections[0]!.closed, { description: 'the connection to end', timeoutMs: 12_000 });
   });
 
   test('gives its place back when its client leaves while its upstream has stalled', async () => {

@@ -1,4 +1,5 @@
-import { Agent, WebSocket } from 'undici';
+import type { Socket } from 'node:net';
+import { Agent, buildConnector, WebSocket } from 'undici';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
 export type WebSocketOptions = {
@@ -8,14 +9,25 @@ export type WebSocketOptions = {
   connect: { connectTimeoutMs: number };
 };
 
+/** An upstream that does not end the closing handshake is cut off after this, in milliseconds, as a client is. */
+const closeTimeoutMs = 5_000;
+
 /** The address of a WebSocket below an HTTP base URL. */
 export const socketUrl = (base: URL, path: string): string =>
   `${base.protocol === 'https:' ? 'wss' : 'ws'}://${base.host}${path}`;
 
 /** Opens a WebSocket to an upstream. Redirects are not followed. */
 export function openWebSocket(options: WebSocketOptions, handler: SocketHandler): UpstreamSocket {
+  const connect = buildConnector({ timeout: options.connect.connectTimeoutMs });
+  // undici's WebSocket cannot be ended but by its handshake, and its dispatcher lets go of a connection that was upgraded.
+  let connection: Socket | null = null;
+  let cutOff: NodeJS.Timeout | undefined;
   const dispatcher = new Agent({
-    connect: { timeout: options.connect.connectTimeoutMs },
+    connect: (target, callback) =>
+      connect(target, (...connected) => {
+        connection = connected[1];
+        callback(...connected);
+      }),
     headersTimeout: options.connect.connectTimeoutMs,
   });
   let over = false;
@@ -39,6 +51,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
     failure = (event as { message?: string }).message || failure;
   });
   socket.addEventListener('close', ({ code, reason }) => {
+    clearTimeout(cutOff);
     void dispatcher.destroy();
     if (end()) handler.onClose(code === 1006 ? failure : `closed with ${code} ${reason}`);
   });
@@ -50,7 +63,9 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
       return socket.bufferedAmount;
     },
     close() {
-      if (end()) socket.close(1000);
+      if (!end()) return;
+      socket.close(1000);
+      cutOff = setTimeout(() => connection?.destroy(), closeTimeoutMs).unref();
     },
   };
 }
