@@ -1,6 +1,6 @@
 import { timestampDate } from '@bufbuild/protobuf/wkt';
 import { expect, test } from 'vitest';
-import { readIsoTime } from './iso-time.ts';
+import { parseDay, readDay, readIsoTime } from './iso-time.ts';
 
 const read = (text: string): string | undefined => {
   const time = readIsoTime(text);
@@ -33,3 +33,16 @@ test.each(['9999-12-31T23:59:59-23:59', '0001-01-01T00:00:00+14:00', '0000-01-01
   '%s is outside the years 1 to 9999, and no time either',
   (text) => expect(read(text)).toBeUndefined(),
 );
+
+test.each(['2026-02-29', '2026-13-01', '2026-1-1', '20260101', '+002026-01-01', ''])('%j is no day', (text) => {
+  expect(parseDay(text)).toBeNull();
+});
+
+test('a parameter names a day of the years 1970 to 9000, or none', () => {
+  expect(String(readDay('1970-01-01', 'start_date'))).toBe('1970-01-01');
+  expect(String(readDay('9000-12-31', 'start_date'))).toBe('9000-12-31');
+  expect(readDay('', 'start_date')).toBeNull();
+  for (const text of ['1969-12-31', '9001-01-01', '2026-02-29']) {
+    expect(() => readDay(text, 'start_date')).toThrow('`start_date`');
+  }
+});

@@ -1,4 +1,5 @@
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { invalidRequest } from './errors.ts';
 
 const isoTime = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:\d{2}))?$/;
 
@@ -8,12 +9,34 @@ const msMax = Date.parse('9999-12-31T23:59:59.999Z');
 
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day; undefined when the text is neither. */
 export function readIsoTime(text: string): Timestamp | undefined {
-  const ms = isoTime.test(text) && isDay(text.slice(0, 10)) ? Date.parse(text) : Number.NaN;
+  // Date.parse takes 31 February for 3 March.
+  const ms = isoTime.test(text) && parseDay(text.slice(0, 10)) !== null ? Date.parse(text) : Number.NaN;
   return ms >= msMin && ms <= msMax ? timestampFromMs(ms) : undefined;
 }
 
-/** Date.parse takes 31 February for 3 March; the day must come back as it was given. */
-function isDay(day: string): boolean {
-  const ms = Date.parse(day);
-  return !Number.isNaN(ms) && new Date(ms).toISOString().startsWith(day);
+const isoDay = /^\d{4}-\d{2}-\d{2}$/;
+
+/** A calendar day written YYYY-MM-DD; null when there is no such day. */
+export function parseDay(text: string): Temporal.PlainDate | null {
+  if (!isoDay.test(text)) return null;
+  try {
+    return Temporal.PlainDate.from(text, { overflow: 'reject' });
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * The day that a parameter names, of years in which something can have happened and which the arithmetic of zones can reach; null for
+ * none.
+ *
+ * @throws GatewayError INVALID_REQUEST that names the parameter.
+ */
+export function readDay(text: string, param: string): Temporal.PlainDate | null {
+  if (text === '') return null;
+  const day = parseDay(text);
+  if (day === null || day.year < 1970 || day.year > 9000) {
+    throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
+  }
+  return day;
 }

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { parseDay } from '#shared/iso-time.ts';
 import { type Part, partsOf } from './parts.ts';
-import { type BucketWidth, bucketStartsMs, instantsOf, parseDay } from './time-buckets.ts';
+import { type BucketWidth, bucketStartsMs, instantsOf } from './time-buckets.ts';
 
 const quarterMs = 900_000;
 const hourMs = 3_600_000;

@@ -1,5 +1,6 @@
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone, parseDay } from './time-buckets.ts';
+import { readDay } from '#shared/iso-time.ts';
+import { type BucketWidth, type DayRange, dayAt, daysIn, isTimeZone } from './time-buckets.ts';
 
 /** Days as a request names them; empty where it does not. */
 export type RequestedDays = { startDate: string; endDate: string; timezone: string };
@@ -81,16 +82,6 @@ export function checkTimeZone(name: string): string {
     'Invalid value for `timezone`: expected an IANA time zone such as Europe/Berlin.',
     'invalid_value',
   );
-}
-
-function readDay(text: string, param: string): Temporal.PlainDate | null {
-  if (text === '') return null;
-  const day = parseDay(text);
-  // Outside these years no event can be, and the arithmetic of zones would leave its own limits.
-  if (day === null || day.year < 1970 || day.year > 9000) {
-    throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
-  }
-  return day;
 }
 
 const missing = (param: string) =>

@@ -12,18 +12,6 @@ export type DayRange = { firstDay: Temporal.PlainDate; lastDay: Temporal.PlainDa
 /** Instants in milliseconds since the Unix epoch; the end is outside. */
 export type InstantRange = { startMs: number; endMs: number };
 
-const isoDay = /^\d{4}-\d{2}-\d{2}$/;
-
-/** A calendar day written YYYY-MM-DD; null when there is no such day. */
-export function parseDay(text: string): Temporal.PlainDate | null {
-  if (!isoDay.test(text)) return null;
-  try {
-    return Temporal.PlainDate.from(text, { overflow: 'reject' });
-  } catch {
-    return null;
-  }
-}
-
 /** Whether a name is an IANA time zone. Bare offsets such as `+05:30`, which JavaScript takes as well, are not. */
 export function isTimeZone(name: string): boolean {
   if (!/^[A-Za-z]/.test(name)) return false;
