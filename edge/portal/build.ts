@@ -19,20 +19,20 @@ const lockPollMs = 50;
 const stampFile = join(portalDist, '.sources');
 
 /**
- * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds.
- * Returns whether it built. Without Vite (an installation without development packages) an existing build is kept as
- * it is, and a missing one is an error.
+ * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds. Returns its folder.
+ * Without Vite (an installation without development packages) an existing build is kept as it is, and a missing one is an error.
  */
-export async function buildPortalIfStale(): Promise<boolean> {
+export async function builtPortal(): Promise<string> {
   const sources = hashOfSources();
-  if (isBuiltFrom(sources)) return false;
+  if (isBuiltFrom(sources)) return portalDist;
   const release = await lockBuild();
   try {
     // Another process may have built in the meantime.
-    return isBuiltFrom(sources) ? false : await build(sources);
+    if (!isBuiltFrom(sources)) await build(sources);
   } finally {
     release();
   }
+  return portalDist;
 }
 
 const isBuilt = (): boolean => existsSync(join(portalDist, 'index.html'));
@@ -43,15 +43,14 @@ const isBuiltFrom = (sources: string): boolean =>
  * Builds in a process of its own, since Vite sets NODE_ENV, which is this process's configuration, and is large. Production
  * whatever NODE_ENV is here: React's development build is twice as large.
  */
-async function build(sources: string): Promise<boolean> {
+async function build(sources: string): Promise<void> {
   const vite = vitePackage();
-  if (vite === undefined && isBuilt()) return false;
+  if (vite === undefined && isBuilt()) return;
   if (vite === undefined) throw new Error('The portal is not built, and Vite is not installed: run `npm ci`.');
   await promisify(execFile)(process.execPath, [vite, 'build', portalDirectory, '--logLevel', 'error'], {
     env: { ...process.env, NODE_ENV: 'production' },
   });
   writeFileSync(stampFile, sources);
-  return true;
 }
 
 /** Vite's program; undefined where development packages are not installed. */

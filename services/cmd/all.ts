@@ -3,7 +3,7 @@ import { run } from './run.ts';
 // `npm start`: the whole gateway in one process; with WORKERS=n the services in one and n edges that share the port.
 await run('gateway', async (env, logger) => {
   const { openDatabase } = await import('./database.ts');
-  const { builtPortal } = await import('./portal.ts');
+  const { builtPortal } = await import('../../edge/portal/build.ts');
   const database = openDatabase(env, logger);
   // Imports keep this process from hearing in time that a server elsewhere answers.
   if (env.databaseUrl !== undefined) await database;

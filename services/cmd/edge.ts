@@ -2,7 +2,7 @@ import { run } from './run.ts';
 
 // `npm run edge`: the public face alone, with its inference part; RPC_URLS says where the services are.
 await run('edge', async (env, logger) => {
-  const { builtPortal } = await import('./portal.ts');
+  const { builtPortal } = await import('../../edge/portal/build.ts');
   const portal = builtPortal();
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: [], edge: true, worker: false, portal }, logger);

@@ -1,40 +1,25 @@
-import type { Registry } from 'prom-client';
+import type { DescService } from '@bufbuild/protobuf';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
-import type { Env } from '#shared/env.ts';
-import type { Logger } from '#shared/logger.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
+import { createRpcServer } from '#shared/rpc/server.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { startAuth } from '../auth/start.ts';
 import { startBilling } from '../billing/start.ts';
 import { startJobs } from '../jobs/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
-import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import { startUsage } from '../usage/start.ts';
+import { type Base, drainMs, listening } from './base.ts';
 import type { ServiceName } from './service-names.ts';
-import type { Switchboard } from './switchboard.ts';
-
-export { builtServices, type ServiceName, serviceNames } from './service-names.ts';
-
-export type ServiceContext = {
-  env: Env;
-  connection: DatabaseUrl;
-  clock: Clock;
-  logger: Logger;
-  switchboard: Switchboard;
-  registry: Registry;
-};
-
-export type StartedService = { rpc: RpcService; close(): Promise<void> };
 
 /** The largest message that carries a request body, in bytes: an audio upload and its form. */
-export const bodyReadMaxBytes = 36 * 1024 * 1024;
+const bodyReadMaxBytes = 36 * 1024 * 1024;
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
@@ -46,28 +31,48 @@ const callers: Record<ServiceName, readonly string[]> = {
   jobs: ['edge'],
 };
 
-/** Starts one service in this process. */
-export async function startService(name: ServiceName, context: ServiceContext): Promise<StartedService> {
-  const { env, connection, clock, switchboard } = context;
-  const logger = context.logger.child({ service: name });
+/** Starts services for this process and, at the address that is returned, for others. */
+export async function startServices(
+  base: Base,
+  names: readonly ServiceName[],
+  connection: DatabaseUrl,
+): Promise<string> {
+  const { env, switchboard, calls, closers } = base;
+  const services: RpcService[] = [];
+  for (const name of names) {
+    const { rpc, close } = await startService(name, base, connection);
+    closers.push(close);
+    switchboard.add(rpc, calls);
+    services.push(rpc);
+  }
+  const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
+  const server = createRpcServer({ services, tokens, ...calls, drainMs });
+  const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
+  closers.push(() => server.close());
+  return url;
+}
+
+async function startService(
+  name: ServiceName,
+  { env, logger, registry, switchboard, connectUpstream }: Base,
+  connection: DatabaseUrl,
+): Promise<{ rpc: RpcService; close(): Promise<void> }> {
+  const common = { connection, clock: env.clock, logger: logger.child({ service: name }), registry };
+  const client = <Service extends DescService>(service: Service) => switchboard.client(name, service);
   const options = { callers: callers[name] };
   switch (name) {
     case 'keys': {
       const { implementation, close } = await startKeys({
-        connection,
-        clock,
-        logger,
+        ...common,
         peppers: env.keyPeppers,
-        auth: switchboard.client('keys', AuthService),
+        auth: client(AuthService),
       });
       return { rpc: rpcService(KeysService, implementation, options), close };
     }
     case 'auth': {
       const { implementation, close } = await startAuth({
-        connection,
-        clock,
-        logger,
-        keys: switchboard.client('auth', KeysService),
+        ...common,
+        keys: client(KeysService),
         publicUrl: env.publicUrl,
         serviceSecrets: env.serviceSecrets,
         jwtPrivateKey: env.jwtPrivateKey,
@@ -77,50 +82,36 @@ export async function startService(name: ServiceName, context: ServiceContext): 
     }
     case 'models': {
       const { implementation, close } = await startModels({
-        connection,
-        clock,
-        logger,
-        keys: switchboard.client('models', KeysService),
-        usage: switchboard.client('models', UsageService),
-        auth: switchboard.client('models', AuthService),
-        registry: context.registry,
+        ...common,
+        keys: client(KeysService),
+        usage: client(UsageService),
+        auth: client(AuthService),
         publicUrl: env.publicUrl,
-        connectUpstream: connectUpstream({
-          clock,
-          secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),
-        }),
+        connectUpstream,
       });
       return { rpc: rpcService(ModelsService, implementation, options), close };
     }
     case 'usage': {
       const { implementation, close } = await startUsage({
-        connection,
-        clock,
-        logger,
-        registry: context.registry,
-        auth: switchboard.client('usage', AuthService),
-        billing: switchboard.client('usage', BillingService),
+        ...common,
+        auth: client(AuthService),
+        billing: client(BillingService),
       });
       return { rpc: rpcService(UsageService, implementation, options), close };
     }
     case 'billing': {
       const { implementation, close } = await startBilling({
-        connection,
-        clock,
-        logger,
-        models: switchboard.client('billing', ModelsService),
-        auth: switchboard.client('billing', AuthService),
+        ...common,
+        models: client(ModelsService),
+        auth: client(AuthService),
         paymentWebhookSecret: env.paymentWebhookSecret,
       });
       return { rpc: rpcService(BillingService, implementation, options), close };
     }
     case 'jobs': {
       const { implementation, close } = await startJobs({
-        connection,
-        clock,
-        logger,
-        registry: context.registry,
-        billing: switchboard.client('jobs', BillingService),
+        ...common,
+        billing: client(BillingService),
       });
       return { rpc: rpcService(JobsService, implementation, { ...options, readMaxBytes: bodyReadMaxBytes }), close };
     }

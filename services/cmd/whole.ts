@@ -5,7 +5,7 @@ import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { closeAll } from './close-all.ts';
 import { type EdgeWorkers, startEdgeWorkers } from './edge-workers.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
-import { builtServices } from './service-names.ts';
+import { serviceNames } from './service-names.ts';
 import { startSummary } from './start-summary.ts';
 
 /** Starts all parts, with the edges in this process or in WORKERS of their own, and tells how to use them once they are ready. */
@@ -20,7 +20,7 @@ export async function startWhole(
     env,
     {
       ...begun,
-      services: builtServices,
+      services: serviceNames,
       edge: single,
       worker: true,
       bootstrap: async (switchboard) => {

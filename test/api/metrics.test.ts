@@ -86,6 +86,7 @@ test('a process without an edge is ready from when it is set up until it is told
     {
       services: ['auth'],
       edge: false,
+      worker: false,
       database: Promise.resolve({ connection: database.url, close: () => closed.promise }),
       bootstrap: () => setUp.promise,
     },

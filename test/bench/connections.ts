@@ -10,7 +10,7 @@ import { readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
-import { builtServices } from '../../services/cmd/service-names.ts';
+import { serviceNames } from '../../services/cmd/service-names.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { Command, Report } from './connections-peer.ts';
 
@@ -49,7 +49,7 @@ const env = readEnv({
   LOG_LEVEL: 'error',
 });
 const logger = createLogger({ level: env.logLevel, name: 'bench' });
-const gateway = await startGateway(env, { services: builtServices, edge: true }, logger);
+const gateway = await startGateway(env, { services: serviceNames, edge: true, worker: true }, logger);
 await bootstrap(env, gateway.switchboard, logger);
 const url = gateway.url!;
 

@@ -17,7 +17,7 @@ import { readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
-import { builtServices } from '../../services/cmd/service-names.ts';
+import { serviceNames } from '../../services/cmd/service-names.ts';
 import { openJobsDatabase, workerDeps } from '../../services/jobs/fixtures/test-queue.ts';
 import { startJobWorker } from '../../services/jobs/workers/start.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -71,7 +71,7 @@ async function withGateway(): Promise<void> {
     BOOTSTRAP_EMAIL: owner.email,
     BOOTSTRAP_PASSWORD: owner.password,
   });
-  const gateway = await startGateway(env, { services: builtServices, edge: true }, logger);
+  const gateway = await startGateway(env, { services: serviceNames, edge: true, worker: true }, logger);
   await bootstrap(env, gateway.switchboard, logger);
   const client = new Pool(gateway.url!, { connections: 32 });
   const call = async (method: string, path: string, token: string, body?: unknown) => {

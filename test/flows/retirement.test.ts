@@ -464,7 +464,7 @@ describe('once it is retired', () => {
     const dataDir = mkdtempSync(join(tmpdir(), 'gateway-'));
     const edge = await startGateway(
       { ...gateway.env, dataDir, rpcUrls: new Map([...others, ['models', `http://${proxy.host}:${proxy.port}`]]) },
-      { services: [], edge: true },
+      { services: [], edge: true, worker: false },
       silentLogger,
     );
     try {

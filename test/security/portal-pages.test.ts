@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { buildPortalIfStale, portalDist } from '../../edge/portal/build.ts';
+import { builtPortal } from '../../edge/portal/build.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 let gateway: TestGateway;
 beforeAll(async () => {
-  gateway = await startTestGateway({ portal: buildPortalIfStale().then(() => portalDist) });
+  gateway = await startTestGateway({ portal: builtPortal() });
 });
 afterAll(() => gateway?.[Symbol.asyncDispose]());
 

@@ -7,7 +7,7 @@ import { type Env, readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
-import { builtServices } from '../../services/cmd/service-names.ts';
+import { serviceNames } from '../../services/cmd/service-names.ts';
 import { createTestDatabase } from './postgres.ts';
 
 /** The first owner and operator of every test gateway. */
@@ -74,7 +74,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const gateway = await startGateway(
     env,
     {
-      services: builtServices,
+      services: serviceNames,
       edge: true,
       worker: options.worker ?? true,
       bootstrap: (switchboard) => bootstrap(env, switchboard, logger),

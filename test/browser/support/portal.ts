@@ -1,5 +1,5 @@
 import type { Clock } from '#shared/clock.ts';
-import { buildPortalIfStale, portalDist } from '../../../edge/portal/build.ts';
+import { builtPortal } from '../../../edge/portal/build.ts';
 import { startTestGateway, type TestGateway } from '../../support/gateway.ts';
 import { copyOfWorldDatabase } from './world/database.ts';
 import { makeWorld, type World, type WorldSize } from './world/index.ts';
@@ -39,7 +39,7 @@ export async function startPortalOn(databaseUrl: string, world: World | WorldSiz
   const gateway = await startTestGateway({
     clock,
     databaseUrl,
-    portal: buildPortalIfStale().then(() => portalDist),
+    portal: builtPortal(),
     env: { BOOTSTRAP_EMAIL: users.operator.email, BOOTSTRAP_PASSWORD: users.operator.password },
   });
   try {

@@ -1,0 +1,85 @@
+import { collectDefaultMetrics, Registry } from 'prom-client';
+import type { Env } from '#shared/env.ts';
+import type { Logger } from '#shared/logger.ts';
+import { createCallReport } from '#shared/rpc/call-report.ts';
+import type { LocalTransportDeps } from '#shared/rpc/local-transport.ts';
+import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
+import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { StartError } from '#shared/start-error.ts';
+import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
+import type { Closer } from './close-all.ts';
+import { metricsOfAll } from './metrics-of-all.ts';
+import { Switchboard } from './switchboard.ts';
+
+/** What all parts of a process stand on. */
+export type Base = {
+  env: Env;
+  logger: Logger;
+  registry: Registry;
+  /** What `/metrics` answers. */
+  metricsText: () => Promise<string>;
+  switchboard: Switchboard;
+  calls: LocalTransportDeps;
+  connectUpstream: ReturnType<typeof connectUpstream>;
+  progress: Progress;
+  /** Each part adds its own as soon as it is open, so that a start which fails later closes it too. */
+  closers: Closer[];
+};
+
+/** How far the process is between its start and its end. */
+export type Progress = {
+  closing: boolean;
+  /** How long an edge goes on, as not ready, before it closes. */
+  closeDelayMs: number;
+  /** The oldest catalog to serve by; undefined before everything is set up. */
+  catalogVersionMin: bigint | undefined;
+};
+
+/** How long requests and calls may go on once the process was told to stop, in milliseconds. */
+export const drainMs = 20_000;
+
+export function openBase(env: Env, logger: Logger): Base {
+  const { clock } = env;
+  const registry = new Registry();
+  collectDefaultMetrics({ register: registry });
+  const allMetrics = metricsOfAll(registry);
+  const switchboard = new Switchboard({ clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
+  return {
+    env,
+    logger,
+    registry,
+    metricsText: allMetrics.text,
+    switchboard,
+    calls: {
+      report: createCallReport({ logger, clock, metrics: createRpcMetrics(registry) }),
+      validate: createMessageValidation(),
+    },
+    connectUpstream: connectUpstream({
+      clock,
+      secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),
+    }),
+    progress: { closing: false, closeDelayMs: 0, catalogVersionMin: undefined },
+    closers: [allMetrics.close, () => switchboard.close()],
+  };
+}
+
+/** Waits for a listener; a port that cannot be had is told by the variable that chooses it. */
+export async function listening(variable: string, port: number, listen: Promise<string>): Promise<string> {
+  try {
+    return await listen;
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === 'EADDRINUSE')
+      throw new StartError(`Port ${port} is taken: stop what listens there, or set ${variable} to another.`, {
+        cause: error,
+      });
+    if (code === 'EACCES')
+      throw new StartError(`Port ${port} may not be used: set ${variable} to one above 1023.`, { cause: error });
+    if (code === 'EADDRNOTAVAIL')
+      throw new StartError(
+        `The address to listen on is not one of this machine's: set ${variable.replace('PORT', 'HOST')}.`,
+        { cause: error },
+      );
+    throw error;
+  }
+}
