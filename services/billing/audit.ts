@@ -16,4 +16,4 @@ export const audit = (
     asOperator?: boolean;
   },
   nowMs: number,
-): Promise<void> => recordAuditEvent(sql as never, { id: uuidv7(), occurredAtMs: nowMs, caller, ...event });
+): Promise<void> => recordAuditEvent(sql, { id: uuidv7(), occurredAtMs: nowMs, caller, ...event });

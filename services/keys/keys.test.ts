@@ -276,7 +276,7 @@ describe('an Idempotency-Key', () => {
     expect((await keys.createKey(request, user)).secret).toBe(first.secret);
     clock.advance(1);
     await keepHouse({ database: service, clock });
-    expect(await rows('select from idempotency_keys where key = $1', ['same'])).toHaveLength(0);
+    expect(await rows('select from idempotency_keys')).toHaveLength(0);
     const second = await keys.createKey(request, user);
     expect(second.key!.id).not.toBe(first.key!.id);
   });

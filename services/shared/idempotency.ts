@@ -7,55 +7,98 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf';
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Clock } from './clock.ts';
-import { ErrorReason, gatewayError } from './errors.ts';
+import { run, type StatementRunner } from './db/run.ts';
+import { ErrorReason, type GatewayError, gatewayError } from './errors.ts';
+import type { Caller } from './rpc/caller.ts';
 
-/** For how long an answer is repeated (decisions.md, Common), in milliseconds. */
-const idempotencyMs = 24 * 3_600_000;
+/** For how long an Idempotency-Key is honoured (decisions.md, Common), in milliseconds. */
+export const idempotencyMs = 24 * 3_600_000;
+
+/** The table of a service that does something once per Idempotency-Key, for its migrations. */
+export const idempotencyKeysTable = `
+  create table idempotency_keys (
+    user_id uuid not null,
+    key text not null,
+    request_hash bytea not null,
+    response bytea not null,
+    created_at timestamptz not null,
+    primary key (user_id, key)
+  );
+  create index idempotency_keys_by_age on idempotency_keys (created_at);
+`;
+
+/** Callers who are no users, such as the operators' command line. */
+const nobody = '00000000-0000-0000-0000-000000000000';
+
+/** Whose request is done once, under which Idempotency-Key. */
+export type OnceCall<Request extends DescMessage> = {
+  caller: Pick<Caller, 'userId'>;
+  key: string;
+  request: MessageShape<Request>;
+  requestSchema: Request;
+  nowMs: number;
+};
 
 /**
  * Does the work once per caller and Idempotency-Key, in the work's own transaction: a repeat gets the first answer, the same key with
- * another request fails with IDEMPOTENCY_KEY_REUSED. Without a key the work is simply done. Kept in the service's table idempotency_keys.
+ * another request fails with IDEMPOTENCY_KEY_REUSED. Without a key the work is simply done.
  */
 export async function once<Request extends DescMessage, Response extends DescMessage>(
-  em: SqlEntityManager,
-  call: {
-    userId: string;
-    key: string;
-    request: MessageShape<Request>;
-    requestSchema: Request;
-    responseSchema: Response;
-    clock: Clock;
-  },
+  tx: StatementRunner,
+  call: OnceCall<Request> & { responseSchema: Response },
   work: () => Promise<MessageInitShape<Response>>,
 ): Promise<MessageShape<Response>> {
-  const { userId, key, clock, requestSchema, responseSchema } = call;
-  if (key === '') return create(responseSchema, await work());
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [`idempotency ${userId} ${key}`]);
-  const fingerprint = createHash('sha256')
+  const schema = call.responseSchema;
+  return fromBinary(schema, await onceKept(tx, call, async () => toBinary(schema, create(schema, await work()))));
+}
+
+/** The same for an answer that must not be kept, as it holds a secret, or shows what may change: a text is, by which it is made again. */
+export async function onceNamed<Request extends DescMessage>(
+  tx: StatementRunner,
+  call: OnceCall<Request>,
+  work: () => Promise<string>,
+): Promise<string> {
+  return Buffer.from(await onceKept(tx, call, async () => Buffer.from(await work()))).toString();
+}
+
+async function onceKept<Request extends DescMessage>(
+  tx: StatementRunner,
+  call: OnceCall<Request>,
+  work: () => Promise<Uint8Array>,
+): Promise<Uint8Array> {
+  const { requestSchema, nowMs } = call;
+  if (call.key === '') return work();
+  const userId = call.caller.userId || nobody;
+  // What cannot be made again without the key cannot be made by whoever reads the table.
+  const key = createHash('sha256').update(call.key).digest('hex');
+  const requestHash = createHash('sha256')
     .update(requestSchema.typeName)
     .update(toBinary(requestSchema, call.request))
     .digest();
-  const [stored] = await em.execute<{ request_hash: Buffer; response: Buffer }[]>(
+  const expired = new Date(nowMs - idempotencyMs);
+  await run(tx, 'select pg_advisory_xact_lock(hashtextextended(?, 0))', [`idempotency ${userId} ${key}`]);
+  const [kept] = await run<{ request_hash: Buffer; response: Buffer }>(
+    tx,
     'select request_hash, response from idempotency_keys where user_id = ? and key = ? and created_at > ?',
-    [userId, key, new Date(clock.now() - idempotencyMs)],
+    [userId, key, expired],
   );
-  if (stored !== undefined) {
-    if (!stored.request_hash.equals(fingerprint)) {
-      throw gatewayError(
-        ErrorReason.IDEMPOTENCY_KEY_REUSED,
-        'This Idempotency-Key was used before with another request.',
-        { param: 'Idempotency-Key' },
-      );
-    }
-    return fromBinary(responseSchema, stored.response);
+  if (kept !== undefined) {
+    if (!kept.request_hash.equals(requestHash)) throw idempotencyKeyReused();
+    return kept.response;
   }
-  const response = create(responseSchema, await work());
-  await em.execute('delete from idempotency_keys where created_at <= ?', [new Date(clock.now() - idempotencyMs)]);
-  await em.execute(
-    `insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)`,
-    [userId, key, fingerprint, Buffer.from(toBinary(responseSchema, response)), new Date(clock.now())],
+  const response = await work();
+  await run(tx, 'delete from idempotency_keys where created_at <= ?', [expired]);
+  await run(
+    tx,
+    'insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)',
+    [userId, key, requestHash, Buffer.from(response), new Date(nowMs)],
   );
   return response;
 }
+
+export const idempotencyKeyReused = (): GatewayError =>
+  gatewayError(
+    ErrorReason.IDEMPOTENCY_KEY_REUSED,
+    'This Idempotency-Key was used before with another request. Use a new one.',
+    { param: 'Idempotency-Key' },
+  );

@@ -30,12 +30,12 @@ export const adminCreateOrganization =
       throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
     }
     const call = {
-      userId: caller.userId,
+      caller,
       key: request.idempotencyKey,
       request,
       requestSchema: AdminCreateOrganizationRequestSchema,
       responseSchema: AdminCreateOrganizationResponseSchema,
-      clock,
+      nowMs: clock.now(),
     };
     return transaction(database, (em) =>
       once(em, call, async () => {

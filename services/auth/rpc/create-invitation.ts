@@ -28,12 +28,12 @@ export const createInvitation =
       throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner invites owners.');
     }
     const call = {
-      userId: caller.userId,
+      caller,
       key: request.idempotencyKey,
       request,
       requestSchema: CreateInvitationRequestSchema,
       responseSchema: CreateInvitationResponseSchema,
-      clock,
+      nowMs: clock.now(),
     };
     return transaction(database, (em) =>
       once(em, call, async () => {

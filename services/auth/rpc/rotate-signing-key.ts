@@ -32,12 +32,12 @@ export const rotateSigningKey =
       throw gatewayError(ErrorReason.CONFLICT, 'The signing key is configured: change JWT_PRIVATE_KEY and restart.');
     }
     const call = {
-      userId: caller.userId,
+      caller,
       key: request.idempotencyKey,
       request,
       requestSchema: RotateSigningKeyRequestSchema,
       responseSchema: SigningKeySchema,
-      clock,
+      nowMs: clock.now(),
     };
 
     const { kid, published } = await transaction(database, async (em) => {

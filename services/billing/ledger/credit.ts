@@ -1,6 +1,6 @@
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { idempotencyKeyReused } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
@@ -87,12 +87,6 @@ export async function findRequest(
   const [earlier] = rows;
   if (earlier === undefined) return null;
   const amount = amountNanoUsd < 0n ? -amountNanoUsd : amountNanoUsd;
-  if ((amount !== 0n && amount !== earlier.moved) || description !== earlier.description) {
-    throw gatewayError(
-      ErrorReason.IDEMPOTENCY_KEY_REUSED,
-      'This Idempotency-Key was used before with another request. Use a new one.',
-      { param: 'Idempotency-Key' },
-    );
-  }
+  if ((amount !== 0n && amount !== earlier.moved) || description !== earlier.description) throw idempotencyKeyReused();
   return { transactionId: earlier.id, itemId: earlier.item_id };
 }

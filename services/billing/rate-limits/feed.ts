@@ -5,9 +5,10 @@ import {
   WatchRateLimitsResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
-import { type Listener, listen, notify, type StatementRunner } from '#shared/db/notify.ts';
+import { type Listener, listen, notify } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
+import type { StatementRunner } from '#shared/db/run.ts';
 import type { Logger } from '#shared/logger.ts';
 import { readRateLimits } from './read-limits.ts';
 

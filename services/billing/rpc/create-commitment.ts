@@ -2,6 +2,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { CreateCommitmentRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -14,7 +15,6 @@ import { postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount, requireRoomInAccount } from '../ledger/accounts.ts';
 import { findRequest } from '../ledger/credit.ts';
 import { post } from '../ledger/post.ts';
-import { once } from '../once.ts';
 
 const agreed = 'Commitment';
 
@@ -30,8 +30,8 @@ export const createCommitment =
 
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      const call = { caller, key: requestId, schema: CreateCommitmentRequestSchema, request, nowMs };
-      return once(sql, call, async () => {
+      const call = { caller, key: requestId, request, requestSchema: CreateCommitmentRequestSchema, nowMs };
+      return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
         const earlier = await findRequest(sql, tenantId, { requestId, amountNanoUsd, description: agreed });
         if (earlier !== null) return earlier.itemId!;

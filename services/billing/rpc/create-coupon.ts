@@ -7,6 +7,7 @@ import {
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -15,7 +16,6 @@ import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest, codePreview, couponCode } from '../domain/coupon-code.ts';
-import { once } from '../once.ts';
 
 /** The code itself is answered here alone; afterwards only its preview can be shown. */
 export const createCoupon =
@@ -27,8 +27,8 @@ export const createCoupon =
     try {
       const kept = await sqlTransaction(database, async (sql) => {
         const nowMs = await databaseNow(sql);
-        const call = { caller, key: request.idempotencyKey, schema: CreateCouponRequestSchema, request, nowMs };
-        return once(sql, call, async () => {
+        const call = { caller, key: request.idempotencyKey, request, requestSchema: CreateCouponRequestSchema, nowMs };
+        return onceNamed(sql, call, async () => {
           const id = uuidv7();
           const salt = randomBytes(32).toString('hex');
           const code = codeOf(request, salt);

@@ -3,6 +3,7 @@ import { GrantCreditRequestSchema } from '#gen/modelgateway/billing/v1/billing_s
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
@@ -11,7 +12,6 @@ import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
-import { once } from '../once.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
@@ -22,8 +22,8 @@ export const grantCredit =
     const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
     const lotId = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      const call = { caller, key: requestId, schema: GrantCreditRequestSchema, request, nowMs };
-      return once(sql, call, async () => {
+      const call = { caller, key: requestId, request, requestSchema: GrantCreditRequestSchema, nowMs };
+      return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
         const earlier = await findRequest(sql, tenantId, request);
         if (earlier !== null) return earlier.itemId!;

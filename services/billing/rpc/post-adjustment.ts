@@ -3,6 +3,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -16,7 +17,6 @@ import { type Account, lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { post } from '../ledger/post.ts';
-import { once } from '../once.ts';
 
 export const postAdjustment =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'postAdjustment'> =>
@@ -26,8 +26,8 @@ export const postAdjustment =
     const tenantId = request.tenantId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      const call = { caller, key: requestId, schema: PostAdjustmentRequestSchema, request, nowMs };
-      return once(sql, call, async () => {
+      const call = { caller, key: requestId, request, requestSchema: PostAdjustmentRequestSchema, nowMs };
+      return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
         const earlier = await findRequest(sql, tenantId, request);
         if (earlier !== null) return earlier.transactionId;

@@ -2,6 +2,7 @@ import { RedeemCouponRequestSchema } from '#gen/modelgateway/billing/v1/billing_
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
@@ -13,7 +14,6 @@ import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { walletBalance } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
-import { once } from '../once.ts';
 
 /** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
 const attemptsPerHourMax = 20;
@@ -29,8 +29,8 @@ export const redeemCoupon =
     await countAttempt(database.pool, caller, await databaseNow(database.pool));
     const kept = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      const call = { caller, key: request.idempotencyKey, schema: RedeemCouponRequestSchema, request, nowMs };
-      return once(sql, call, async () => {
+      const call = { caller, key: request.idempotencyKey, request, requestSchema: RedeemCouponRequestSchema, nowMs };
+      return onceNamed(sql, call, async () => {
         const coupon = await lockCoupon(sql, canonicalCode(request.code));
         const account = await lockAccount(sql, tenantId);
         requireRedeemable(coupon, nowMs);

@@ -4,6 +4,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
@@ -14,7 +15,6 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { accountNumbers } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { findRequest, openLot } from '../ledger/credit.ts';
-import { once } from '../once.ts';
 
 /**
  * Gives a charge back as credit that does not expire: what it was drawn on may have expired or been invoiced since, and what was
@@ -29,8 +29,8 @@ export const refundTransaction =
     const reversesId = request.transactionId.toLowerCase();
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
-      const call = { caller, key: requestId, schema: RefundTransactionRequestSchema, request, nowMs };
-      return once(sql, call, async () => {
+      const call = { caller, key: requestId, request, requestSchema: RefundTransactionRequestSchema, nowMs };
+      return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
         const earlier = await findRequest(sql, tenantId, request);
         if (earlier !== null) return earlier.transactionId;

@@ -1,5 +1,5 @@
 import { isUniqueViolation } from '#shared/db/errors.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { idempotencyKeyReused } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
@@ -72,12 +72,6 @@ async function submittedBefore(
     });
     return undefined;
   }
-  if (!earlier.request_hash.equals(hash)) {
-    throw gatewayError(
-      ErrorReason.IDEMPOTENCY_KEY_REUSED,
-      'This Idempotency-Key was used before with another request.',
-      { param: 'Idempotency-Key' },
-    );
-  }
+  if (!earlier.request_hash.equals(hash)) throw idempotencyKeyReused();
   return earlier;
 }

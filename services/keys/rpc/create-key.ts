@@ -1,5 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
-import { toBinary } from '@bufbuild/protobuf';
+import { randomBytes } from 'node:crypto';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
@@ -7,11 +6,11 @@ import { type CreateKeyRequest, CreateKeyRequestSchema } from '#gen/modelgateway
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import type { KeyPepper } from '#shared/env.ts';
+import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest, keyPreview } from '#shared/key-secret.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { DigestEntity } from '../db/digest.entity.ts';
-import { findIdempotentResult, keepIdempotentResult } from '../db/idempotency.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import { countKeys } from '../db/key.repository.ts';
 import { findQuota, lockOwner } from '../db/owners.ts';
@@ -21,8 +20,8 @@ import { derivedSecret } from '../domain/derived-secret.ts';
 import { requireFutureExpiry } from '../domain/key-lifecycle.ts';
 import { effectiveQuota, requireQuota } from '../domain/key-quota.ts';
 import { chooseScopes, keyTypeName } from '../domain/key-scopes.ts';
+import { namedSecret, secretName } from './issued-secret.ts';
 import { auditedFields, keyMessage } from './key-message.ts';
-import { secretOfEarlierRequest } from './repeated-request.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'peppers' | 'clock'>;
 
@@ -31,40 +30,39 @@ export const createKey =
   async (request, context) => {
     const caller = sessionCaller(context);
     const nowMs = clock.now();
-    const { idempotencyKey } = request;
-    const requestHash = createHash('sha256').update(toBinary(CreateKeyRequestSchema, request)).digest();
-
+    const call = {
+      caller,
+      key: request.idempotencyKey,
+      request,
+      requestSchema: CreateKeyRequestSchema,
+      nowMs,
+    };
     const { key, secret } = await transaction(database, async (em) => {
       const owner = await lockOwner(em, caller);
-      if (idempotencyKey !== '') {
-        const earlier = await findIdempotentResult(em, caller, idempotencyKey, requestHash, nowMs);
-        if (earlier !== null) return secretOfEarlierRequest(em, caller, earlier, peppers);
-      }
-      const draft = draftKey(request, owner.role, nowMs);
-      requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
+      const name = await onceNamed(em, call, async () => {
+        const draft = draftKey(request, owner.role, nowMs);
+        requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
 
-      const pepper = peppers[0]!;
-      const salt = randomBytes(32);
-      const secret = derivedSecret(salt, pepper);
-      const key = em.create(KeyEntity, {
-        ...draft,
-        id: uuidv7(),
-        tenantId: caller.tenantId,
-        userId: caller.userId,
-        preview: keyPreview(secret),
-        createdAt: new Date(nowMs),
-        revokedAt: null,
-        deletedAt: null,
-        lastUsedAt: null,
+        const pepper = peppers[0]!;
+        const salt = randomBytes(32);
+        const secret = derivedSecret(salt, pepper);
+        const key = em.create(KeyEntity, {
+          ...draft,
+          id: uuidv7(),
+          tenantId: caller.tenantId,
+          userId: caller.userId,
+          preview: keyPreview(secret),
+          createdAt: new Date(nowMs),
+          revokedAt: null,
+          deletedAt: null,
+          lastUsedAt: null,
+        });
+        await em.flush();
+        addDigest(em, key, secret, pepper, nowMs);
+        await recordCreation(em, key, caller, nowMs);
+        return secretName(key, salt, pepper, null);
       });
-      await em.flush();
-      addDigest(em, key, secret, pepper, nowMs);
-      if (idempotencyKey !== '') {
-        const result = { keyId: key.id, salt, pepperVersion: pepper.version, previousSecretExpiresAt: null };
-        await keepIdempotentResult(em, caller, idempotencyKey, requestHash, result, nowMs);
-      }
-      await recordCreation(em, key, caller, nowMs);
-      return { key, secret };
+      return namedSecret(em, caller, name, peppers);
     });
     return { key: keyMessage(key, nowMs), secret };
   };

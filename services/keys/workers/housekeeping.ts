@@ -1,18 +1,18 @@
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { idempotencyMs } from '#shared/idempotency.ts';
 import type { Logger } from '#shared/logger.ts';
 
 export type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query'>; clock: Clock; logger: Logger };
 
 const everyMs = 60_000;
-/** As long as an Idempotency-Key is honoured (decisions.md, Common): from then on its secret cannot be derived again. */
-const idempotencyKeptMs = 24 * 60 * 60 * 1000;
 
 /** Deletes what has served its time. */
 export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
+  // From then on nobody can derive again the secrets that were made under these keys.
   await database.query({
     text: 'delete from idempotency_keys where created_at <= $1',
-    values: [new Date(clock.now() - idempotencyKeptMs)],
+    values: [new Date(clock.now() - idempotencyMs)],
   });
   // An edge that was away for longer starts with an empty cache.
   await database.query({

@@ -2,11 +2,10 @@ import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
-import type { Clock } from '#shared/clock.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { type Caller, callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../index.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
@@ -18,7 +17,7 @@ export type CatalogChange<Answer> = {
 
 type OncePer<Answer> = (
   em: SqlEntityManager,
-  scope: { userId: string; clock: Clock },
+  by: { caller: Caller; nowMs: number },
   work: () => Promise<Answer>,
 ) => Promise<Answer>;
 
@@ -29,8 +28,8 @@ export const oncePerKey =
     responseSchema: Response,
     request: MessageShape<Request> & { idempotencyKey: string },
   ): OncePer<MessageShape<Response>> =>
-  (em, scope, work) =>
-    once(em, { ...scope, key: request.idempotencyKey, request, requestSchema, responseSchema }, work);
+  (em, by, work) =>
+    once(em, { ...by, key: request.idempotencyKey, request, requestSchema, responseSchema }, work);
 
 /**
  * Makes an operator's change of the catalog: one at a time, so that it decides on what is still true when it commits, together
@@ -40,7 +39,7 @@ export async function changeCatalog<Answer>(
   { database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>,
   context: HandlerContext,
   change: (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>,
-  oncePer: OncePer<Answer> = (_em, _scope, work) => work(),
+  oncePer: OncePer<Answer> = (_em, _by, work) => work(),
 ): Promise<Answer> {
   const caller = callerOf(context);
   requireOperator(caller);
@@ -48,7 +47,7 @@ export async function changeCatalog<Answer>(
     await lockCatalog(em);
     const nowMs = clock.now();
     let audit = null as CatalogChange<Answer>['audit'];
-    const answer = await oncePer(em, { userId: caller.userId, clock }, async () => {
+    const answer = await oncePer(em, { caller, nowMs }, async () => {
       const done = await change(em, new Date(nowMs));
       audit = done.audit;
       return done.answer;

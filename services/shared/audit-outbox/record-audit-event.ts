@@ -1,6 +1,6 @@
 import { toBinary } from '@bufbuild/protobuf';
 import { AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
-import type { StatementRunner } from '#shared/db/notify.ts';
+import { run, type StatementRunner } from '#shared/db/run.ts';
 import { type AuditEvent, auditRecord } from './audit-event.ts';
 
 /**
@@ -9,6 +9,5 @@ import { type AuditEvent, auditRecord } from './audit-event.ts';
  */
 export async function recordAuditEvent(tx: StatementRunner, event: AuditEvent): Promise<void> {
   const record = Buffer.from(toBinary(AuditRecordSchema, auditRecord(event)));
-  if ('execute' in tx) await tx.execute('insert into audit_outbox (id, record) values (?, ?)', [event.id, record]);
-  else await tx.query('insert into audit_outbox (id, record) values ($1, $2)', [event.id, record]);
+  await run(tx, 'insert into audit_outbox (id, record) values (?, ?)', [event.id, record]);
 }

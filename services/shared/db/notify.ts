@@ -1,11 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
-
-/** What a statement can be sent through: a pg client or pool, or the ORM's unit of work. */
-export type StatementRunner = Pick<pg.ClientBase, 'query'> | SqlEntityManager;
+import type { StatementRunner } from './run.ts';
 
 /** PostgreSQL documentation, NOTIFY: the payload must be shorter than 8000 bytes. Send ids, not contents. */
 const payloadBytesMax = 7_999;

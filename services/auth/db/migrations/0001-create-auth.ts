@@ -1,4 +1,5 @@
 import { Migration } from '@mikro-orm/migrations';
+import { idempotencyKeysTable } from '#shared/idempotency.ts';
 
 /** Organizations, people, sessions, invitations, the audit chain, the mail outbox and the edges' feed. */
 export class CreateAuth extends Migration {
@@ -6,6 +7,7 @@ export class CreateAuth extends Migration {
     this.addSql(organizationsAndUsers);
     this.addSql(sessions);
     this.addSql(oneTimeTokens);
+    this.addSql(idempotencyKeysTable);
     this.addSql(signingKeys);
     this.addSql(audit);
     this.addSql(mail);
@@ -97,17 +99,6 @@ const oneTimeTokens = `
     used_at timestamptz
   );
   create index password_resets_of_user on password_resets (user_id) where used_at is null;
-
-  -- What a POST with an Idempotency-Key answered, for 24 h.
-  create table idempotency_keys (
-    user_id uuid not null,
-    key text not null,
-    request_hash bytea not null,
-    response bytea not null,
-    created_at timestamptz not null,
-    primary key (user_id, key)
-  );
-  create index idempotency_keys_by_age on idempotency_keys (created_at);
 `;
 
 const signingKeys = `

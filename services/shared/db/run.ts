@@ -1,0 +1,20 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type pg from 'pg';
+
+/** What a statement can be sent through: a pg client or pool, or the ORM's unit of work. */
+export type StatementRunner = Pick<pg.ClientBase, 'query'> | SqlEntityManager;
+
+/** The rows of a statement, in which a question mark stands for each value. */
+export async function run<Row extends pg.QueryResultRow>(
+  tx: StatementRunner,
+  text: string,
+  values: unknown[],
+): Promise<Row[]> {
+  if ('execute' in tx) return tx.execute<Row[]>(text, values);
+  let count = 0;
+  const { rows } = await tx.query<Row>(
+    text.replaceAll('?', () => `$${++count}`),
+    values,
+  );
+  return rows;
+}
