@@ -1,11 +1,11 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
-import { Lease, silenceMsMax } from './keys/lease.ts';
+import { followStream } from '#shared/rpc/follow-stream.ts';
+import { Lease } from './keys/lease.ts';
 
 /** A service's feed: its RPCs, and what to do with an event. */
 export type FeedSource<Event extends { version: bigint }> = {
-  /** For the log. */
+  /** What it is, for the log, e.g. `the feed of keys`. */
   name: string;
   watch(signal: AbortSignal): AsyncIterable<Event>;
   acknowledge(version: bigint): Promise<{ leaseMs: number; rewatch: boolean }>;
@@ -20,75 +20,43 @@ export type FeedFollower = {
   close(): Promise<void>;
 };
 
-const reopenMsMin = 20;
-const reopenMsMax = 1_000;
-
-/**
- * Follows a feed and acknowledges each event, which renews the lease. A feed that ends, falls silent, or whose service does not
- * know this edge any more is opened again.
- */
+/** Follows a feed and acknowledges each event, which renews the lease. It is also opened again when its service does not know this edge any more. */
 export function followFeed<Event extends { version: bigint }>(
   source: FeedSource<Event>,
   deps: { clock: Clock; logger: Logger },
 ): FeedFollower {
   const { clock, logger } = deps;
   const lease = new Lease(clock);
-  const closed = new AbortController();
-  let reopenMs = reopenMsMin;
+  let acknowledge: (version: bigint) => Promise<void>;
   /** The acknowledgements under way; they may outlive their feed. */
   let acknowledging: Promise<void> = Promise.resolve();
-
-  const followOnce = async (): Promise<void> => {
-    const stop = new AbortController();
-    const end = (): void => stop.abort();
-    closed.signal.addEventListener('abort', end);
-    const acknowledge = acknowledger(source, lease, stop, { clock, logger });
-    // Counted in turns of the event loop, so that a process which was itself suspended first reads what waits.
-    let silentTurns = 0;
-    const silence = setInterval(() => {
-      silentTurns += 1;
-      if (silentTurns >= 4) stop.abort();
-    }, silenceMsMax / 3).unref();
-    try {
-      for await (const event of source.watch(stop.signal)) {
-        silentTurns = 0;
-        lease.heard();
-        source.apply(event);
-        reopenMs = reopenMsMin;
-        acknowledging = acknowledge(event.version);
-      }
-    } finally {
-      stop.abort();
-      clearInterval(silence);
-      closed.signal.removeEventListener('abort', end);
-    }
-  };
-
-  const follow = async (): Promise<void> => {
-    while (!closed.signal.aborted) {
-      try {
-        await followOnce();
-      } catch (err) {
-        if (!closed.signal.aborted) logger.debug({ err, feed: source.name }, 'the feed ended; opening it again');
-      }
-      await delay(reopenMs, undefined, { signal: closed.signal, ref: false }).catch(() => {});
-      reopenMs = Math.min(reopenMs * 2, reopenMsMax);
-    }
-  };
-  const following = follow();
+  const following = followStream<Event>({
+    name: source.name,
+    open(signal) {
+      acknowledge = acknowledger(source, lease, { signal, reopen: () => following.reopen() }, { clock, logger });
+      return source.watch(signal);
+    },
+    onMessage(event) {
+      lease.heard();
+      source.apply(event);
+      acknowledging = acknowledge(event.version);
+      return true;
+    },
+    logger,
+  });
 
   return {
     get isLive() {
       return lease.isValid;
     },
     async close() {
-      closed.abort();
+      const ended = following.close();
       lease.end();
-      await following;
+      await ended;
       // One that came behind the goodbye would begin a new lease, and changes would wait for an edge that is gone.
       await acknowledging;
       // A goodbye that does not arrive is made up for by the lapse of the lease.
-      await source.leave().catch((err) => logger.debug({ err, feed: source.name }, 'the feed could not be left'));
+      await source.leave().catch((err) => logger.debug({ err }, `${source.name} could not be left`));
     },
   };
 }
@@ -97,7 +65,7 @@ export function followFeed<Event extends { version: bigint }>(
 function acknowledger(
   source: Pick<FeedSource<never>, 'name' | 'acknowledge'>,
   lease: Lease,
-  stop: AbortController,
+  stream: { signal: AbortSignal; reopen(): void },
   deps: { clock: Clock; logger: Logger },
 ): (version: bigint) => Promise<void> {
   let latest = 0n;
@@ -105,17 +73,18 @@ function acknowledger(
   let sending: Promise<void> | null = null;
 
   const send = async (): Promise<void> => {
-    while (sent !== latest && !stop.signal.aborted) {
+    while (sent !== latest && !stream.signal.aborted) {
       const version = latest;
       sent = version;
       const sentMs = deps.clock.monotonic();
       try {
         const { leaseMs, rewatch } = await source.acknowledge(version);
-        if (rewatch) stop.abort();
-        else if (!stop.signal.aborted) lease.renew(sentMs, leaseMs);
+        if (stream.signal.aborted) break;
+        if (rewatch) stream.reopen();
+        else lease.renew(sentMs, leaseMs);
       } catch (err) {
         // The next event tries again; until then the lease runs on.
-        deps.logger.debug({ err, feed: source.name }, 'the feed could not be acknowledged');
+        deps.logger.debug({ err }, `${source.name} could not be acknowledged`);
       }
     }
     sending = null;

@@ -74,7 +74,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   let leaseHolder = '';
   const feed = followFeed(
     {
-      name: 'keys',
+      name: 'the feed of keys',
       watch: (signal) => keys.watchKeys({ edgeId, afterVersion: state.version }, { ...asEdge, signal }),
       acknowledge: async (version) => {
         // Unknown until the answer: a request that failed may have been granted by another process.

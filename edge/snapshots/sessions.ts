@@ -57,7 +57,7 @@ export function createSessionCredentials(deps: {
   const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
   const feed = followFeed(
     {
-      name: 'auth',
+      name: 'the feed of sessions',
       watch: (signal) => auth.watchAuth({ edgeId }, { ...asEdge, signal }),
       acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, { ...asEdge, timeoutMs: askTimeoutMs }),
       leave: () => auth.acknowledgeAuth({ edgeId, leaving: true }, { ...asEdge, timeoutMs: askTimeoutMs }),

@@ -14,7 +14,7 @@ import type { BillingDeps } from './deps.ts';
 import { billingService } from './index.ts';
 import { createRecalls } from './leasing/recalls.ts';
 import { stripeProvider } from './payments/stripe.ts';
-import { RateLimitFeed } from './rate-limits/feed.ts';
+import { openRateLimitFeed } from './rate-limits/feed.ts';
 import { runWorkers } from './workers/run-workers.ts';
 
 export type BillingOptions = {
@@ -43,8 +43,7 @@ export type StartedBilling = {
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
   const { connection, clock, logger, models, auth, paymentWebhookSecret: secret } = options;
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
-  const rateLimits = new RateLimitFeed(database, logger);
-  await rateLimits.open(connection);
+  const rateLimits = await openRateLimitFeed(database, connection, logger);
   const deps: BillingDeps = {
     database,
     databaseNow: options.databaseNow ?? databaseNow,

@@ -7,6 +7,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { heartbeatMs as feedHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { createDigestLookUp } from './authentication/digest-look-up.ts';
 import { DigestEntity } from './db/digest.entity.ts';
 import { KeyEntity } from './db/key.entity.ts';
@@ -31,7 +32,7 @@ export async function startKeys(options: {
   /** How often an edge hears from the feed when nothing happens, in milliseconds. */
   heartbeatMs?: number;
 }): Promise<StartedKeys> {
-  const { connection, peppers, auth, clock, logger, heartbeatMs = 500 } = options;
+  const { connection, peppers, auth, clock, logger, heartbeatMs = feedHeartbeatMs } = options;
   const entities = [KeyEntity, DigestEntity];
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   const feed = await openKeyFeed({ database, connection, clock, logger, heartbeatMs });

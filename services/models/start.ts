@@ -9,7 +9,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
-import { CatalogFeed } from './catalog/catalog-feed.ts';
+import { openCatalogFeed } from './catalog/catalog-feed.ts';
 import { modelEntities } from './db/catalog.entities.ts';
 import { type ModelsDeps, modelsService } from './index.ts';
 import { retirementMetrics } from './retirements/metrics.ts';
@@ -37,8 +37,7 @@ export async function startModels(options: {
 }): Promise<StartedModels> {
   const { connection, keys, usage, auth, clock, logger, registry, publicUrl, connectUpstream } = options;
   const database = await openServiceDatabase({ service: 'models', connection, entities: modelEntities, logger });
-  const feed = new CatalogFeed(database, logger);
-  await feed.open(connection);
+  const feed = await openCatalogFeed(database, connection, logger);
   const auditRelay = startAuditRelay({ database, auth, logger });
   const reminders = startReminders({ database, keys, usage, auth, clock, logger, publicUrl });
   retirementMetrics({ registry, feed, clock });

@@ -1,7 +1,7 @@
 import type { Clock } from '#shared/clock.ts';
 
 /** A feed that says nothing for this long is broken; a heartbeat comes every 500 ms. In milliseconds. */
-export const silenceMsMax = 1_500;
+const silenceMsMax = 1_500;
 
 /**
  * Whether the edge may decide from its cache. Each acknowledgement that Keys answers renews it, counted from the moment at which
@@ -24,11 +24,6 @@ export class Lease {
   /** The feed said something. */
   heard(): void {
     this.#heardMs = this.#clock.monotonic();
-  }
-
-  /** How long the feed has been silent, in milliseconds. */
-  get silentMs(): number {
-    return this.#clock.monotonic() - this.#heardMs;
   }
 
   renew(sentMs: number, leaseMs: number): void {

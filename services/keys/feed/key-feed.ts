@@ -1,10 +1,10 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type Listener, listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
+import { Signal } from '#shared/signal.ts';
 import { changedChannel } from '../db/changes.ts';
 import { type LeaseKeeper, openLeaseKeeper } from './lease-keeper.ts';
 import { acknowledgedChannel, countBehind } from './watchers.ts';
@@ -66,22 +66,4 @@ export async function openKeyFeed(options: {
       await listener.close();
     },
   };
-}
-
-/** Something that happens again and again, to be waited for. */
-class Signal {
-  #raised = Promise.withResolvers<void>();
-
-  raise(): void {
-    this.#raised.resolve();
-    this.#raised = Promise.withResolvers();
-  }
-
-  /** The next time it happens, `ms` from now, or the abort of `signal`: whichever comes first. */
-  async next(ms: number, signal: AbortSignal): Promise<void> {
-    const enough = new AbortController();
-    const stop = AbortSignal.any([signal, enough.signal]);
-    await Promise.race([this.#raised.promise, delay(ms, undefined, { signal: stop }).catch(() => {})]);
-    enough.abort();
-  }
 }

@@ -1,13 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Logger } from '#shared/logger.ts';
 
-/** A stream that says nothing for this long is opened anew; a heartbeat is due each 500 ms. */
-const silenceMs = 3_000;
-const retryMs = 250;
+/** How often a stream that is followed says something, be it that there is nothing new, in milliseconds. */
+export const heartbeatMs = 500;
+
+/** A stream that is silent for so many heartbeats is opened again. */
+const silentTurnsMax = 4;
+
+const reopenMsMin = 20;
+const reopenMsMax = 1_000;
 
 export type Following = {
   /** Resolves with the first message that `onMessage` says is one of content, or when the following ends. */
   first: Promise<void>;
+  /** Ends the stream, so that it is opened again. */
+  reopen(): void;
   close(): Promise<void>;
 };
 
@@ -15,6 +22,7 @@ export type Following = {
 export function followStream<Message>(options: {
   /** What it is, for the log, e.g. `the catalog feed`. */
   name: string;
+  /** `signal` aborts when this stream has ended, for whatever reason. */
   open(signal: AbortSignal): AsyncIterable<Message>;
   /** Takes a message; true when it was more than a heartbeat. */
   onMessage(message: Message): boolean;
@@ -23,31 +31,48 @@ export function followStream<Message>(options: {
   const { name, open, onMessage, logger } = options;
   const closing = new AbortController();
   const first = Promise.withResolvers<void>();
+  let stream = new AbortController();
+  let reopenMs = reopenMsMin;
+
+  async function followOnce(): Promise<void> {
+    stream = new AbortController();
+    // Counted in turns of the event loop, so that a process which was itself suspended first reads what waits.
+    let silentTurns = 0;
+    const silence = setInterval(() => {
+      silentTurns += 1;
+      if (silentTurns >= silentTurnsMax) stream.abort();
+    }, heartbeatMs);
+    try {
+      for await (const message of open(stream.signal)) {
+        silentTurns = 0;
+        reopenMs = reopenMsMin;
+        if (onMessage(message)) first.resolve();
+      }
+    } finally {
+      stream.abort();
+      clearInterval(silence);
+    }
+  }
 
   async function follow(): Promise<void> {
     while (!closing.signal.aborted) {
-      const silence = new AbortController();
-      let timer = setTimeout(() => silence.abort(), silenceMs);
       try {
-        for await (const message of open(AbortSignal.any([closing.signal, silence.signal]))) {
-          clearTimeout(timer);
-          timer = setTimeout(() => silence.abort(), silenceMs);
-          if (onMessage(message)) first.resolve();
-        }
+        await followOnce();
       } catch (err) {
-        if (!closing.signal.aborted) logger.warn({ err }, `${name} is broken; what it last said stays in force`);
-      } finally {
-        clearTimeout(timer);
+        if (!closing.signal.aborted) logger.warn({ err }, `${name} is broken; opening it again`);
       }
-      await delay(retryMs, undefined, { signal: closing.signal }).catch(() => {});
+      await delay(reopenMs, undefined, { signal: closing.signal }).catch(() => {});
+      reopenMs = Math.min(reopenMs * 2, reopenMsMax);
     }
   }
 
   const following = follow();
   return {
     first: first.promise,
+    reopen: () => stream.abort(),
     close: async () => {
       closing.abort();
+      stream.abort();
       first.resolve();
       await following;
     },
