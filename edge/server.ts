@@ -1,58 +1,20 @@
 import { createServer } from 'node:http';
-import type { Client } from '@connectrpc/connect';
 import cors from '@fastify/cors';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
-import type { Registry } from 'prom-client';
-import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
-import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
-import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import type { Logger } from '#shared/logger.ts';
-import { type Credentials, installAccess } from './guards/access.ts';
+import type { EdgeDeps } from './deps.ts';
+import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
-import { type Readiness, registerHealth } from './http/health.ts';
+import { registerHealth } from './http/health.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
 import { registerRoutes } from './routes/index.ts';
-
-/** What the edge is given: clients of the services, and the parts of the process which it shares. */
-export type EdgeDeps = {
-  keys: Client<typeof KeysService>;
-  auth: Client<typeof AuthService>;
-  usage: Client<typeof UsageService>;
-  billing: Client<typeof BillingService>;
-  models: Client<typeof ModelsService>;
-  inference: Client<typeof InferenceService>;
-  jobs: Client<typeof JobsService>;
-  credentials: Credentials;
-  readiness: Readiness;
-  registry: Registry;
-  /** What `/metrics` answers. */
-  metricsText: () => Promise<string>;
-  clock: Clock;
-  logger: Logger;
-  /** Origin of links in headers and pages, without a trailing slash. */
-  publicUrl: string;
-  /** SERVICE_SECRET, newest first: what client secrets of realtime sessions are sealed with. */
-  serviceSecrets: readonly string[];
-  /** Where uploads are spooled to. */
-  uploadsDir: string;
-  /** The built portal, served at `/`; undefined: none is. */
-  portalDirectory?: string;
-  /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
-  trustedProxies: readonly string[];
-};
 
 /** The public face of the gateway: REST, SSE and WebSocket in front of the services. */
 export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {

@@ -9,8 +9,8 @@ import type {
 } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
+import type { EdgeDeps } from '../deps.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
-import type { EdgeDeps } from '../server.ts';
 
 /** What routes are given. */
 export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics };

@@ -1,6 +1,5 @@
-import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { ServiceImpl } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
-import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -27,8 +26,6 @@ export type AuthDeps = {
   keyRefreshes: KeyRefreshes;
   outbox: MailOutbox;
 };
-
-export type KeysClient = Pick<Client<typeof KeysService>, 'refreshPrincipals'>;
 
 /** The implementation of one RPC. */
 export type AuthRpc<Name extends keyof ServiceImpl<typeof AuthService>> = ServiceImpl<typeof AuthService>[Name];

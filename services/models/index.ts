@@ -1,9 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
-import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
-import type { CatalogFeed } from './catalog/catalog-feed.ts';
+import type { ModelsDeps } from './deps.ts';
 import { adminListModels } from './rpc/admin-list-models.ts';
 import { announceRetirement } from './rpc/announce-retirement.ts';
 import { createDeployment } from './rpc/create-deployment.ts';
@@ -27,17 +24,6 @@ import { updateDeployment } from './rpc/update-deployment.ts';
 import { updateModel } from './rpc/update-model.ts';
 import { watchCatalog } from './rpc/watch-catalog.ts';
 import { withdrawRetirement } from './rpc/withdraw-retirement.ts';
-import type { Upstream } from './upstream/upstream.ts';
-
-export type ModelsDeps = {
-  database: ServiceDatabase;
-  feed: CatalogFeed;
-  clock: Clock;
-  /** Connects to what a deployment's settings name; the caller closes it. */
-  connectUpstream(settings: DeploymentSettings): Upstream;
-  /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */
-  onRetirementChange(): void;
-};
 
 /** The catalog: models, deployments, prices, grants and retirements. */
 export const modelsService = (deps: ModelsDeps): Partial<ServiceImpl<typeof ModelsService>> => ({

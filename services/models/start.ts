@@ -11,7 +11,8 @@ import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { openCatalogFeed } from './catalog/catalog-feed.ts';
 import { modelEntities } from './db/catalog.entities.ts';
-import { type ModelsDeps, modelsService } from './index.ts';
+import type { ModelsDeps } from './deps.ts';
+import { modelsService } from './index.ts';
 import { retirementMetrics } from './retirements/metrics.ts';
 import { startReminders } from './workers/reminders.ts';
 

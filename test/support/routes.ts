@@ -5,8 +5,9 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { Registry } from 'prom-client';
 import { systemClock } from '#shared/clock.ts';
+import type { EdgeDeps } from '../../edge/deps.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
-import { createEdge, type EdgeDeps } from '../../edge/server.ts';
+import { createEdge } from '../../edge/server.ts';
 import { silentLogger } from './keys.ts';
 
 /** What is to be seen of an edge that takes no request. */

@@ -1,11 +1,14 @@
+import type { Client } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
 import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
-import type { KeysClient } from '../deps.ts';
+
+export type KeysClient = Pick<Client<typeof KeysService>, 'refreshPrincipals'>;
 
 /** Tells Keys about changed users and organizations: at once when it can be reached, otherwise as soon as it can. */
 export type KeyRefreshes = {

@@ -6,7 +6,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, callerOf, requireOperator } from '#shared/rpc/caller.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
 /** What a change did. Without an audit event it found everything as it should be, and leaves it so. */

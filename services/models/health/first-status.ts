@@ -1,5 +1,5 @@
 import { type DeploymentSettings, DeploymentStatus, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 /** An operator waits for this probe, in milliseconds. */
 const firstProbeMs = 2_000;

@@ -1,5 +1,5 @@
 import { changeCatalog } from '../catalog/change-catalog.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 /** A change of the catalog that users may have to be told of, or told otherwise than they were about to be. */
 export const changeRetirement = async <Answer>(

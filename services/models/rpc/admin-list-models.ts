@@ -7,7 +7,7 @@ import {
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { withState } from '../catalog/listing.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 /** Answered from the snapshot, as all reads of the catalog are. A model whose name is the search itself comes first. */
 export const adminListModels =

@@ -13,8 +13,8 @@ import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addDeployment, addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { firstStatus } from '../health/first-status.ts';
-import type { ModelsDeps } from '../index.ts';
 
 export const createDeployment =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>) =>

@@ -11,7 +11,7 @@ import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { modelMessage } from '../catalog/snapshot.ts';
 import { addModel, modelFields } from '../catalog/write-model.ts';
 import { findModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const createModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

@@ -9,7 +9,7 @@ import { notFound } from '#shared/errors.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const deleteDeployment =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

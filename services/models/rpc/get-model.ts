@@ -3,7 +3,7 @@ import type { HandlerContext } from '@connectrpc/connect';
 import { type GetModelRequest, GetModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { describedModel } from '../catalog/listing.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const getModel =
   ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>) =>

@@ -4,7 +4,7 @@ import { type GetPricesRequest, GetPricesResponseSchema } from '#gen/modelgatewa
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { ModelEntity, PriceEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const getPrices =
   ({ database }: Pick<ModelsDeps, 'database'>) =>

@@ -10,7 +10,7 @@ import {
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const grantModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

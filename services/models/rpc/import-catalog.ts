@@ -15,8 +15,8 @@ import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
-import type { ModelsDeps } from '../index.ts';
 
 export const importCatalog =
   ({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

@@ -6,7 +6,7 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { deprecatedModels } from '../catalog/listing.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const listDeprecations =
   ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>) =>

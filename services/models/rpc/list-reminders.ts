@@ -11,7 +11,7 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { ReminderEntity, type ReminderRow, RetirementEntity } from '../db/retirement.entities.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const listReminders =
   ({ database }: Pick<ModelsDeps, 'database'>) =>

@@ -9,7 +9,7 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { adminRetirements } from '../retirements/admin-retirements.ts';
 
 export const listRetirements =

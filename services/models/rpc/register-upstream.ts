@@ -22,8 +22,8 @@ import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
-import type { ModelsDeps } from '../index.ts';
 
 /** How long an upstream may take to list its models, in milliseconds. */
 const discoveryTimeoutMs = 10_000;

@@ -10,8 +10,8 @@ import { transaction } from '#shared/db/transaction.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { touchCatalog } from '../catalog/catalog-feed.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
-import type { ModelsDeps } from '../index.ts';
 
 /**
  * Takes an edge's report and moves the status of deployments by what all edges say. What they said is kept in memory: a status

@@ -8,7 +8,7 @@ import {
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 /** Taking back what was never granted changes nothing. */
 export const revokeGrant =

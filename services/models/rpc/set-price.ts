@@ -14,7 +14,7 @@ import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { PriceEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const setPrice =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

@@ -9,8 +9,8 @@ import {
 import { notFound } from '#shared/errors.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { dated } from '../domain/retirement-changes.ts';
-import type { ModelsDeps } from '../index.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';

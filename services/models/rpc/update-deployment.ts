@@ -15,8 +15,8 @@ import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
-import type { ModelsDeps } from '../index.ts';
 
 export const updateDeployment =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>

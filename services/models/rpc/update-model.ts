@@ -11,7 +11,7 @@ import { modelMessage } from '../catalog/snapshot.ts';
 import { modelChanges, modelFields } from '../catalog/write-model.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 export const updateModel =

@@ -6,7 +6,7 @@ import {
   WatchCatalogResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import type { ModelsDeps } from '../index.ts';
+import type { ModelsDeps } from '../deps.ts';
 
 export const watchCatalog = ({ feed }: Pick<ModelsDeps, 'feed'>) =>
   async function* (request: WatchCatalogRequest, context: HandlerContext): AsyncGenerator<WatchCatalogResponse> {

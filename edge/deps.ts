@@ -1,0 +1,41 @@
+import type { Client } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
+import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import type { Credentials } from './guards/access.ts';
+import type { Readiness } from './http/health.ts';
+
+/** What the edge is given: clients of the services, and the parts of the process which it shares. */
+export type EdgeDeps = {
+  keys: Client<typeof KeysService>;
+  auth: Client<typeof AuthService>;
+  usage: Client<typeof UsageService>;
+  billing: Client<typeof BillingService>;
+  models: Client<typeof ModelsService>;
+  inference: Client<typeof InferenceService>;
+  jobs: Client<typeof JobsService>;
+  credentials: Credentials;
+  readiness: Readiness;
+  registry: Registry;
+  /** What `/metrics` answers. */
+  metricsText: () => Promise<string>;
+  clock: Clock;
+  logger: Logger;
+  /** Origin of links in headers and pages, without a trailing slash. */
+  publicUrl: string;
+  /** SERVICE_SECRET, newest first: what client secrets of realtime sessions are sealed with. */
+  serviceSecrets: readonly string[];
+  /** Where uploads are spooled to. */
+  uploadsDir: string;
+  /** The built portal, served at `/`; undefined: none is. */
+  portalDirectory?: string;
+  /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
+  trustedProxies: readonly string[];
+};

@@ -1,0 +1,16 @@
+import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { Clock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { CatalogFeed } from './catalog/catalog-feed.ts';
+import type { Upstream } from './upstream/upstream.ts';
+
+/** What Models' RPCs are made of; start.ts puts it together. */
+export type ModelsDeps = {
+  database: ServiceDatabase;
+  feed: CatalogFeed;
+  clock: Clock;
+  /** Connects to what a deployment's settings name; the caller closes it. */
+  connectUpstream(settings: DeploymentSettings): Upstream;
+  /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */
+  onRetirementChange(): void;
+};
