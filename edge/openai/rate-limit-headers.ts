@@ -14,7 +14,7 @@ export const rateLimitHeaders = (state: RateLimitState | undefined): Record<stri
       };
 
 /** A duration as Go writes it: 20ms, 1.2s, 6m0s. */
-export function goDuration(ms: number): string {
+function goDuration(ms: number): string {
   if (ms < 1000) return `${Math.ceil(ms)}ms`;
   const seconds = Math.round(ms / 10) / 100;
   if (seconds < 60) return `${seconds}s`;

@@ -7,7 +7,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
  * What the portal's pages may do. No inline script, style or event handler anywhere, so that a name which somebody
  * typed can never become code; nothing is loaded from another origin.
  */
-export const portalContentSecurityPolicy: string = [
+const portalContentSecurityPolicy: string = [
   "default-src 'self'",
   "script-src 'self'",
   "style-src 'self'",

@@ -19,8 +19,6 @@ export type { Ended };
 export type SessionCredentials = {
   /** The principal behind an access token: at once when the token was verified before and the feed is live, else a promise. */
   authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
-  /** Whether Auth's feed calls an organization suspended; it holds for keys and sessions alike. */
-  isSuspended(tenantId: string): boolean;
   /** Calls back when a session, a user's sessions or an organization's are no longer served, so that their sockets are closed. */
   onEnded(listener: (ended: Ended) => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
@@ -124,7 +122,6 @@ export function createSessionCredentials(deps: {
       if (verified === undefined) return verify(token);
       return feed.isLive ? decide(token, verified) : ask(token, verified);
     },
-    isSuspended: (tenantId) => state.isSuspended(tenantId),
     onEnded(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);

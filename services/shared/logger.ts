@@ -26,7 +26,7 @@ const secretPaths = secretFields.flatMap((field) => [
 const issuedSecret = /\b(sk-proj-[A-Za-z0-9]{4})[A-Za-z0-9]+|\b(ek_[\w-]{4})[\w-]+|\beyJ[\w-]+\.[\w-]+\.[\w-]*/g;
 
 /** Removes issued secrets from a text, keeping enough of a key to recognise it. */
-export const withoutSecrets = (text: string): string =>
+const withoutSecrets = (text: string): string =>
   text.replace(issuedSecret, (_match, key?: string, ephemeral?: string) => `${key ?? ephemeral ?? 'jwt'}[removed]`);
 
 /** What of an error names it and says where it happened. Drivers hang on more: connections, and the values of statements that they run. */

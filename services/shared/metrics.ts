@@ -6,7 +6,7 @@ import { Counter, type LabelValues, type Metric, type Registry } from 'prom-clie
  */
 
 /** One series of a counter. */
-export class CounterCell {
+class CounterCell {
   #count = 0;
 
   inc(by = 1): void {

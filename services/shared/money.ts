@@ -4,7 +4,7 @@
  */
 export type NanoUsd = bigint;
 
-export const nanoUsdPerUsd = 1_000_000_000n;
+const nanoUsdPerUsd = 1_000_000_000n;
 
 /** The most that one call may cost, a million USD: sums of thousands of them stay within 64 bits. */
 export const costNanoUsdMax = 1_000_000n * nanoUsdPerUsd;
@@ -31,7 +31,7 @@ export const usdJson = (nanoUsd: NanoUsd): unknown => JSON.rawJSON(usdText(nanoU
 const decimalPattern = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 
 /** Reads a decimal text in USD; null unless it is a plain decimal with at most nine places and ten whole digits. */
-export function parseUsd(text: string): NanoUsd | null {
+function parseUsd(text: string): NanoUsd | null {
   const match = decimalPattern.exec(text);
   if (match === null) return null;
   const magnitude = BigInt(match[2]!) * nanoUsdPerUsd + BigInt((match[3] ?? '').padEnd(9, '0'));

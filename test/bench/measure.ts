@@ -103,7 +103,7 @@ export type OpenRound = Pick<LoadResult, 'latenciesMs' | 'firstBytesMs' | 'laten
 };
 
 /** Open loop at a rate; without an entrant straight to the upstream. */
-export async function runOpenRound(
+async function runOpenRound(
   stage: Stage,
   entrant: Entrant | undefined,
   workload: Workload,

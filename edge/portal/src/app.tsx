@@ -8,7 +8,6 @@ import { OfflineBanner } from './shell/offline-banner.tsx';
 import { Shell } from './shell/shell.tsx';
 import { Splash } from './shell/splash.tsx';
 import { ToastProvider } from './ui/toast.tsx';
-import { TooltipProvider } from './ui/tooltip.tsx';
 
 export function App({ api }: { api: Api }) {
   const [queries] = useState(
@@ -24,12 +23,10 @@ export function App({ api }: { api: Api }) {
   return (
     <ApiContext value={api}>
       <QueryClientProvider client={queries}>
-        <TooltipProvider>
-          <ToastProvider>
-            <OfflineBanner />
-            <Gate api={api} />
-          </ToastProvider>
-        </TooltipProvider>
+        <ToastProvider>
+          <OfflineBanner />
+          <Gate api={api} />
+        </ToastProvider>
       </QueryClientProvider>
     </ApiContext>
   );

@@ -41,5 +41,5 @@ export const organizationJson = (organization: Organization) => ({
   suspended_at: isoTime(organization.suspendedAt),
 });
 
-export const statusName = (status: OrganizationStatus): 'active' | 'suspended' =>
+const statusName = (status: OrganizationStatus): 'active' | 'suspended' =>
   status === OrganizationStatus.SUSPENDED ? 'suspended' : 'active';

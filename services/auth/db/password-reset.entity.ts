@@ -1,4 +1,4 @@
-import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
+import { defineEntity, p } from '@mikro-orm/postgresql';
 
 export const PasswordResetEntity = defineEntity({
   name: 'PasswordReset',
@@ -11,5 +11,3 @@ export const PasswordResetEntity = defineEntity({
     usedAt: p.datetime().nullable(),
   },
 });
-
-export type PasswordResetRow = InferEntity<typeof PasswordResetEntity>;

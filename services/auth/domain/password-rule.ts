@@ -1,5 +1,5 @@
 /** The shortest password of an invitation, in characters (service.md, Invitation flow). */
-export const passwordLengthMin = 8;
+const passwordLengthMin = 8;
 
 const rules: readonly [pattern: RegExp, name: string][] = [
   [/\p{Lu}/u, 'an upper-case letter'],

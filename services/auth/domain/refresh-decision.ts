@@ -1,5 +1,5 @@
 /** For how long the immediate predecessor of a refresh token gets the same pair again, in milliseconds (decisions.md, Auth). */
-export const predecessorGraceMs = 10_000;
+const predecessorGraceMs = 10_000;
 
 /** What of a session decides on a refresh token. */
 export type RefreshFamily = {

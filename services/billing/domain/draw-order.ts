@@ -7,8 +7,7 @@ export type DrawableLot = { id: string; source: LotSource; remainingNanoUsd: big
 export type DrawableCommitment = { id: string; remainingNanoUsd: bigint };
 
 /** Promotions and coupons are promotional lots; purchases and adjustments are paid lots. */
-export const isPromotional = (source: LotSource): boolean =>
-  source === LotSource.PROMOTION || source === LotSource.COUPON;
+const isPromotional = (source: LotSource): boolean => source === LotSource.PROMOTION || source === LotSource.COUPON;
 
 export const accountOfLot = (source: LotSource): LedgerAccount => (isPromotional(source) ? 'promotional' : 'wallet');
 

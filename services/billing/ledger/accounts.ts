@@ -42,7 +42,7 @@ const noBalances: Balances = {
 };
 
 /** An organization which has never moved money. */
-export const emptyAccount = (tenantId: string): Account => ({
+const emptyAccount = (tenantId: string): Account => ({
   tenantId,
   planCode: null,
   paygCapNanoUsd: null,

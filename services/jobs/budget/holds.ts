@@ -57,7 +57,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<H
 }
 
 /** Of a job which nothing limits. */
-export const noHold = (jobId: string): HeldRoom => create(JobHoldSchema, { holderId: jobId });
+const noHold = (jobId: string): HeldRoom => create(JobHoldSchema, { holderId: jobId });
 
 /** Keeps a job's room for another while; false when Billing does not hold all of it any more. */
 export async function renewHold(billing: HoldingBilling, { holderId, leases, costAllowedNanoUsd }: HeldRoom) {

@@ -27,7 +27,7 @@ export const keyMessage = (key: KeyRow, nowMs: number): MessageInitShape<typeof 
 
 type Constraints = Pick<KeyRow, 'modelAllowlist' | 'ipAllowlist' | 'spendCapNanoUsd'>;
 
-export const constraintsMessage = ({ modelAllowlist, ipAllowlist, spendCapNanoUsd }: Constraints) => ({
+const constraintsMessage = ({ modelAllowlist, ipAllowlist, spendCapNanoUsd }: Constraints) => ({
   modelAllowlist,
   ipAllowlist,
   spendCapNanoUsd: spendCapNanoUsd ?? undefined,
@@ -35,7 +35,7 @@ export const constraintsMessage = ({ modelAllowlist, ipAllowlist, spendCapNanoUs
 
 type Limits = Pick<KeyRow, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>;
 
-export const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: Limits) => ({
+const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: Limits) => ({
   requestsPerMinute,
   tokensPerMinute,
   concurrentRequests,

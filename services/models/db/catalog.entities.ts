@@ -72,4 +72,3 @@ export const modelEntities = [
 export type ModelRow = InferEntity<typeof ModelEntity>;
 export type DeploymentRow = InferEntity<typeof DeploymentEntity>;
 export type PriceRow = InferEntity<typeof PriceEntity>;
-export type GrantRow = InferEntity<typeof GrantEntity>;

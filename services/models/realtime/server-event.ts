@@ -22,7 +22,7 @@ const clientFaults: ReadonlySet<ErrorReason> = new Set([
 ]);
 
 /** An error's members as they stand within events. */
-export const errorFields = (error: GatewayError) => ({
+const errorFields = (error: GatewayError) => ({
   type: clientFaults.has(error.reason) ? 'invalid_request_error' : 'server_error',
   code: errorCode(error),
   message: error.message,

@@ -48,7 +48,7 @@ export function startReminders(deps: ReminderDeps): Reminders {
 }
 
 /** One round: takes back what is no longer true, then sends what is due. */
-export const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
+const remind = (deps: ReminderDeps, signal: AbortSignal): Promise<void> =>
   alone(deps.database, async () => {
     await recallMails(deps, signal);
     await sendDueReminders(deps, signal);

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { CallOptions, ContextValues, HandlerContext } from '@connectrpc/connect';
+import type { ContextValues, HandlerContext } from '@connectrpc/connect';
 import { createContextKey, createContextValues } from '@connectrpc/connect';
 import { type Caller, CallerKind, CallerSchema, Role } from '#gen/modelgateway/common/v1/caller_pb.ts';
 import { ErrorReason, gatewayError } from '../errors.ts';
@@ -25,17 +25,6 @@ export const setCaller = (values: ContextValues, caller: Caller): ContextValues 
 
 /** What a client passes as `contextValues`, so that the RPC is made on the caller's behalf. */
 export const callerContext = (caller: Caller): ContextValues => createContextValues().set(callerKey, caller);
-
-/** Options for a call made while answering another: the same caller, what is left of the deadline, and its cancellation. */
-export function onBehalfOf(context: HandlerContext): CallOptions {
-  const leftMs = context.timeoutMs();
-  return {
-    contextValues: callerContext(callerOf(context)),
-    signal: context.signal,
-    // Not below 1, since 0 would mean no deadline at all.
-    timeoutMs: leftMs === undefined ? undefined : Math.max(leftMs, 1),
-  };
-}
 
 /** A service that acts for itself, such as the shipper of usage events. */
 export const serviceCaller = (name: string): Caller =>

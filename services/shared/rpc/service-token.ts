@@ -24,7 +24,7 @@ const clockToleranceSeconds = 5;
 const cachedMs = (lifetimeSeconds / 2) * 1000;
 const cacheEntriesMax = 1_000;
 /** HMAC-SHA-256 wants a key as long as its output (RFC 7518 section 3.2). */
-export const serviceSecretBytesMin = 32;
+const serviceSecretBytesMin = 32;
 
 /** The first secret signs and all verify, so that a secret is replaced by adding the new one in front of the old. */
 export function createServiceTokens(deps: {

@@ -82,7 +82,7 @@ export function imagesAnswer(entry: TruthEntry): Answer {
 }
 
 /** Bytes of audio in one second, by which the simulator measures what it is sent. */
-export const audioBytesPerSecond = 32_000;
+const audioBytesPerSecond = 32_000;
 
 export function audioTextAnswer(entry: TruthEntry): Answer {
   const field = (name: string) => entry.form.find((part) => part.name === name)?.bytes.toString('utf8');

@@ -14,8 +14,6 @@ export const jobStatuses = {
   cancelled: JobStatus.CANCELLED,
 } as const;
 
-export type JobStatusName = keyof typeof jobStatuses;
-
 const names = new Map<JobStatus, string>(Object.entries(jobStatuses).map(([name, status]) => [status, name]));
 
 export const jobStatusName = (status: JobStatus): string => names.get(status) ?? 'unknown';

@@ -45,7 +45,7 @@ export function openDataFolder(path: string): DataFolder {
   }
 }
 
-export const unwritable = (path: string, cause: unknown): StartError =>
+const unwritable = (path: string, cause: unknown): StartError =>
   new StartError(
     `DATA_DIR ${path} cannot be written (${(cause as NodeJS.ErrnoException).code}): make it writable for this user, ` +
       'choose another DATA_DIR, or set DATABASE_URL.',
@@ -136,7 +136,7 @@ export const postgresEnvironment = (): Record<string, string> => ({
   TZ: 'UTC',
 });
 
-export const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() || 'no message';
+const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() || 'no message';
 
 /** unix(7): sun_path holds 108 bytes on Linux and 104 on macOS, with the closing zero. */
 const socketPathBytesMax = 103;

@@ -82,7 +82,7 @@ const columns: readonly Column<AdminModel>[] = [
 ];
 
 /** The version in force now: the last that has begun. */
-export function currentPrice(model: AdminModel) {
+function currentPrice(model: AdminModel) {
   const now = Date.now();
   return (
     model.prices

@@ -115,7 +115,7 @@ export async function decodeFile(file: File): Promise<Int16Array> {
   return toPcm16(mono);
 }
 
-export function toPcm16(samples: Float32Array): Int16Array {
+function toPcm16(samples: Float32Array): Int16Array {
   return Int16Array.from(samples, (sample) => Math.round(Math.max(-1, Math.min(1, sample)) * 32_767));
 }
 

@@ -7,7 +7,7 @@ export type Range = { granularity: Granularity; start: string; end: string };
 export const rangeDaysMax: Readonly<Record<Granularity, number>> = { hourly: 7, daily: 90, weekly: 365, monthly: 365 };
 
 /** The API reports days in chunks of at most this many. */
-export const dailyDaysMax = rangeDaysMax.daily;
+const dailyDaysMax = rangeDaysMax.daily;
 
 export const granularityNames: Readonly<Record<Granularity, string>> = {
   hourly: 'Hourly',
@@ -20,7 +20,7 @@ export const granularityNames: Readonly<Record<Granularity, string>> = {
 export const today = (granularity: Granularity, now = new Date()): string =>
   granularity === 'hourly' ? utcDay(now) : localDay(now);
 
-export function lastDays(granularity: Granularity, days: number): Range {
+function lastDays(granularity: Granularity, days: number): Range {
   const end = today(granularity);
   return { granularity, start: addDays(end, 1 - days), end };
 }

@@ -67,7 +67,7 @@ const measures = [
 ] as const;
 
 /** Adds days up by the calendar month which they have in the browser's time zone. */
-export function groupByLocalMonth(days: readonly SeriesPoint[]): SeriesPoint[] {
+function groupByLocalMonth(days: readonly SeriesPoint[]): SeriesPoint[] {
   const months = new Map<string, SeriesPoint>();
   for (const day of days) {
     const date = new Date(day.bucket_start);
