@@ -3,7 +3,9 @@ import type { EdgeApp, Routes } from '../routes.ts';
 import { jwksRoutes } from '../well-known/jwks.ts';
 import { adminAuditEventRoutes } from './admin/audit-events.ts';
 import { adminMailRoutes } from './admin/mail.ts';
-import { adminOrganizationRoutes } from './admin/organizations.ts';
+import { adminOrganizationRoutes } from './admin/organizations/organization.ts';
+import { suspensionRoutes } from './admin/organizations/suspension.ts';
+import { adminOrganizationsRoutes } from './admin/organizations.ts';
 import { adminSigningKeyRoutes } from './admin/signing-keys.ts';
 import { adminUserRoutes } from './admin/users.ts';
 import { auditEventRoutes } from './audit-events.ts';
@@ -37,7 +39,9 @@ const families: readonly Routes[] = [
   memberRoutes,
   invitationRoutes,
   auditEventRoutes,
+  adminOrganizationsRoutes,
   adminOrganizationRoutes,
+  suspensionRoutes,
   adminUserRoutes,
   adminMailRoutes,
   adminAuditEventRoutes,

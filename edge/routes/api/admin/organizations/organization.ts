@@ -1,0 +1,90 @@
+import type { CallOptions } from '@connectrpc/connect';
+import { Type } from 'typebox';
+import { notFound } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../../caller.ts';
+import type { RouteDeps, Routes } from '../../../routes.ts';
+import { organizationNameSchema } from '../../organization.ts';
+import { organizationId } from '../organization-id.ts';
+import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../rate-limit-fields.ts';
+import { adminOrganizationJson } from './organization-json.ts';
+
+const access = { surface: 'operator' } as const;
+const params = Type.Object({ tenant_id: Type.String() });
+
+/** GET and PATCH /api/v1/admin/organizations/{tenant_id}. Its key quota is Keys', its plan Billing's. */
+export const adminOrganizationRoutes: Routes = (app, deps) => {
+  const { auth, keys, billing } = deps;
+
+  app.get('/api/v1/admin/organizations/:tenant_id', { config: { access }, schema: { params } }, async (request) =>
+    detailsOf(deps, organizationId(request.params.tenant_id), {
+      contextValues: callerContext(callerOfRequest(request)),
+    }),
+  );
+
+  app.patch(
+    '/api/v1/admin/organizations/:tenant_id',
+    {
+      config: { access },
+      schema: {
+        params,
+        body: Type.Object(
+          {
+            name: Type.Optional(organizationNameSchema),
+            key_quota: Type.Optional(
+              Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()]),
+            ),
+            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+            rate_limits: Type.Optional(Type.Union([limitsSchema, Type.Null()])),
+          },
+          { additionalProperties: false },
+        ),
+      },
+    },
+    async (request) => {
+      const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
+      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const tenantId = organizationId(request.params.tenant_id);
+      // The plan and the organization first: a wrong one must not leave a change behind.
+      if (plan !== undefined) {
+        const { plans } = await billing.listPlans({}, options);
+        if (!plans.some(({ code }) => code === plan)) throw notFound('plan');
+      }
+      await auth.adminUpdateOrganization({ tenantId, name }, options);
+      if (plan !== undefined) await billing.assignPlan({ tenantId, planCode: plan }, options);
+      if (rateLimits !== undefined) {
+        const { rateLimits: before } = await billing.getAccount({ tenantId }, options);
+        await billing.setOrganizationRateLimits({ tenantId, rateLimits: changedLimits(before, rateLimits) }, options);
+      }
+      if (keyQuota !== undefined)
+        await keys.setKeyQuota({ tenantId, quota: { quota: quotaChoice(keyQuota) } }, options);
+      return detailsOf(deps, tenantId, options);
+    },
+  );
+};
+
+/** An organization with what Keys and Billing know of it. */
+async function detailsOf(
+  { auth, keys, billing }: Pick<RouteDeps, 'auth' | 'keys' | 'billing'>,
+  tenantId: string,
+  options: CallOptions,
+): Promise<object> {
+  const { organization, memberCount } = await auth.adminGetOrganization({ tenantId }, options);
+  const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
+  const account = await billing.getAccount({ tenantId }, options);
+  return {
+    ...adminOrganizationJson(organization!),
+    member_count: memberCount,
+    // Null: as many as they like.
+    key_quota: effectiveKeysPerUser ?? null,
+    plan: account.plan!.code,
+    rate_limits: ownLimitsJson(account.rateLimits),
+    effective_rate_limits: limitsJson(account.effectiveRateLimits!),
+  };
+}
+
+function quotaChoice(quota: number | 'default' | null) {
+  if (quota === null) return { case: 'unlimited', value: true } as const;
+  if (quota === 'default') return { case: 'platformDefault', value: true } as const;
+  return { case: 'keysPerUser', value: quota } as const;
+}

@@ -1,0 +1,47 @@
+import { Type } from 'typebox';
+import { callerContext } from '#shared/rpc/caller.ts';
+import { callerOfRequest } from '../../../../caller.ts';
+import type { Routes } from '../../../routes.ts';
+import { organizationId } from '../organization-id.ts';
+import { adminOrganizationJson } from './organization-json.ts';
+
+const access = { surface: 'operator' } as const;
+const params = Type.Object({ tenant_id: Type.String() });
+
+/** POST /api/v1/admin/organizations/{tenant_id}/suspend and …/restore. */
+export const suspensionRoutes: Routes = (app, { auth }) => {
+  app.post(
+    '/api/v1/admin/organizations/:tenant_id/suspend',
+    {
+      config: { access },
+      schema: {
+        params,
+        body: Type.Optional(
+          Type.Union([
+            Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
+            Type.Null(),
+          ]),
+        ),
+      },
+    },
+    async (request) => {
+      const { organization } = await auth.suspendOrganization(
+        { tenantId: organizationId(request.params.tenant_id), reason: request.body?.reason ?? '' },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return adminOrganizationJson(organization!);
+    },
+  );
+
+  app.post(
+    '/api/v1/admin/organizations/:tenant_id/restore',
+    { config: { access }, schema: { params } },
+    async (request) => {
+      const { organization } = await auth.restoreOrganization(
+        { tenantId: organizationId(request.params.tenant_id) },
+        { contextValues: callerContext(callerOfRequest(request)) },
+      );
+      return adminOrganizationJson(organization!);
+    },
+  );
+};
