@@ -41,7 +41,7 @@ import { voidInvoice } from './rpc/void-invoice.ts';
 import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
 /** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes its dependencies. */
-export function billingService(deps: BillingDeps): Partial<ServiceImpl<typeof BillingService>> {
+export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingService> {
   return {
     charge: charge(deps),
     lease: lease(deps),

@@ -32,7 +32,7 @@ export type BillingOptions = {
 };
 
 export type StartedBilling = {
-  implementation: Partial<ServiceImpl<typeof BillingService>>;
+  implementation: ServiceImpl<typeof BillingService>;
   /** What the RPCs are made of, for workers that are run by hand. */
   deps: BillingDeps;
   /** Ends the workers, the relay and the database connections; calls in flight should have ended. */

@@ -1,4 +1,6 @@
+import type { ServiceImpl } from '@connectrpc/connect';
 import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { CatalogFeed } from './catalog/catalog-feed.ts';
@@ -14,3 +16,6 @@ export type ModelsDeps = {
   /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */
   onRetirementChange(): void;
 };
+
+/** The implementation of one RPC. */
+export type ModelsRpc<Name extends keyof ServiceImpl<typeof ModelsService>> = ServiceImpl<typeof ModelsService>[Name];

@@ -26,7 +26,7 @@ import { watchCatalog } from './rpc/watch-catalog.ts';
 import { withdrawRetirement } from './rpc/withdraw-retirement.ts';
 
 /** The catalog: models, deployments, prices, grants and retirements. */
-export const modelsService = (deps: ModelsDeps): Partial<ServiceImpl<typeof ModelsService>> => ({
+export const modelsService = (deps: ModelsDeps): ServiceImpl<typeof ModelsService> => ({
   // Everybody who may know of a model.
   listModels: listModels(deps),
   getModel: getModel(deps),

@@ -17,7 +17,7 @@ import { retirementMetrics } from './retirements/metrics.ts';
 import { startReminders } from './workers/reminders.ts';
 
 export type StartedModels = {
-  implementation: Partial<ServiceImpl<typeof ModelsService>>;
+  implementation: ServiceImpl<typeof ModelsService>;
   close(): Promise<void>;
 };
 

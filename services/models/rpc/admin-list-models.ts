@@ -1,18 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type AdminListModelsRequest,
-  AdminListModelsResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { AdminListModelsResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { withState } from '../catalog/listing.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 /** Answered from the snapshot, as all reads of the catalog are. A model whose name is the search itself comes first. */
 export const adminListModels =
-  ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>) =>
-  ({ page, search }: AdminListModelsRequest, context: HandlerContext) => {
+  ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>): ModelsRpc<'adminListModels'> =>
+  ({ page, search }, context) => {
     requireOperator(callerOf(context));
     const rows = pageRows(page);
     const wanted = search.toLowerCase();

@@ -1,12 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { HandlerContext } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type AnnounceRetirementRequest,
   AnnounceRetirementRequestSchema,
-  type AnnounceRetirementResponse,
   AnnounceRetirementResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
@@ -16,7 +14,7 @@ import { GrantEntity, type ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { retirementState } from '../domain/retirement.ts';
 import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
@@ -24,8 +22,8 @@ import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
 
 export const announceRetirement =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
-  (request: AnnounceRetirementRequest, context: HandlerContext): Promise<AnnounceRetirementResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'announceRetirement'> =>
+  (request, context) =>
     changeRetirement(
       deps,
       context,

@@ -1,9 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import {
-  type CreateDeploymentRequest,
   CreateDeploymentRequestSchema,
-  type CreateDeploymentResponse,
   CreateDeploymentResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -13,12 +10,12 @@ import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addDeployment, addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { firstStatus } from '../health/first-status.ts';
 
 export const createDeployment =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>) =>
-  async (request: CreateDeploymentRequest, context: HandlerContext): Promise<CreateDeploymentResponse> => {
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'createDeployment'> =>
+  async (request, context) => {
     requireOperator(callerOf(context));
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);

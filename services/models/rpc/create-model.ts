@@ -1,21 +1,15 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type CreateModelRequest,
-  CreateModelRequestSchema,
-  type CreateModelResponse,
-  CreateModelResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { CreateModelRequestSchema, CreateModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { modelMessage } from '../catalog/snapshot.ts';
 import { addModel, modelFields } from '../catalog/write-model.ts';
 import { findModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const createModel =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  (request: CreateModelRequest, context: HandlerContext): Promise<CreateModelResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'createModel'> =>
+  (request, context) =>
     changeCatalog(
       deps,
       context,

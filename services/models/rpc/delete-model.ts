@@ -1,15 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type DeleteModelRequest,
-  type DeleteModelResponse,
-  DeleteModelResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { DeleteModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { modelFields } from '../catalog/write-model.ts';
 import { DeploymentEntity, GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { retirementState } from '../domain/retirement.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { cancelReminders } from '../retirements/plan-reminders.ts';
@@ -17,8 +12,8 @@ import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 /** The model's row stays, for the prices and retirements that name it. */
 export const deleteModel =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
-  ({ name }: DeleteModelRequest, context: HandlerContext): Promise<DeleteModelResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'deleteModel'> =>
+  ({ name }, context) =>
     changeRetirement(deps, context, async (em, now) => {
       const row = await requireModel(em, name, 'name');
       await refuseSuccessorOfOthers(em, name, 'deleted');

@@ -1,14 +1,13 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import { type GetPricesRequest, GetPricesResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { GetPricesResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { ModelEntity, PriceEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const getPrices =
-  ({ database }: Pick<ModelsDeps, 'database'>) =>
-  async ({ priceVersionIds }: GetPricesRequest, context: HandlerContext) => {
+  ({ database }: Pick<ModelsDeps, 'database'>): ModelsRpc<'getPrices'> =>
+  async ({ priceVersionIds }, context) => {
     requireService(callerOf(context));
     const em = database.em();
     const prices = await em.find(PriceEntity, { id: { $in: priceVersionIds } });

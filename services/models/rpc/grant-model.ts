@@ -1,20 +1,14 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type GrantModelRequest,
-  GrantModelRequestSchema,
-  type GrantModelResponse,
-  GrantModelResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { GrantModelRequestSchema, GrantModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const grantModel =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  (request: GrantModelRequest, context: HandlerContext): Promise<GrantModelResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'grantModel'> =>
+  (request, context) =>
     changeCatalog(
       deps,
       context,

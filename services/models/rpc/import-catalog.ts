@@ -1,12 +1,6 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import {
-  type ImportCatalogRequest,
-  type ImportCatalogResponse,
-  ImportCatalogResponseSchema,
-  type ImportedModel,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -15,12 +9,12 @@ import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { importModels } from '../catalog/import.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
 
 export const importCatalog =
-  ({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  async (request: ImportCatalogRequest, context: HandlerContext): Promise<ImportCatalogResponse> => {
+  ({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
+  async (request, context) => {
     const caller = callerOf(context);
     requireOperatorOrStart(caller);
     const nowMs = clock.now();

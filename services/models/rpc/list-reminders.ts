@@ -1,21 +1,16 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type ListRemindersRequest,
-  type ListRemindersResponse,
-  ListRemindersResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ListRemindersResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { type Reminder, ReminderSchema, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { ReminderEntity, type ReminderRow, RetirementEntity } from '../db/retirement.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const listReminders =
-  ({ database }: Pick<ModelsDeps, 'database'>) =>
-  async ({ page, model, status }: ListRemindersRequest, context: HandlerContext): Promise<ListRemindersResponse> => {
+  ({ database }: Pick<ModelsDeps, 'database'>): ModelsRpc<'listReminders'> =>
+  async ({ page, model, status }, context) => {
     requireOperator(callerOf(context));
     const em = database.em();
     const rows = pageRows(page);

@@ -1,20 +1,15 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type ListRetirementsRequest,
-  type ListRetirementsResponse,
-  ListRetirementsResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ListRetirementsResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { adminRetirements } from '../retirements/admin-retirements.ts';
 
 export const listRetirements =
-  ({ database }: Pick<ModelsDeps, 'database'>) =>
-  async ({ page, model }: ListRetirementsRequest, context: HandlerContext): Promise<ListRetirementsResponse> => {
+  ({ database }: Pick<ModelsDeps, 'database'>): ModelsRpc<'listRetirements'> =>
+  async ({ page, model }, context) => {
     requireOperator(callerOf(context));
     const em = database.em();
     const rows = pageRows(page);

@@ -1,16 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import {
   DeploymentSettingsSchema,
   DeploymentStatus,
   ModelSettingsSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import {
-  ImportedModelSchema,
-  type RegisterUpstreamRequest,
-  type RegisterUpstreamResponse,
-  RegisterUpstreamResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ImportedModelSchema, RegisterUpstreamResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -22,15 +16,20 @@ import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 
 /** How long an upstream may take to list its models, in milliseconds. */
 const discoveryTimeoutMs = 10_000;
 
 export const registerUpstream =
-  ({ database, feed, clock, connectUpstream }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>) =>
-  async (request: RegisterUpstreamRequest, context: HandlerContext): Promise<RegisterUpstreamResponse> => {
+  ({
+    database,
+    feed,
+    clock,
+    connectUpstream,
+  }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'registerUpstream'> =>
+  async (request, context) => {
     const caller = callerOf(context);
     requireOperatorOrStart(caller);
     const settings = create(DeploymentSettingsSchema, {

@@ -1,29 +1,25 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
-import {
-  type ReportDeploymentHealthRequest,
-  type ReportDeploymentHealthResponse,
-  ReportDeploymentHealthResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { touchCatalog } from '../catalog/catalog-feed.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
 
 /**
  * Takes an edge's report and moves the status of deployments by what all edges say. What they said is kept in memory: a status
  * that a restart makes wrong is set right by the next reports.
  */
-export function reportDeploymentHealth({ database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) {
+export function reportDeploymentHealth({
+  database,
+  feed,
+  clock,
+}: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'reportDeploymentHealth'> {
   const healthOf = new Map<string, DeploymentHealth>();
 
-  return async (
-    { edgeId, deployments }: ReportDeploymentHealthRequest,
-    context: HandlerContext,
-  ): Promise<ReportDeploymentHealthResponse> => {
+  return async ({ edgeId, deployments }, context) => {
     requireService(callerOf(context), 'inference');
     const nowMs = clock.monotonic();
     const statuses = currentStatuses(feed.snapshot);

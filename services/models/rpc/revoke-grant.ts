@@ -1,19 +1,14 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type RevokeGrantRequest,
-  type RevokeGrantResponse,
-  RevokeGrantResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { RevokeGrantResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 /** Taking back what was never granted changes nothing. */
 export const revokeGrant =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ model: name, tenantId }: RevokeGrantRequest, context: HandlerContext): Promise<RevokeGrantResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'revokeGrant'> =>
+  ({ model: name, tenantId }, context) =>
     changeCatalog(deps, context, async (em) => {
       const model = await requireModel(em, name);
       const removed = await em.nativeDelete(GrantEntity, { modelId: model.id, tenantId });

@@ -1,24 +1,18 @@
 import { create, type JsonObject, toJson } from '@bufbuild/protobuf';
 import { timestampDate } from '@bufbuild/protobuf/wkt';
-import type { HandlerContext } from '@connectrpc/connect';
 import { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
-import {
-  type SetPriceRequest,
-  SetPriceRequestSchema,
-  type SetPriceResponse,
-  SetPriceResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { SetPriceRequestSchema, SetPriceResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { PriceEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const setPrice =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  (request: SetPriceRequest, context: HandlerContext): Promise<SetPriceResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'setPrice'> =>
+  (request, context) =>
     changeCatalog(
       deps,
       context,

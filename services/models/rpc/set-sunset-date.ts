@@ -1,15 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type SetSunsetDateRequest,
-  type SetSunsetDateResponse,
-  SetSunsetDateResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { SetSunsetDateResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { dated } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
@@ -17,8 +12,8 @@ import { planReminders } from '../retirements/plan-reminders.ts';
 
 /** Setting the date which stands already changes nothing. */
 export const setSunsetDate =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
-  (request: SetSunsetDateRequest, context: HandlerContext): Promise<SetSunsetDateResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'setSunsetDate'> =>
+  (request, context) =>
     changeRetirement(deps, context, async (em, now) => {
       const model = await requireModel(em, request.model);
       const row = await standingRetirement(em, model.id);

@@ -1,26 +1,21 @@
 import { create, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import {
   type DeploymentSettings,
   DeploymentSettingsSchema,
   DeploymentStatus,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import {
-  type UpdateDeploymentRequest,
-  type UpdateDeploymentResponse,
-  UpdateDeploymentResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UpdateDeploymentResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addressOf, deploymentFields } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
 
 export const updateDeployment =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ deploymentId, settings }: UpdateDeploymentRequest, context: HandlerContext): Promise<UpdateDeploymentResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'updateDeployment'> =>
+  ({ deploymentId, settings }, context) =>
     changeCatalog(deps, context, async (em, now) => {
       const row = await em.findOne(DeploymentEntity, { id: deploymentId });
       if (row === null) throw notFound('deployment');

@@ -1,22 +1,17 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
-import {
-  type UpdateModelRequest,
-  type UpdateModelResponse,
-  UpdateModelResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UpdateModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { modelMessage } from '../catalog/snapshot.ts';
 import { modelChanges, modelFields } from '../catalog/write-model.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 export const updateModel =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>) =>
-  ({ name, settings }: UpdateModelRequest, context: HandlerContext): Promise<UpdateModelResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'updateModel'> =>
+  ({ name, settings }, context) =>
     changeCatalog(deps, context, async (em) => {
       const row = await requireModel(em, name, 'name');
       const before = modelFields(row);

@@ -1,15 +1,10 @@
 import { create } from '@bufbuild/protobuf';
-import type { HandlerContext } from '@connectrpc/connect';
-import {
-  type WithdrawRetirementRequest,
-  type WithdrawRetirementResponse,
-  WithdrawRetirementResponseSchema,
-} from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { WithdrawRetirementResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
-import type { ModelsDeps } from '../deps.ts';
+import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { checkWithdrawable } from '../domain/retirement-changes.ts';
 import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
@@ -17,8 +12,8 @@ import { cancelReminders } from '../retirements/plan-reminders.ts';
 
 /** Withdrawing what is withdrawn already changes nothing. */
 export const withdrawRetirement =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>) =>
-  (request: WithdrawRetirementRequest, context: HandlerContext): Promise<WithdrawRetirementResponse> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'withdrawRetirement'> =>
+  (request, context) =>
     changeRetirement(deps, context, async (em, now) => {
       const model = await requireModel(em, request.model);
       const row = await standingRetirement(em, model.id);
