@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
-import { startProcess } from '../support/processes.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -17,22 +17,10 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
 /** A gateway with the embedded Postgres on a data folder. */
 async function start(dataDir: string) {
-  const child = startProcess({
-    script: 'services/cmd/all.ts',
-    env: {
-      DATA_DIR: dataDir,
-      DATABASE_URL: undefined,
-      PORT: '0',
-      RPC_PORT: '0',
-      BOOTSTRAP_EMAIL: owner.email,
-      BOOTSTRAP_PASSWORD: owner.password,
-      LOG_LEVEL: 'error',
-    },
-  });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+  const { child, url } = await startGatewayProcess({ DATA_DIR: dataDir, DATABASE_URL: undefined });
   const rpcPort = await child.waitForPort(/Internal RPC\s+http:\/\/127\.0\.0\.1:(\d+)/);
 
-  const call = restCalls(`http://127.0.0.1:${port}`);
+  const call = restCalls(url);
   return {
     child,
     call,

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { type StartedProcess, startProcess } from '../support/processes.ts';
+import type { StartedProcess } from '../support/processes.ts';
 import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
@@ -25,22 +26,14 @@ beforeAll(async () => {
   simulator = await startUpstreamSimulator();
   dataDir = mkdtempSync(join(tmpdir(), 'gateway-disk-'));
   fault = join(dataDir, 'fault');
-  child = startProcess({
-    script: 'services/cmd/all.ts',
-    env: {
-      NODE_OPTIONS: `--import=${new URL('../support/faulty-disk.ts', import.meta.url)}`,
-      DISK_FAULT: fault,
-      PORT: '0',
-      RPC_PORT: '0',
-      DATA_DIR: dataDir,
-      DATABASE_URL: database.url,
-      BOOTSTRAP_EMAIL: owner.email,
-      BOOTSTRAP_PASSWORD: owner.password,
-      UPSTREAM_BASE_URL: simulator.url,
-      LOG_LEVEL: 'fatal',
-    },
-  });
-  url = `http://127.0.0.1:${await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  ({ child, url } = await startGatewayProcess({
+    NODE_OPTIONS: `--import=${new URL('../support/faulty-disk.ts', import.meta.url)}`,
+    DISK_FAULT: fault,
+    DATA_DIR: dataDir,
+    DATABASE_URL: database.url,
+    UPSTREAM_BASE_URL: simulator.url,
+    LOG_LEVEL: 'fatal',
+  }));
   session = (await restCalls(url)('POST', '/api/v1/auth/login', '', owner)).access_token;
   key = await restCalls(url)('POST', '/api/v1/api-keys', session, { name: 'disk test' });
 });

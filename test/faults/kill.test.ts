@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator, type TruthEntry, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -32,33 +33,8 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-async function startGatewayProcess(): Promise<{ child: StartedProcess; url: string }> {
-  const child = startProcess({
-    script: 'services/cmd/all.ts',
-    env: {
-      PORT: '0',
-      RPC_PORT: '0',
-      DATA_DIR: dataDir,
-      DATABASE_URL: database.url,
-      BOOTSTRAP_EMAIL: owner.email,
-      BOOTSTRAP_PASSWORD: owner.password,
-      UPSTREAM_BASE_URL: simulator.url,
-      LOG_LEVEL: 'error',
-    },
-  });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/, 60_000);
-  return { child, url: `http://127.0.0.1:${port}` };
-}
-
-async function postJson(url: string, token: string, body: unknown): Promise<Record<string, string>> {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
-  return response.json() as Promise<Record<string, string>>;
-}
+const startGateway = () =>
+  startGatewayProcess({ DATA_DIR: dataDir, DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url });
 
 /** One request; a gateway that dies on the way is part of the test. */
 async function request(url: string, key: string, testId: string, streamed: boolean): Promise<Seen> {
@@ -96,9 +72,10 @@ async function request(url: string, key: string, testId: string, streamed: boole
 test(`${kills} kills under load lose no usage event and double none`, { timeout: 600_000 }, async () => {
   const seen: Seen[] = [];
   let number = 0;
-  let running = await startGatewayProcess();
-  const { access_token: session } = await postJson(`${running.url}/api/v1/auth/login`, '', owner);
-  const { key } = await postJson(`${running.url}/api/v1/api-keys`, session!, { name: 'kill test' });
+  let running = await startGateway();
+  const call = restCalls(running.url);
+  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+  const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'kill test' });
 
   for (let kill = 0; kill < kills; kill++) {
     const { child, url } = running;
@@ -106,7 +83,7 @@ test(`${kills} kills under load lose no usage event and double none`, { timeout:
     const load = Array.from({ length: clients }, async (_, client) => {
       while (child.exit === null) {
         number += 1;
-        seen.push(await request(url, key!, `request-${number}`, client % 2 === 0));
+        seen.push(await request(url, key, `request-${number}`, client % 2 === 0));
       }
     });
     // Each life serves for a while, and a different while, so that kills fall into every phase.
@@ -116,7 +93,7 @@ test(`${kills} kills under load lose no usage event and double none`, { timeout:
     });
     await child.kill();
     await Promise.all(load);
-    running = await startGatewayProcess();
+    running = await startGateway();
   }
 
   const client = new pg.Client(database.url);

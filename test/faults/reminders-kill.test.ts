@@ -4,8 +4,10 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { owner } from '../support/gateway.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { type StartedProcess, startProcess } from '../support/processes.ts';
+import type { StartedProcess } from '../support/processes.ts';
+import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 /** 10,000 in the long run (LONG=1). */
@@ -28,35 +30,14 @@ afterAll(async () => {
   rmSync(dataDir, { recursive: true, force: true });
 });
 
-async function startReplica(name: string): Promise<{ child: StartedProcess; url: string }> {
-  const child = startProcess({
-    script: 'services/cmd/all.ts',
-    env: {
-      PORT: '0',
-      RPC_PORT: '0',
-      DATA_DIR: join(dataDir, name),
-      DATABASE_URL: database.url,
-      BOOTSTRAP_EMAIL: owner.email,
-      BOOTSTRAP_PASSWORD: owner.password,
-      PUBLIC_URL: 'http://gateway.test',
-      KEY_PEPPER: 'a pepper for tests that is long enough',
-      SERVICE_SECRET: 'a service secret for tests that is long enough',
-      LOG_LEVEL: 'error',
-    },
+const startReplica = (name: string) =>
+  startGatewayProcess({
+    DATA_DIR: join(dataDir, name),
+    DATABASE_URL: database.url,
+    PUBLIC_URL: 'http://gateway.test',
+    KEY_PEPPER: 'a pepper for tests that is long enough',
+    SERVICE_SECRET: 'a service secret for tests that is long enough',
   });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/, 60_000);
-  return { child, url: `http://127.0.0.1:${port}` };
-}
-
-async function post(url: string, token: string, body: unknown): Promise<Record<string, string>> {
-  const response = await fetch(url, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
-    body: JSON.stringify(body),
-  });
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`);
-  return response.json() as Promise<Record<string, string>>;
-}
 
 const mailed = async (): Promise<number> => {
   const { rows } = await client.query(`select count(*)::int as n from auth.mails where kind = 'model_retirement'`);
@@ -66,8 +47,9 @@ const mailed = async (): Promise<number> => {
 test(`${users} users are told once each, though workers die in the middle`, { timeout: 300_000 }, async () => {
   let first = await startReplica('first');
   const second = await startReplica('second');
-  const { access_token: session } = await post(`${first.url}/api/v1/auth/login`, '', owner);
-  await post(`${first.url}/api/v1/api-keys`, session!, { name: 'allows it', model_allowlist: [model] });
+  const call = restCalls(first.url);
+  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+  await call('POST', '/api/v1/api-keys', session, { name: 'allows it', model_allowlist: [model] });
   await client.query(
     `insert into auth.users (id, tenant_id, email, first_name, last_name, role, is_active, password_hash, tokens_not_before, created_at)
      select gen_random_uuid(), o.tenant_id, 'user' || n || '@example.com', '', '', 1, n % 10 > 0, 'none', now(), now()
@@ -78,7 +60,7 @@ test(`${users} users are told once each, though workers die in the middle`, { ti
   const active: number = rows[0].n;
 
   const sunsetAt = new Date(Date.now() + 5 * 86_400_000).toISOString();
-  await post(`${first.url}/api/v1/admin/retirements`, session!, {
+  await call('POST', '/api/v1/admin/retirements', session, {
     model,
     sunset_at: sunsetAt,
     retirement_note: 'None.',

@@ -4,8 +4,9 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
+import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
-import { type StartedProcess, startProcess } from '../support/processes.ts';
+import type { StartedProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -21,21 +22,13 @@ beforeAll(async () => {
   dataDir = mkdtempSync(join(tmpdir(), 'gateway-workers-'));
   database = await createTestDatabase();
   metricsPort = await freePort();
-  gateway = startProcess({
-    script: 'services/cmd/all.ts',
-    env: {
-      WORKERS: '2',
-      PORT: '0',
-      METRICS_PORT: String(metricsPort),
-      RPC_PORT: '0',
-      DATA_DIR: dataDir,
-      DATABASE_URL: database.url,
-      BOOTSTRAP_EMAIL: owner.email,
-      BOOTSTRAP_PASSWORD: owner.password,
-      LOG_LEVEL: 'silent',
-    },
-  });
-  url = `http://127.0.0.1:${await gateway.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/)}`;
+  ({ child: gateway, url } = await startGatewayProcess({
+    WORKERS: '2',
+    DATA_DIR: dataDir,
+    DATABASE_URL: database.url,
+    METRICS_PORT: String(metricsPort),
+    LOG_LEVEL: 'silent',
+  }));
   session = (await call('POST', '/api/v1/auth/login', '', owner)).access_token;
   ({ key } = await call('POST', '/api/v1/api-keys', session, { name: 'workers' }));
 });

@@ -1,0 +1,21 @@
+import { owner } from './gateway.ts';
+import { type StartedProcess, startProcess } from './processes.ts';
+
+/** Boots the whole gateway in a process of its own, on free ports; `env` says where its data is, and whatever else matters. */
+export async function startGatewayProcess(
+  env: Record<string, string | undefined>,
+): Promise<{ child: StartedProcess; url: string }> {
+  const child = startProcess({
+    script: 'services/cmd/all.ts',
+    env: {
+      PORT: '0',
+      RPC_PORT: '0',
+      BOOTSTRAP_EMAIL: owner.email,
+      BOOTSTRAP_PASSWORD: owner.password,
+      LOG_LEVEL: 'error',
+      ...env,
+    },
+  });
+  const port = await child.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/);
+  return { child, url: `http://127.0.0.1:${port}` };
+}
