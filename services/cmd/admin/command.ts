@@ -31,7 +31,7 @@ export type AdminAnswer = { output: object | readonly object[]; isFailure?: bool
 export type AdminCommand = {
   /** The words by which it is called, e.g. `organizations suspend`. */
   name: string;
-  /** Its arguments, as the help shows them. */
+  /** Its arguments, as the help shows them; more without a name than these are refused. */
   usage: string;
   summary: string;
   options?: ParseArgsOptionsConfig;

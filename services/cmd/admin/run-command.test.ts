@@ -123,6 +123,9 @@ test.each([
   [['organizations', 'suspend'], "organization's id is missing"],
   [['organizations', 'list', '--unknown'], 'Unknown option'],
   [['organizations', 'list', '--limit', 'many'], '--limit must be a whole number'],
+  [['organizations', 'rename', 'id', 'New', 'Name'], '`Name` is one argument too many'],
+  [['audit', 'verify', 'an-organization'], '`an-organization` is one argument too many'],
+  [['organizations', 'key-quota', 'id', '3', '4'], '`4` is one argument too many'],
 ])('%j is told what is wrong with it', async (argv, text) => {
   const outcome = await admin(...argv);
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);

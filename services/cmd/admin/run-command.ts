@@ -27,6 +27,11 @@ export async function runCommand(
       options: { ...command.options, json: { type: 'boolean' } },
       allowPositionals: true,
     });
+    // An organization would get half of its new name, and `audit verify <id>` would find another chain whole.
+    const surplus = positionals[positionalsIn(command.usage)];
+    if (surplus !== undefined) {
+      throw new UsageError(`\`${surplus}\` is one argument too many; quote a text with blanks`);
+    }
     const { output, isFailure } = await command.run(context, { positionals, values });
     const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: '' };
@@ -38,5 +43,8 @@ export async function runCommand(
     throw error;
   }
 }
+
+/** How many arguments without a name a usage shows: `<id> [number|default] [--page n]` has two. */
+const positionalsIn = (usage: string): number => usage.match(/<[^>]+>|\[\w[^\]]*\]/g)?.length ?? 0;
 
 const asksForHelp = (argv: readonly string[]): boolean => argv.includes('--help') || argv.includes('-h');
