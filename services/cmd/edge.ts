@@ -1,7 +1,9 @@
 import { run } from './run.ts';
+import { requireUrls, serviceNames } from './service-names.ts';
 
 // `npm run edge`: the public face alone, with its inference part; RPC_URLS says where the services are.
 await run('edge', async (env, logger) => {
+  requireUrls(env, serviceNames);
   const { builtPortal } = await import('../../edge/portal/build.ts');
   const portal = builtPortal();
   const { startGateway } = await import('./gateway.ts');

@@ -1,5 +1,6 @@
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
+import { requireUrls } from './service-names.ts';
 
 // `npm run worker`: runs background jobs from the queue in DATABASE_URL, with an inference part of its own; RPC_URLS says where the
 // services are.
@@ -7,6 +8,7 @@ await run('worker', async (env, logger) => {
   if (env.databaseUrl === undefined) {
     throw new StartError('Set DATABASE_URL to the database of the gateway: the queue of jobs is there.');
   }
+  requireUrls(env, ['keys', 'auth', 'usage', 'billing', 'models']);
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: [], edge: false, worker: true }, logger);
   process.stdout.write(`The worker takes jobs.${gateway.healthUrl ? ` Metrics: ${gateway.healthUrl}/metrics` : ''}\n`);

@@ -27,6 +27,8 @@ const base = () => ({
   LOG_LEVEL: 'error',
 });
 
+const rpcUrls = (...names: string[]): string => names.map((name) => `${name}=http://127.0.0.1:1`).join(',');
+
 describe('a start that cannot be says why in one line and exits with 1', () => {
   test.each([
     ['PORT', { PORT: 'eighty' }, /^PORT is not valid: /],
@@ -43,6 +45,17 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     const lines = child.output.trim().split('\n');
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(line);
+  });
+
+  test.each([
+    ['services/cmd/edge.ts', 'keys, models, billing, usage, auth, jobs', {}],
+    ['services/cmd/edge.ts', 'billing, jobs', { RPC_URLS: rpcUrls('keys', 'auth', 'usage', 'models') }],
+    ['services/cmd/worker.ts', 'usage', { RPC_URLS: rpcUrls('keys', 'auth', 'billing', 'models') }],
+  ])('%s, when RPC_URLS does not say where %s are', async (process, missing, env) => {
+    const DATABASE_URL = 'postgres://nobody@127.0.0.1:1/none';
+    await using child = startProcess({ script: process, env: { ...base(), DATABASE_URL, ...env } });
+    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(child.output.trim()).toMatch(new RegExp(`^Set RPC_URLS to where these are: ${missing}; [^\\n]*$`));
   });
 
   test('a taken port', async () => {
