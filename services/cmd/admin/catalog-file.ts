@@ -1,5 +1,21 @@
-import { fromJson, type JsonObject, type JsonValue } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescEnum,
+  type DescField,
+  type DescMessage,
+  fromJson,
+  type JsonObject,
+  type JsonValue,
+  type MessageShape,
+} from '@bufbuild/protobuf';
+import { isFieldError } from '@bufbuild/protobuf/reflect';
 import { parse } from 'yaml';
+import {
+  DeploymentSettingsSchema,
+  ModelSettingsSchema,
+  type PriceRates,
+  PriceRatesSchema,
+} from '#gen/modelgateway/models/v1/model_pb.ts';
 import { type ImportedModel, ImportedModelSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { usdFromNumber } from '#shared/money.ts';
 import { UsageError } from './command.ts';
@@ -34,45 +50,66 @@ export function parseCatalog(text: string): ImportedModel[] {
 
 function importedModel(value: unknown, place: string): ImportedModel {
   const { name, deployments = [], price, ...settings } = objectAt(value, place);
-  return read(
-    {
-      name: name as JsonValue,
-      settings: withEnums(settings, { visibility: 'VISIBILITY', operations: 'OPERATION' }),
-      deployments: listAt(deployments, `${place}.deployments`).map((deployment, index) =>
-        withEnums(objectAt(deployment, `${place}.deployments[${index}]`), { dialect: 'UPSTREAM_DIALECT' }),
-      ),
-      ...(price !== undefined && { price: ratesOf(objectAt(price, `${place}.price`), `${place}.price`) }),
-    },
-    place,
-  );
+  if (typeof name !== 'string') throw new UsageError(`${place}.name: expected a text`);
+  return create(ImportedModelSchema, {
+    name,
+    settings: read(ModelSettingsSchema, settings, place),
+    deployments: listAt(deployments, `${place}.deployments`).map((deployment, index) => {
+      const placeOfOne = `${place}.deployments[${index}]`;
+      return read(DeploymentSettingsSchema, objectAt(deployment, placeOfOne), placeOfOne);
+    }),
+    ...(price !== undefined && { price: ratesOf(objectAt(price, `${place}.price`), `${place}.price`) }),
+  });
 }
 
-function read(json: JsonObject, place: string): ImportedModel {
+/** Reads a message whose fields and enum values are spelled as in /api/v1: `chat_completions`. */
+function read<Schema extends DescMessage>(schema: Schema, fields: JsonObject, place: string): MessageShape<Schema> {
+  const json = Object.fromEntries(
+    Object.entries(fields).map(([name, value]) => {
+      const field = schema.fields.find((one) => one.name === name);
+      if (field === undefined) {
+        throw new UsageError(`${place}.${name}: unknown field; there are ${namesOf(schema.fields)}`);
+      }
+      return [name, field.enum === undefined ? value : enumJson(field, field.enum, value, `${place}.${name}`)];
+    }),
+  );
   try {
-    return fromJson(ImportedModelSchema, json);
+    return fromJson(schema, json);
   } catch (error) {
-    throw new UsageError(`${place}: ${(error as Error).message}`);
+    const { cause } = error as Error;
+    if (!isFieldError(cause)) throw error;
+    throw new UsageError(`${place}.${cause.field().name}: ${cause.message}`);
   }
 }
 
-/** Spells enum values as protobuf's JSON form does: `chat_completions` becomes `OPERATION_CHAT_COMPLETIONS`. */
-function withEnums(fields: JsonObject, prefixes: Readonly<Record<string, string>>): JsonObject {
-  const spelled = (prefix: string, value: JsonValue): JsonValue =>
-    typeof value === 'string' ? `${prefix}_${value.toUpperCase()}` : value;
-  return Object.fromEntries(
-    Object.entries(fields).map(([field, value]) => {
-      const prefix = prefixes[field];
-      if (prefix === undefined) return [field, value];
-      return [field, Array.isArray(value) ? value.map((one) => spelled(prefix, one)) : spelled(prefix, value)];
-    }),
-  );
+function enumJson({ fieldKind }: DescField, desc: DescEnum, value: JsonValue, place: string): JsonValue {
+  if (fieldKind === 'list') {
+    return listAt(value, place).map((one, index) => enumName(desc, one, `${place}[${index}]`));
+  }
+  return enumName(desc, value, place);
 }
 
-function ratesOf(price: JsonObject, place: string): JsonObject {
-  return Object.fromEntries(
+/** protobuf's name of a value: `OPERATION_CHAT_COMPLETIONS` of `chat_completions`. */
+function enumName({ values }: DescEnum, value: unknown, place: string): string {
+  const choices = values
+    .filter(({ number }) => number !== 0)
+    .map(({ name, localName }) => ({ name, spelled: localName.toLowerCase() }));
+  const choice = choices.find(({ spelled }) => spelled === value);
+  if (choice === undefined) {
+    throw new UsageError(`${place}: expected one of ${choices.map(({ spelled }) => spelled).join(', ')}`);
+  }
+  return choice.name;
+}
+
+const namesOf = (fields: readonly DescField[]): string => fields.map(({ name }) => name).join(', ');
+
+function ratesOf(price: JsonObject, place: string): PriceRates {
+  const json = Object.fromEntries(
     Object.entries(price).map(([field, value]) => {
       const rate = rates[field];
-      if (rate === undefined) throw new UsageError(`${place}.${field}: unknown field`);
+      if (rate === undefined) {
+        throw new UsageError(`${place}.${field}: unknown field; there are ${Object.keys(rates).join(', ')}`);
+      }
       const nanoUsd = typeof value === 'number' ? usdFromNumber(value) : null;
       if (nanoUsd === null || nanoUsd < 0n) {
         throw new UsageError(`${place}.${field}: expected an amount in USD from 0 with at most nine decimals`);
@@ -80,6 +117,7 @@ function ratesOf(price: JsonObject, place: string): JsonObject {
       return [rate, nanoUsd.toString()];
     }),
   );
+  return fromJson(PriceRatesSchema, json);
 }
 
 function objectAt(value: unknown, place: string): JsonObject {
@@ -89,7 +127,7 @@ function objectAt(value: unknown, place: string): JsonObject {
   return value as JsonObject;
 }
 
-function listAt(value: unknown, place: string): unknown[] {
+function listAt(value: unknown, place: string): JsonValue[] {
   if (!Array.isArray(value)) throw new UsageError(`${place}: expected a list`);
   return value;
 }

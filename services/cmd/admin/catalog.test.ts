@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create } from '@bufbuild/protobuf';
@@ -100,6 +100,16 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('the catalog that README.md shows can be imported', async () => {
+  const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
+  const shown = /```yaml\n(models:\n.*?)```/s.exec(readme)![1]!;
+  expect(await json('models', 'import', catalogFile(shown), '--dry-run')).toMatchObject({
+    models_created: 1,
+    deployments_created: 1,
+    prices_created: 1,
+  });
+});
+
 test('an import is told by one audit event, and a trial of it by none', async () => {
   const file = catalogFile('models: [{ name: acme/told, operations: [embeddings] }]');
   await json('models', 'import', file, '--dry-run');
@@ -124,11 +134,21 @@ test.each([
   ['models: [', 'YAML'],
   ['model: []', 'model: unknown field'],
   ['models: {}', 'models: expected a list'],
-  ['models: [{ name: a, operations: [fly] }]', 'models[0]'],
-  ['models: [{ name: a, nickname: b }]', 'nickname'],
+  ['models: [{ operations: [embeddings] }]', 'models[0].name: expected a text'],
+  [
+    'models: [{ name: a, operations: [fly] }]',
+    'models[0].operations[0]: expected one of chat_completions, completions',
+  ],
+  ['models: [{ name: a, operations: embeddings }]', 'models[0].operations: expected a list'],
+  ['models: [{ name: a, visibility: secret }]', 'models[0].visibility: expected one of public, private\n'],
+  ['models: [{ name: a, nickname: b }]', 'models[0].nickname: unknown field; there are display_name, owned_by'],
+  ['models: [{ name: a, context_window: big }]', 'models[0].context_window: expected number (uint32), got "big"'],
   ['models: [{ name: a, price: { per_image_usd: -1 } }]', 'models[0].price.per_image_usd'],
   ['models: [{ name: a, price: { per_image: 1 } }]', 'models[0].price.per_image'],
   ['models: [{ name: a, deployments: [https://x] }]', 'models[0].deployments[0]'],
+  ['models: [{ name: a, deployments: [{ weight: no }] }]', 'models[0].deployments[0].weight: expected number'],
+  ['models: [{ name: a, deployments: [{ dialect: x }] }]', 'models[0].deployments[0].dialect: expected one of'],
+  ['models: [{ name: a, price: { per_image_usd: 1e300 } }]', 'models[0].price.per_image_usd'],
 ])('the file %j is refused with the place of the mistake', async (text, told) => {
   const outcome = await admin('models', 'import', catalogFile(text));
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);
