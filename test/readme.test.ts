@@ -1,5 +1,8 @@
+import { execFile } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
+import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
+import { owner, startTestGateway } from './support/gateway.ts';
 
 const readme = readFileSync(new URL('../README.md', import.meta.url), 'utf8');
 const section = (title: string): string => readme.split(`## ${title}\n`)[1]!.split('\n## ')[0]!;
@@ -21,4 +24,23 @@ test('every variable that the environment reads is in the configuration table, a
     [...section('Configuration').matchAll(/^\| (`[^|]+`) \|/gm)].flatMap(([, names]) => names!.match(/[A-Z_]{3,}/g)!),
   );
   expect([...read].sort()).toEqual([...documented].sort());
+});
+
+test('the five minutes pass as they are written: in one shell, and in the JavaScript that is started from it', async () => {
+  await using gateway = await startTestGateway();
+  const tour = section('Five minutes')
+    .replaceAll('http://127.0.0.1:8080', gateway.url)
+    .replace('owner@example.com', owner.email)
+    .replace('THE PRINTED PASSWORD', owner.password);
+  const steps = [...tour.matchAll(/```(sh|js)\n(.*?)```/gs)].map(([, language, text]) =>
+    language === 'js' ? `node --input-type=module <<'PROGRAM'\n${text}\nPROGRAM\n` : text!,
+  );
+  const untilUpstream = steps.filter((step) => !step.includes('npm start'));
+  expect(untilUpstream).toHaveLength(5);
+  const { stdout } = await promisify(execFile)('bash', ['-euc', untilUpstream.join('\n')]);
+  expect(stdout).toContain('data: [DONE]');
+  // Of the JavaScript, whose words are not cut into events.
+  expect(stdout).toContain('sandbox. No model ran for this answer');
+  expect(stdout).toContain('"period_start"');
+  expect(stdout).toContain('"pagination"');
 });
