@@ -43,9 +43,11 @@ export function formatPercent(ratio: number): string {
 }
 
 export function formatDurationMs(milliseconds: number): string {
-  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`;
-  if (milliseconds < 60_000) return `${(milliseconds / 1000).toFixed(milliseconds < 10_000 ? 2 : 1)} s`;
-  return `${Math.floor(milliseconds / 60_000)} min ${Math.round((milliseconds % 60_000) / 1000)} s`;
+  const exact = Math.round(milliseconds);
+  if (exact < 1000) return `${exact} ms`;
+  if (exact < 59_950) return `${(exact / 1000).toFixed(exact < 9_995 ? 2 : 1)} s`;
+  const seconds = Math.round(exact / 1000);
+  return `${Math.floor(seconds / 60)} min ${seconds % 60} s`;
 }
 
 /**

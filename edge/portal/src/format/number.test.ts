@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { formatDurationMs } from './number.ts';
+
+test('a duration is rounded before it is split: never 60 seconds beside the minutes, never 1000 ms', () => {
+  const shown = [0, 999.4, 999.6, 9_994, 9_996, 59_949, 59_950, 119_700, 3_599_600].map(formatDurationMs);
+  expect(shown).toEqual([
+    '0 ms',
+    '999 ms',
+    '1.00 s',
+    '9.99 s',
+    '10.0 s',
+    '59.9 s',
+    '1 min 0 s',
+    '2 min 0 s',
+    '60 min 0 s',
+  ]);
+});
