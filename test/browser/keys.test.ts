@@ -30,6 +30,18 @@ test('the list shows preview, type, status, restrictions, expiry warning, last u
   await close();
 });
 
+test('where there is no quota the list speaks of none', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/api-keys?**', async (route) => {
+    const answer = await route.fetch();
+    await route.fulfill({ response: answer, json: { ...(await answer.json()), quota: { used: 5, limit: null } } });
+  });
+  await signIn(page, portal.url, users.owner, '/keys');
+  await row(page, 'Checkout production').waitFor();
+  expect(await page.getByText(/\bof\b.* keys\./).count()).toBe(0);
+  await close();
+});
+
 test('a name that is markup is shown as text', async () => {
   const { page, troubles, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');

@@ -62,8 +62,8 @@ function Details({ model }: { model: Model }) {
             </a>
           }
         >
-          <strong className="font-semibold">This model is retiring.</strong> {retirementSentence(model)} Until then it
-          serves every request unchanged.
+          <strong className="font-semibold">This model is retiring.</strong> Until it stops it serves every request
+          unchanged. {retirementSentence(model)}
         </Notice>
       )}
       <div className="grid items-start gap-5 lg:grid-cols-2">

@@ -39,7 +39,9 @@ export function OperatorKeys() {
       cell: (key) => (
         <span className="grid justify-items-start gap-1">
           <span className="capitalize">{key.key_type}</span>
-          <Badge title={key.scopes.join('\n')}>{key.scopes.length} scopes</Badge>
+          <Badge title={key.scopes.join('\n')}>
+            {key.scopes.length === 1 ? key.scopes[0] : `${key.scopes.length} scopes`}
+          </Badge>
         </span>
       ),
     },

@@ -29,7 +29,7 @@ export function Mail() {
         <button
           type="button"
           onClick={() => setOpen(mail)}
-          className="text-left font-medium wrap-anywhere hover:underline"
+          className="block text-left font-medium wrap-anywhere hover:underline"
         >
           {mail.subject}
         </button>
