@@ -110,7 +110,13 @@ function validationError(error: FastifyError): GatewayError {
 
 /** What a field may be, when that is a choice of values, with or without types beside them; a union fails once for each of its branches. */
 function allowedValues(failures: NonNullable<FastifyError['validation']>): string {
-  const choices = failures.filter(({ keyword }) => keyword !== 'anyOf');
+  const branchOf = ({ schemaPath }: { schemaPath: string }): string => schemaPath.slice(0, schemaPath.lastIndexOf('/'));
+  // A branch of one value fails by its type as well, where the value is of another.
+  const branchesOfValues = new Set(failures.filter(({ keyword }) => keyword === 'const').map(branchOf));
+  const choices = failures.filter(
+    (failure) =>
+      failure.keyword !== 'anyOf' && !(failure.keyword === 'type' && branchesOfValues.has(branchOf(failure))),
+  );
   if (choices.every(({ keyword }) => keyword === 'type')) return '';
   const words = choices.map(({ keyword, params }) => {
     switch (keyword) {

@@ -176,6 +176,14 @@ test.each<[method: string, path: string, body: object | undefined, param: string
     'key_quota',
     'integer, default, null',
   ],
+  [
+    'PUT',
+    '/admin/organizations/0198a000-0000-7000-8000-000000000001/key-quota',
+    { keys_per_user: true },
+    'keys_per_user',
+    'integer, default, unlimited',
+  ],
+  ['POST', '/admin/models', { name: 'x', visibility: 3 }, 'visibility', 'public, private'],
 ])('%s %s %j is refused with the values that are allowed', async (method, path, body, param, expected) => {
   const answer = await call(method, path, body);
   expectRefused(answer, param);
