@@ -17,6 +17,12 @@ export const file_modelgateway_common_v1_caller: GenFile = /*@__PURE__*/
  * field: it travels in the signed service token, so that no caller can claim
  * to be somebody else. Answering services check roles against it.
  *
+ * The token stands in the metadata of each call, as `authorization: Bearer <token>`. It is a JWT
+ * signed by HS256 with the bytes of a SERVICE_SECRET; its header has `typ: service+jwt`. Its claims:
+ * `iss`, who calls (`edge` for users and keys); `aud`, the full name of the service that is called,
+ * e.g. modelgateway.keys.v1.KeysService; `iat`; `exp`, at most 60 s later; and `caller`, this message
+ * in binary form as base64url without padding.
+ *
  * @generated from message modelgateway.common.v1.Caller
  */
 export type Caller = Message<"modelgateway.common.v1.Caller"> & {
