@@ -72,6 +72,30 @@ test('an admin invites, changes roles but makes no owner, and sees everybody’s
   await close();
 });
 
+test('a member is deactivated only after the owner has read what that does', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const changes: unknown[] = [];
+  // What the world needs later stays as it is.
+  await page.route('**/api/v1/members/*', async (route) => {
+    changes.push(route.request().postDataJSON());
+    await route.fulfill({ json: { email: users.member.email } });
+  });
+  const deactivate = page
+    .getByRole('row')
+    .filter({ hasText: users.member.email })
+    .getByRole('button', { name: 'Deactivate' });
+  await deactivate.click();
+  await dialog(page).getByText('every call with their keys is refused').waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  expect(changes).toEqual([]);
+  await deactivate.click();
+  await dialog(page).getByRole('button', { name: 'Deactivate' }).click();
+  await expect.poll(() => changes).toEqual([{ is_active: false }]);
+  await close();
+});
+
 test('an owner is told that the last owner stays, and the list goes back', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');

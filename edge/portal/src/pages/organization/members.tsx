@@ -6,6 +6,7 @@ import type { List, Member } from '../../api/types.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -19,6 +20,7 @@ export function Members() {
   const query = { page, limit: 20 };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);
+  const [leaving, setLeaving] = useState<Member | null>(null);
   const columns: readonly Column<Member>[] = [
     {
       name: 'Member',
@@ -69,7 +71,7 @@ export function Members() {
         <Button
           size="small"
           disabled={member.id === claims.userId}
-          onClick={() => update(member, { is_active: !member.is_active })}
+          onClick={() => (member.is_active ? setLeaving(member) : update(member, { is_active: true }))}
         >
           {member.is_active ? 'Deactivate' : 'Reactivate'}
         </Button>
@@ -78,6 +80,27 @@ export function Members() {
   ];
   return (
     <Card flush>
+      {leaving !== null && (
+        <Dialog
+          open
+          onClose={() => setLeaving(null)}
+          title={`Deactivate ${leaving.email}?`}
+          description="Their sessions end, and every call with their keys is refused until you reactivate them."
+        >
+          <DialogActions>
+            <Button onClick={() => setLeaving(null)}>Cancel</Button>
+            <Button
+              look="danger"
+              onClick={() => {
+                update(leaving, { is_active: false });
+                setLeaving(null);
+              }}
+            >
+              Deactivate
+            </Button>
+          </DialogActions>
+        </Dialog>
+      )}
       <Loaded of={members}>
         {(list) => (
           <>
