@@ -133,6 +133,21 @@ test('on a phone no text of a list runs under its button or out of its card', as
   await close();
 });
 
+test('a laptop shows every column of every list', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 800 } });
+  await signIn(page, portal.url, users.operator);
+  const lists = ['keys', 'audit', 'jobs', 'mail', 'coupons', 'models', 'organizations'].map(
+    (name) => `/operator/${name}`,
+  );
+  for (const path of [...lists, '/keys', '/audit', '/usage?by=request', '/organization', '/billing?tab=invoices']) {
+    await goWithin(page, path);
+    await settled(page);
+    const isCut = `[...document.querySelectorAll('table')].some(({ parentElement: box }) => box.scrollWidth > box.clientWidth)`;
+    expect([path, await page.evaluate(isCut)]).toEqual([path, false]);
+  }
+  await close();
+});
+
 /** Rows with texts in their first cell that a button covers, or with texts that cross the edge of the table. */
 const textsCovered = `(() => {
   const texts = (root) => {

@@ -39,7 +39,7 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
   {
     name: 'By',
     cell: (event) => (
-      <span className="block wrap-anywhere sm:whitespace-nowrap" title={event.actor.id ?? undefined}>
+      <span className="block min-w-36 wrap-anywhere" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
         {event.actor.id !== null && <Name id={event.actor.id} names={names} />}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
