@@ -15,7 +15,7 @@ afterAll(async () => {
 
 const dialog = (page: Page) => page.getByRole('dialog');
 
-test('an operator makes an organization, its credit, limits and a coupon, and sees the mail', async () => {
+test('an operator makes an organization, its credit, limits and a coupon, ends the coupon after a question, and sees the mail', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');
   await page.getByRole('button', { name: 'Create organization' }).click();
@@ -49,8 +49,13 @@ test('an operator makes an organization, its credit, limits and a coupon, and se
   await dialog(page).getByRole('button', { name: 'Create coupon' }).click();
   await dialog(page).getByText('SPRING-2031').waitFor();
   await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
-  await page.getByRole('row').filter({ hasText: '$10.00' }).waitFor();
+  const coupon = page.getByRole('row').filter({ hasText: '$10.00' });
+  await coupon.waitFor();
   expect(await page.getByText('SPRING-2031').count()).toBe(0);
+  await coupon.getByRole('button', { name: 'Switch off' }).click();
+  await dialog(page).getByText('This cannot be undone.').waitFor();
+  await dialog(page).getByRole('button', { name: 'Switch off' }).click();
+  await coupon.getByText('Off', { exact: true }).waitFor();
 
   await page.goto(`${portal.url}/operator/mail`);
   await page.getByRole('row').filter({ hasText: 'first@fabrikam.example' }).getByRole('button').click();

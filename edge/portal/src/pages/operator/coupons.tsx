@@ -70,21 +70,42 @@ const columns: readonly Column<Coupon>[] = [
 ];
 
 function Disable({ coupon }: { coupon: Coupon }) {
+  const [asking, setAsking] = useState(false);
   const toast = useToast();
   const disable = useAction({
     stale: ['/admin/coupons'],
-    onSuccess: () => toast.say(`${coupon.code} cannot be redeemed any more.`),
-    onError: toast.complain,
+    onSuccess: () => {
+      toast.say(`${coupon.code} cannot be redeemed any more.`);
+      setAsking(false);
+    },
   });
   if (coupon.disabled_at !== null) return null;
   return (
-    <Button
-      size="small"
-      pending={disable.pending}
-      onClick={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
-    >
-      Switch off
-    </Button>
+    <>
+      <Button size="small" onClick={() => setAsking(true)}>
+        Switch off
+      </Button>
+      <Dialog
+        open={asking}
+        onClose={() => setAsking(false)}
+        title={`Switch ${coupon.code} off?`}
+        description="Nobody can redeem it from now on; credit that it gave stays. This cannot be undone."
+      >
+        <div className="grid gap-4">
+          <FormError error={disable.error} />
+          <DialogActions>
+            <Button onClick={() => setAsking(false)}>Cancel</Button>
+            <Button
+              look="danger"
+              pending={disable.pending}
+              onClick={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
+            >
+              Switch off
+            </Button>
+          </DialogActions>
+        </div>
+      </Dialog>
+    </>
   );
 }
 
