@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { Counter, type Registry } from 'prom-client';
-import { CellCounter, CellHistogram } from '#shared/metrics.ts';
+import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metrics.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -24,8 +24,6 @@ export type EdgeMetrics = {
   /** One request that named a model whose retirement is announced: who sends them has not moved yet. */
   retiringModel(model: string): void;
 };
-
-const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 
 export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   const requests = new CellCounter({
@@ -75,18 +73,5 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
     retiringModel(model) {
       retiringOfModel(model).inc();
     },
-  };
-}
-
-/** Remembers what was made for each label value. Label values must be few: routes, statuses and models of the catalog, never what a client chose. */
-function bound<Label, Cell>(make: (label: Label) => Cell): (label: Label) => Cell {
-  const cells = new Map<Label, Cell>();
-  return (label) => {
-    let cell = cells.get(label);
-    if (cell === undefined) {
-      cell = make(label);
-      cells.set(label, cell);
-    }
-    return cell;
   };
 }

@@ -1,4 +1,5 @@
 import type { Client } from '@connectrpc/connect';
+import { Gauge, type Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -25,13 +26,33 @@ export function openCredentials(deps: {
   auth: Client<typeof AuthService>;
   peppers: readonly KeyPepper[];
   publicUrl: string;
+  registry: Registry;
   clock: Clock;
   logger: Logger;
 }): OpenCredentials {
-  const { keys, auth, peppers, publicUrl, clock, logger } = deps;
+  const { keys, auth, peppers, publicUrl, registry, clock, logger } = deps;
   const edgeId = uuidv7();
   const apiKeys = createKeyCredentials({ keys, edgeId, peppers, clock, logger });
   const sessions = createSessionCredentials({ auth, edgeId, clock, logger, publicUrl });
+  new Gauge({
+    name: 'gateway_cached_keys',
+    help: 'API keys by which requests are decided without asking Keys.',
+    registers: [registry],
+    collect() {
+      this.set(apiKeys.size);
+    },
+  });
+  new Gauge({
+    name: 'gateway_feed_live',
+    help: '1 while the feed of changes is followed; 0 while each request asks the service, as a change might have been missed.',
+    labelNames: ['feed'],
+    aggregator: 'min',
+    registers: [registry],
+    collect() {
+      this.set({ feed: 'keys' }, Number(apiKeys.isLive));
+      this.set({ feed: 'sessions' }, Number(sessions.isLive));
+    },
+  });
 
   return {
     authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),

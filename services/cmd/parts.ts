@@ -102,7 +102,7 @@ export async function startEdge(
   const { clock, publicUrl, host, port } = env;
   const keys = switchboard.client('edge', KeysService);
   const auth = switchboard.client('edge', AuthService);
-  const credentials = openCredentials({ keys, auth, peppers: env.keyPeppers, publicUrl, clock, logger });
+  const credentials = openCredentials({ keys, auth, peppers: env.keyPeppers, publicUrl, registry, clock, logger });
   closers.push(credentials.close);
   // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
   let wasReady = false;

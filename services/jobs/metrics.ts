@@ -20,25 +20,25 @@ export function createJobMetrics(registry: Registry): JobMetrics {
   const once = <Metric>(name: string, make: () => Metric): Metric =>
     (registry.getSingleMetric(name) as Metric | undefined) ?? make();
   const registers = [registry];
-  const outcomes = once('modelgateway_jobs_ended_total', () => {
+  const outcomes = once('gateway_jobs_ended_total', () => {
     return new Counter({
-      name: 'modelgateway_jobs_ended_total',
+      name: 'gateway_jobs_ended_total',
       help: 'Background jobs ended, by outcome.',
       labelNames: ['outcome'],
       registers,
     });
   });
-  const wait = once('modelgateway_jobs_wait_seconds', () => {
+  const wait = once('gateway_jobs_wait_seconds', () => {
     return new Histogram({
-      name: 'modelgateway_jobs_wait_seconds',
+      name: 'gateway_jobs_wait_seconds',
       help: 'Time from the submission of a background job to its first start.',
       buckets: waitSeconds,
       registers,
     });
   });
-  const retries = once('modelgateway_jobs_retries_total', () => {
+  const retries = once('gateway_jobs_retries_total', () => {
     return new Counter({
-      name: 'modelgateway_jobs_retries_total',
+      name: 'gateway_jobs_retries_total',
       help: 'Attempts of background jobs that failed and are made again.',
       registers,
     });
@@ -53,7 +53,7 @@ export function createJobMetrics(registry: Registry): JobMetrics {
 /** Shows how many jobs wait and run, and for how long the first has waited; asked for when /metrics is read. */
 export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>): void {
   const depth = new Gauge({
-    name: 'modelgateway_jobs',
+    name: 'gateway_jobs',
     help: 'Background jobs that have not ended, by status.',
     labelNames: ['status'],
     registers: [registry],
@@ -75,7 +75,7 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
     },
   });
   const age = new Gauge({
-    name: 'modelgateway_jobs_oldest_queued_seconds',
+    name: 'gateway_jobs_oldest_queued_seconds',
     help: 'How long the background job that waits the longest has waited; 0 when none waits.',
     registers: [registry],
   });

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client, ServiceImpl } from '@connectrpc/connect';
-import { type Aggregator, Gauge, type Registry } from 'prom-client';
+import type { Registry } from 'prom-client';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
@@ -25,6 +25,7 @@ import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
 import { adoptOrphans } from './metering/orphans.ts';
 import { createShipper } from './metering/shipper.ts';
+import { catalogMetrics, countingTokens, meteringMetrics, upstreamMetrics } from './metrics.ts';
 
 export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
@@ -59,7 +60,12 @@ export async function startInference(options: {
   const { models, usage, clock, logger, registry } = options;
   const self = { contextValues: callerContext(serviceCaller('inference')) };
 
-  const catalog = new Catalog((deployment) => options.connectUpstream(deployment.settings!), clock);
+  const catalog = new Catalog({
+    openUpstream: (deployment) => options.connectUpstream(deployment.settings!),
+    metricsOf: upstreamMetrics(registry),
+    clock,
+  });
+  catalogMetrics(registry, catalog);
   const following = followCatalog({ catalog, models, logger });
   await following.first;
 
@@ -89,8 +95,6 @@ export async function startInference(options: {
   };
   adopt();
   const adoption = setInterval(adopt, adoptionIntervalMs);
-  journalMetrics(registry, journal);
-
   const limiter = new RateLimiter(clock.monotonic);
   const rateLimits = new RateLimitBook();
   const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
@@ -102,6 +106,7 @@ export async function startInference(options: {
     delay(limitsWaitMs, undefined, { ref: false }),
   ]);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
+  meteringMetrics(registry, journal, budgets);
   const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
   return {
     implementation: inferenceService({
@@ -109,7 +114,7 @@ export async function startInference(options: {
       limiter,
       rateLimits,
       budgets,
-      journal,
+      journal: countingTokens(registry, journal),
       clock,
       tools: createCallTools(clock),
     }),
@@ -127,40 +132,4 @@ export async function startInference(options: {
       await catalog.close();
     },
   };
-}
-
-function journalMetrics(
-  registry: Registry,
-  journal: { stats(): { bytes: number; pendingEvents: number; lagMs: number; healthy: boolean } },
-): void {
-  /** `ofAll`: what the journals of several processes are together. */
-  const gauge = (name: string, help: string, read: () => number, ofAll: Aggregator = 'sum'): void => {
-    new Gauge({
-      name,
-      help,
-      aggregator: ofAll,
-      registers: [registry],
-      collect() {
-        this.set(read());
-      },
-    });
-  };
-  gauge('gateway_journal_bytes', 'Size of the metering journal on disk.', () => journal.stats().bytes);
-  gauge(
-    'gateway_journal_pending_events',
-    'Usage events which are not stored yet.',
-    () => journal.stats().pendingEvents,
-  );
-  gauge(
-    'gateway_journal_lag_seconds',
-    'Age of the oldest usage event which is not stored yet.',
-    () => journal.stats().lagMs / 1000,
-    'max',
-  );
-  gauge(
-    'gateway_journal_healthy',
-    '0 while the journal refuses writes and new requests are refused.',
-    () => Number(journal.stats().healthy),
-    'min',
-  );
 }

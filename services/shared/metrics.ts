@@ -102,3 +102,19 @@ export class CellHistogram {
     return { name: this.name, help: this.#help, type: 'histogram', aggregator: 'sum', values };
   }
 }
+
+/** Upper bounds of buckets for what takes from a millisecond to minutes. */
+export const latencySeconds = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
+
+/** Remembers what was made for each label value. Label values must be few: routes, statuses, models and deployments of the catalog, never what a client chose. */
+export function bound<Label, Cell>(make: (label: Label) => Cell): (label: Label) => Cell {
+  const cells = new Map<Label, Cell>();
+  return (label) => {
+    let cell = cells.get(label);
+    if (cell === undefined) {
+      cell = make(label);
+      cells.set(label, cell);
+    }
+    return cell;
+  };
+}

@@ -17,18 +17,18 @@ const lagBucketsSeconds = [0.05, 0.1, 0.25, 0.5, 1, 2, 5, 30, 300, 3600];
 export function createUsageMetrics(registry: Registry): UsageMetrics {
   const registers = [registry];
   const lag = new CellHistogram(registry, {
-    name: 'modelgateway_usage_lag_seconds',
+    name: 'gateway_usage_lag_seconds',
     help: 'Time from the end of a call to its stored event.',
     buckets: lagBucketsSeconds,
   }).cell();
   const events = new CellCounter({
-    name: 'modelgateway_usage_events_total',
+    name: 'gateway_usage_events_total',
     help: 'Events received, by what became of them.',
     labelNames: ['outcome'],
     registers,
   });
   const refusedBatches = new Counter({
-    name: 'modelgateway_usage_refused_batches_total',
+    name: 'gateway_usage_refused_batches_total',
     help: 'Batches which could not be stored and will be sent again.',
     registers,
   });

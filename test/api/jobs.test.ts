@@ -478,11 +478,11 @@ describe('what has ended', () => {
 
   test('/metrics shows depth, age and outcomes', async () => {
     const { text } = await gateway.call('GET', '/metrics');
-    expect(text).toMatch(/^modelgateway_jobs\{status="queued"\} 0$/m);
-    expect(text).toMatch(/^modelgateway_jobs\{status="in_progress"\} 0$/m);
-    expect(text).toMatch(/^modelgateway_jobs_oldest_queued_seconds 0$/m);
-    expect(text).toMatch(/^modelgateway_jobs_ended_total\{outcome="completed"\} [1-9]\d*$/m);
-    expect(text).toMatch(/^modelgateway_jobs_wait_seconds_count [1-9]\d*$/m);
+    expect(text).toMatch(/^gateway_jobs\{status="queued"\} 0$/m);
+    expect(text).toMatch(/^gateway_jobs\{status="in_progress"\} 0$/m);
+    expect(text).toMatch(/^gateway_jobs_oldest_queued_seconds 0$/m);
+    expect(text).toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} [1-9]\d*$/m);
+    expect(text).toMatch(/^gateway_jobs_wait_seconds_count [1-9]\d*$/m);
   });
 
   test('is gone 24 hours after its end', async () => {

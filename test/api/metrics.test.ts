@@ -66,6 +66,56 @@ test.each([
   await waitFor(async () => (await counted(path, status)) === before + 1, { description: 'the request to be counted' });
 });
 
+test('tokens are counted by model, and what a deployment was sent by how it answered', async () => {
+  const { gateway, simulator, key } = bench;
+  const sum = async (series: RegExp): Promise<number> => {
+    const { text } = await gateway.call('GET', '/metrics');
+    const values = text.split('\n').filter((line) => series.test(line));
+    return values.reduce((total, line) => total + Number(line.split(' ').at(-1)), 0);
+  };
+  const all = async () => ({
+    input: await sum(/^gateway_tokens_total\{model="sim-chat",kind="input"\}/),
+    output: await sum(/^gateway_tokens_total\{model="sim-chat",kind="output"\}/),
+    answered: await sum(/^gateway_upstream_requests_total\{model="sim-chat",deployment="[^"]+",outcome="answered"\}/),
+    failed: await sum(/^gateway_upstream_requests_total\{model="sim-chat",deployment="[^"]+",outcome="failed"\}/),
+    begun: await sum(/^gateway_upstream_first_byte_seconds_count\{model="sim-chat",deployment="[^"]+"\}/),
+  });
+  const chat = () =>
+    gateway.call('POST', '/v1/chat/completions', key.key, {
+      model: 'sim-chat',
+      messages: [{ role: 'user', content: 'Hi' }],
+    });
+  const before = await all();
+  const { usage } = JSON.parse((await chat()).text);
+  simulator.next('server-error');
+  expect((await chat()).status).toBe(502);
+  expect(await all()).toEqual({
+    input: before.input + usage.prompt_tokens,
+    output: before.output + usage.completion_tokens,
+    answered: before.answered + 1,
+    failed: before.failed + 1,
+    begun: before.begun + 1,
+  });
+
+  simulator.next('hang-before-head');
+  const leaving = new AbortController();
+  const running = fetch(`${gateway.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', authorization: `Bearer ${key.key}` },
+    body: JSON.stringify({ model: 'sim-chat', messages: [] }),
+    signal: leaving.signal,
+  }).catch(() => 'left');
+  const inFlight = () => sum(/^gateway_upstream_in_flight\{model="sim-chat"/);
+  await waitFor(async () => (await inFlight()) === 1, { description: 'the call to be in flight' });
+  leaving.abort();
+  expect(await running).toBe('left');
+  await waitFor(async () => (await inFlight()) === 0, { description: 'the call to be over' });
+  expect(await sum(/^gateway_upstream_requests_total\{model="sim-chat",.*outcome="abandoned"\}/)).toBe(1);
+  expect(await sum(/^gateway_upstream_available\{model="sim-chat"/)).toBe(1);
+  expect(await sum(/^gateway_cached_keys /)).toBeGreaterThan(0);
+  expect(await sum(/^gateway_feed_live\{/)).toBe(2);
+});
+
 test('addresses that nobody serves share one label, whatever clients make up', async () => {
   const before = await counted('unmatched', 404);
   for (const path of ['/v1/nothing', '/v1/nothing-else']) {

@@ -97,7 +97,8 @@ for (let from = 0; from < keyCount; from += 1_000) {
   await Promise.all(secrets.slice(from, from + 1_000).map((secret) => credentials.authenticate(secret)));
 }
 
-const catalog = new Catalog(() => ({}) as never, systemClock);
+const noMetrics = { answered() {}, ended() {} };
+const catalog = new Catalog({ openUpstream: () => ({}) as never, metricsOf: () => noMetrics, clock: systemClock });
 const retirement = {
   deprecatedAt: timestampFromMs(Date.now() - 86_400_000),
   sunsetAt: timestampFromMs(Date.now() + 86_400_000),

@@ -139,7 +139,7 @@ test('a worker killed before its call, during it, and between the answer and its
     }
     expect(watch.ms).toBeLessThan(29_000);
     const metrics = await (await fetch(second.metricsUrl)).text();
-    expect(metrics).toMatch(/^modelgateway_jobs_ended_total\{outcome="completed"\} 3$/m);
+    expect(metrics).toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 3$/m);
     expect([callsOf('during'), callsOf('behind'), callsOf('before')].map(({ length }) => length)).toEqual([2, 2, 1]);
 
     const charged = await waitFor(

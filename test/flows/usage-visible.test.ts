@@ -74,9 +74,9 @@ test('the metrics show the lag to the stored row, the journal and refused batche
     { timeoutMs: 2_000, description: 'a journal whose events are all stored' },
   );
   const value = (name: string) => Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1]);
-  expect(value('modelgateway_usage_lag_seconds_count')).toBeGreaterThan(0);
-  expect(value('modelgateway_usage_lag_seconds_sum') / value('modelgateway_usage_lag_seconds_count')).toBeLessThan(2);
-  expect(value('modelgateway_usage_refused_batches_total')).toBe(0);
+  expect(value('gateway_usage_lag_seconds_count')).toBeGreaterThan(0);
+  expect(value('gateway_usage_lag_seconds_sum') / value('gateway_usage_lag_seconds_count')).toBeLessThan(2);
+  expect(value('gateway_usage_refused_batches_total')).toBe(0);
   expect(value('gateway_journal_bytes')).toBeGreaterThan(0);
   expect(value('gateway_journal_healthy')).toBe(1);
 });

@@ -82,12 +82,9 @@ test('whichever worker is asked for metrics tells those of all, and of the servi
   expect(await scraped(line)).toEqual([9, 9, 9, 9, 9, 9]);
   // Not everything is added up: a journal that refuses writes is one too many.
   expect(await scraped('gateway_journal_healthy ')).toEqual([1, 1, 1, 1, 1, 1]);
-  await waitFor(
-    async () => (await scraped('modelgateway_usage_events_total{outcome="stored"} ')).every((n) => n === 9),
-    {
-      description: 'the services to have stored the calls',
-    },
-  );
+  await waitFor(async () => (await scraped('gateway_usage_events_total{outcome="stored"} ')).every((n) => n === 9), {
+    description: 'the services to have stored the calls',
+  });
 });
 
 test.runIf(process.platform === 'linux')(

@@ -10,7 +10,7 @@ import type { PriceVersion } from '../domain/price.ts';
 import type { RetirementSchedule } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
-import { DeploymentRuntime } from './deployment-runtime.ts';
+import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
 
 /** A model as the inference part needs it: everything looked up and compiled when the snapshot came. */
 export type ServedModel = {
@@ -30,24 +30,26 @@ export type ServedModel = {
   retryBudget: RetryBudget;
 };
 
-/** Connects a deployment to whatever answers it. */
-export type OpenUpstream = (deployment: Deployment) => Upstream;
+type CatalogDeps = {
+  /** Connects a deployment to whatever answers it. */
+  openUpstream(deployment: Deployment): Upstream;
+  metricsOf(model: string, deployment: string): RunMetrics;
+  clock: Pick<Clock, 'monotonic'>;
+};
 
 /**
  * The models of one process, replaced whole by each snapshot of the feed. Deployments outlive snapshots by their id, so that
  * their load and breakers do; one whose settings changed is opened anew, and the old one closed when its requests have ended.
  */
 export class Catalog {
-  readonly #openUpstream: OpenUpstream;
-  readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #deps: CatalogDeps;
   #models: ReadonlyMap<string, ServedModel> = new Map();
   #runtimes = new Map<string, DeploymentRuntime>();
   #retryBudgets = new Map<string, RetryBudget>();
   #version = -1n;
 
-  constructor(openUpstream: OpenUpstream, clock: Pick<Clock, 'monotonic'>) {
-    this.#openUpstream = openUpstream;
-    this.#clock = clock;
+  constructor(deps: CatalogDeps) {
+    this.#deps = deps;
   }
 
   /** The version of the snapshot in force; -1 before the first. */
@@ -113,7 +115,9 @@ export class Catalog {
   #runtime(deployment: Deployment, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
     let runtime = this.#runtimes.get(deployment.id);
     if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
-      runtime = new DeploymentRuntime(deployment, this.#openUpstream(deployment), this.#clock);
+      const { openUpstream, metricsOf, clock } = this.#deps;
+      const metrics = metricsOf(deployment.model, deployment.id);
+      runtime = new DeploymentRuntime(deployment, openUpstream(deployment), { clock, metrics });
     }
     runtime.status = deployment.status;
     runtimes.set(deployment.id, runtime);

@@ -35,6 +35,17 @@ export type SeenHealth = {
   lastError: string;
 };
 
+/** Counts what a deployment is given; `ms` is the time until its answer began. */
+export type RunMetrics = { answered(ms: number): void; ended(kind: Verdict['kind']): void };
+
+/** One call that a deployment runs. */
+export type Run = {
+  /** It is answered, whatever its body brings: reason enough to let others through again. */
+  answered(): void;
+  /** Called exactly once. */
+  end(verdict: Verdict): void;
+};
+
 /** A deployment at work in this process: its upstream, its load, its breaker and what was seen of its health. */
 export class DeploymentRuntime implements RoutableDeployment {
   readonly id: string;
@@ -54,6 +65,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   /** Requests that it was ever given; breaks ties between equally loaded deployments. */
   assigned = 0;
   readonly #clock: Pick<Clock, 'monotonic'>;
+  readonly #metrics: RunMetrics;
   readonly #breaker = new Breaker();
   #coolingUntilMs = Number.NEGATIVE_INFINITY;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
@@ -62,7 +74,11 @@ export class DeploymentRuntime implements RoutableDeployment {
   #lastError = '';
   #retired = false;
 
-  constructor(deployment: Deployment, upstream: Upstream, clock: Pick<Clock, 'monotonic'>) {
+  constructor(
+    deployment: Deployment,
+    upstream: Upstream,
+    { clock, metrics }: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics },
+  ) {
     const settings = effectiveSettings(deployment.settings!);
     this.id = deployment.id;
     this.upstreamModel = settings.upstreamModel || deployment.model;
@@ -76,6 +92,7 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.upstream = upstream;
     this.status = deployment.status;
     this.#clock = clock;
+    this.#metrics = metrics;
   }
 
   get available(): boolean {
@@ -100,22 +117,26 @@ export class DeploymentRuntime implements RoutableDeployment {
     return equals(DeploymentSettingsSchema, this.settings, settings);
   }
 
-  /** A call begins; answers how it is to be ended, which is done exactly once. */
-  start(): (verdict: Verdict) => void {
+  /** A call begins. */
+  start(): Run {
     this.inFlight++;
     this.assigned++;
-    const isTrial = this.#breaker.begin(this.#clock.monotonic());
-    return (verdict) => {
-      if (isTrial) this.#breaker.endTrial();
-      this.judge(verdict);
-      this.inFlight--;
-      if (this.#retired && this.inFlight === 0) void this.close();
+    const startedMs = this.#clock.monotonic();
+    const isTrial = this.#breaker.begin(startedMs);
+    return {
+      answered: () => {
+        const nowMs = this.#clock.monotonic();
+        this.#metrics.answered(nowMs - startedMs);
+        if (this.#breaker.state(nowMs) !== 'closed') this.#breaker.succeed();
+      },
+      end: (verdict) => {
+        if (isTrial) this.#breaker.endTrial();
+        this.judge(verdict);
+        this.#metrics.ended(verdict.kind);
+        this.inFlight--;
+        if (this.#retired && this.inFlight === 0) void this.close();
+      },
     };
-  }
-
-  /** A call was answered, whatever its body brings: reason enough to let others through again. */
-  answers(): void {
-    if (this.#breaker.state(this.#clock.monotonic()) !== 'closed') this.#breaker.succeed();
   }
 
   /** Takes note of what a call said. */

@@ -1,7 +1,7 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
-import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
 import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
@@ -54,10 +54,10 @@ export class Attempts {
       const deployment = chooseDeployment(deployments, this.#tried);
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
-      const exchange = this.#start(deployment);
+      const { exchange, run } = this.#start(deployment);
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
-        deployment.answers();
+        run.answered();
         return { exchange, reader: outcome.reader };
       }
       this.#stop(verdictOf(outcome));
@@ -76,10 +76,11 @@ export class Attempts {
     this.#stop(verdict);
   }
 
-  #start(deployment: DeploymentRuntime): PulledExchange {
+  #start(deployment: DeploymentRuntime): Running {
     const exchange = new PulledExchange();
     const timer = setTimeout(() => exchange.expire(), deployment.totalTimeoutMs);
-    this.#running = { exchange, timer, end: deployment.start() };
+    const running = { exchange, timer, run: deployment.start() };
+    this.#running = running;
     this.#metered.deploymentId = deployment.id;
     exchange.attach(
       deployment.upstream.send(
@@ -94,16 +95,16 @@ export class Attempts {
         exchange,
       ),
     );
-    return exchange;
+    return running;
   }
 
   #stop(verdict: Verdict): void {
     if (this.#running === null) return;
-    const { exchange, timer, end } = this.#running;
+    const { exchange, timer, run } = this.#running;
     this.#running = null;
     clearTimeout(timer);
     exchange.abort();
-    end(verdict);
+    run.end(verdict);
   }
 
   async #outcome(exchange: PulledExchange, upstream: Upstream): Promise<Outcome> {
@@ -144,7 +145,7 @@ export class Attempts {
   }
 }
 
-type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; end(verdict: Verdict): void };
+type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; run: Run };
 
 type Failed = { kind: 'failed'; error: GatewayError; failure: UpstreamFailure | null };
 type Outcome = { kind: 'answered'; reader: AnswerReader } | Failed;

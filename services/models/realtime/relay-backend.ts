@@ -1,6 +1,6 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
-import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { cancelled } from '../inference/attempts.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
@@ -24,7 +24,7 @@ export class RelayBackend implements Backend {
   readonly #context: BackendContext;
   readonly #deployment: DeploymentRuntime;
   readonly #socket: UpstreamSocket;
-  readonly #endRun: (verdict: Verdict) => void;
+  readonly #run: Run;
   readonly #items = new Map<string, Item>();
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
@@ -35,16 +35,11 @@ export class RelayBackend implements Backend {
   #taking: Promise<void> = Promise.resolve();
   #closed = false;
 
-  private constructor(
-    context: BackendContext,
-    deployment: DeploymentRuntime,
-    socket: UpstreamSocket,
-    endRun: (verdict: Verdict) => void,
-  ) {
+  private constructor(context: BackendContext, deployment: DeploymentRuntime, socket: UpstreamSocket, run: Run) {
     this.#context = context;
     this.#deployment = deployment;
     this.#socket = socket;
-    this.#endRun = endRun;
+    this.#run = run;
   }
 
   /** Connects to a deployment. Resolves with why not when it does not take WebSockets. */
@@ -53,11 +48,11 @@ export class RelayBackend implements Backend {
     if (openSocket === null) return Promise.resolve('it has no WebSockets');
     return new Promise((resolve) => {
       let backend: RelayBackend | null = null;
-      const endRun = deployment.start();
+      const run = deployment.start();
       const socket = openSocket('/realtime?intent=transcription', {
         onOpen: () => {
-          deployment.answers();
-          backend = new RelayBackend(context, deployment, socket, endRun);
+          run.answered();
+          backend = new RelayBackend(context, deployment, socket, run);
           resolve(backend);
         },
         onText: (text) => backend?.take(text),
@@ -65,7 +60,7 @@ export class RelayBackend implements Backend {
           if (backend !== null) {
             backend.lost(reason);
           } else {
-            endRun({ kind: 'none' });
+            run.end({ kind: 'none' });
             resolve(reason);
           }
         },
@@ -221,7 +216,7 @@ export class RelayBackend implements Backend {
   #end(verdict: Verdict): void {
     if (this.#closed) return;
     this.#closed = true;
-    this.#endRun(verdict);
+    this.#run.end(verdict);
   }
 }
 

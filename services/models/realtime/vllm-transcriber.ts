@@ -1,6 +1,6 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
-import type { DeploymentRuntime, Verdict } from '../catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import { cancelled } from '../inference/attempts.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
@@ -41,7 +41,7 @@ class VllmUtterance implements Utterance {
   #isOpen = false;
   #isFinished = false;
   #useFallback: Utterance | null = null;
-  #endRun: ((verdict: Verdict) => void) | null = null;
+  #run: Run | null = null;
   #timer: NodeJS.Timeout | undefined;
   readonly #onAbort = (): void => this.abort();
 
@@ -79,12 +79,13 @@ class VllmUtterance implements Utterance {
   }
 
   #connect(deployment: DeploymentRuntime, open: NonNullable<DeploymentRuntime['upstream']['openSocket']>): void {
-    this.#endRun = deployment.start();
+    const run = deployment.start();
+    this.#run = run;
     this.#options.item.call.deploymentId = deployment.id;
     this.#socket = open('/realtime', {
       onOpen: () => {
         this.#isOpen = true;
-        deployment.answers();
+        run.answered();
         this.#sendJson({ type: 'session.update', model: deployment.upstreamModel });
         // Generation begins with the first commit; the final one ends it.
         this.#sendJson({ type: 'input_audio_buffer.commit' });
@@ -175,8 +176,8 @@ class VllmUtterance implements Utterance {
     this.#context.signal.removeEventListener('abort', this.#onAbort);
     this.#socket?.close();
     this.#socket = null;
-    this.#endRun?.(verdict);
-    this.#endRun = null;
+    this.#run?.end(verdict);
+    this.#run = null;
   }
 }
 

@@ -186,6 +186,6 @@ test('a member is refused the scope of the tenant', async () => {
 test('the lag from the end of a call to its stored row is measured', async () => {
   await usage.client.record({ events: [testEvent(testNowMs - 600, { latencyMs: 200 })] }, asService());
   const text = await usage.registry.metrics();
-  expect(text).toContain('modelgateway_usage_lag_seconds_bucket{le="0.5"}');
-  expect(text).toMatch(/modelgateway_usage_events_total\{outcome="rejected"\} 11/);
+  expect(text).toContain('gateway_usage_lag_seconds_bucket{le="0.5"}');
+  expect(text).toMatch(/gateway_usage_events_total\{outcome="rejected"\} 11/);
 });

@@ -64,7 +64,7 @@ test('past retention events go, roll-ups stay, and a late repeat is refused rath
 
   // This process still believes in the partition; its next try is told.
   await expect(usage.client.record({ events: [old] }, asService())).rejects.toThrow();
-  expect(await usage.registry.metrics()).toContain('modelgateway_usage_refused_batches_total 1');
+  expect(await usage.registry.metrics()).toContain('gateway_usage_refused_batches_total 1');
   const repeat = await usage.client.record({ events: [old, recent] }, asService());
   expect(repeat).toMatchObject({ accepted: 0, duplicates: 1, rejected: [{ index: 0, eventId: old.id }] });
 });

@@ -1,0 +1,134 @@
+import { type Aggregator, Gauge, type Registry } from 'prom-client';
+import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metrics.ts';
+import type { Catalog } from './catalog/catalog.ts';
+import type { RunMetrics, Verdict } from './catalog/deployment-runtime.ts';
+import type { Journal } from './metering/journal.ts';
+import type { MeteringJournal } from './metering/metered-call.ts';
+import type { MeteredEvent, MeteredProgress } from './metering/metered-event.ts';
+
+/** How a run is counted by what it said of its deployment. */
+const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 'abandoned' } as const satisfies Record<
+  Verdict['kind'],
+  string
+>;
+const kinds = Object.keys(outcomes) as Verdict['kind'][];
+
+/** Measures of what deployments are given and how they answer, by model and deployment. */
+export function upstreamMetrics(registry: Registry): (model: string, deployment: string) => RunMetrics {
+  const runs = new CellCounter({
+    name: 'gateway_upstream_requests_total',
+    help: 'Requests sent to deployments, by outcome: answered (refusals of a bad request included), failed, rate_limited, or abandoned by the client.',
+    labelNames: ['model', 'deployment', 'outcome'],
+    registers: [registry],
+  });
+  const heads = new CellHistogram(registry, {
+    name: 'gateway_upstream_first_byte_seconds',
+    help: 'Time from a request to a deployment until its answer began.',
+    buckets: latencySeconds,
+  });
+  const ofModel = bound((model: string) =>
+    bound((deployment: string): RunMetrics => {
+      const cells = kinds.map((kind) => [kind, runs.cell({ model, deployment, outcome: outcomes[kind] })] as const);
+      const byKind = Object.fromEntries(cells) as Record<Verdict['kind'], (typeof cells)[number][1]>;
+      const head = heads.cell({ model, deployment });
+      return { answered: (ms) => head.observe(ms / 1000), ended: (kind) => byKind[kind].inc() };
+    }),
+  );
+  return (model, deployment) => ofModel(model)(deployment);
+}
+
+/** What the catalog's deployments do at the moment of a scrape. */
+export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>): void {
+  const gauge = (name: string, help: string, aggregator: Aggregator, read: (runtime: Served) => number): void => {
+    new Gauge({
+      name,
+      help,
+      aggregator,
+      labelNames: ['model', 'deployment'],
+      registers: [registry],
+      collect() {
+        this.reset();
+        for (const { name: model, deployments } of catalog.all()) {
+          for (const runtime of deployments) this.set({ model, deployment: runtime.id }, read(runtime));
+        }
+      },
+    });
+  };
+  gauge('gateway_upstream_in_flight', 'Requests that a deployment runs now.', 'sum', ({ inFlight }) => inFlight);
+  gauge(
+    'gateway_upstream_available',
+    '1 while a deployment may be given requests; 0 while it is stopped, failed or ejected.',
+    'min',
+    ({ available }) => Number(available),
+  );
+}
+
+type Served = { inFlight: number; available: boolean };
+
+/** The journal, with the tokens of the calls that end in it counted by model. */
+export function countingTokens(registry: Registry, journal: MeteringJournal): MeteringJournal {
+  const tokens = new CellCounter({
+    name: 'gateway_tokens_total',
+    help: 'Tokens that ended calls were metered with, by model; cached_input is a part of input.',
+    labelNames: ['model', 'kind'],
+    registers: [registry],
+  });
+  const ofModel = bound((model: string) => ({
+    input: tokens.cell({ model, kind: 'input' }),
+    cachedInput: tokens.cell({ model, kind: 'cached_input' }),
+    output: tokens.cell({ model, kind: 'output' }),
+  }));
+  return {
+    get healthy() {
+      return journal.healthy;
+    },
+    begin: (id, call) => journal.begin(id, call),
+    progress: (id, progress, done) => journal.progress(id, progress, done),
+    end(id, event, done) {
+      const { input, cachedInput, output } = ofModel(event.model);
+      input.inc(event.inputTokens);
+      cachedInput.inc(event.cachedInputTokens);
+      output.inc(event.outputTokens);
+      journal.end(id, event, done);
+    },
+  };
+}
+
+/** The state of the journal, and of the room in budgets that this process holds. */
+export function meteringMetrics(
+  registry: Registry,
+  journal: Pick<Journal<MeteredEvent, MeteredProgress>, 'stats'>,
+  budgets: { readonly leaseCount: number },
+): void {
+  /** `ofAll`: what several processes have together. */
+  const gauge = (name: string, help: string, read: () => number, ofAll: Aggregator = 'sum'): void => {
+    new Gauge({
+      name,
+      help,
+      aggregator: ofAll,
+      registers: [registry],
+      collect() {
+        this.set(read());
+      },
+    });
+  };
+  gauge('gateway_journal_bytes', 'Size of the metering journal on disk.', () => journal.stats().bytes);
+  gauge(
+    'gateway_journal_pending_events',
+    'Usage events which are not stored yet.',
+    () => journal.stats().pendingEvents,
+  );
+  gauge(
+    'gateway_journal_lag_seconds',
+    'Age of the oldest usage event which is not stored yet.',
+    () => journal.stats().lagMs / 1000,
+    'max',
+  );
+  gauge(
+    'gateway_journal_healthy',
+    '0 while the journal refuses writes and new requests are refused.',
+    () => Number(journal.stats().healthy),
+    'min',
+  );
+  gauge('gateway_budget_leases', 'Leases of room in budgets that Billing knows of.', () => budgets.leaseCount);
+}
