@@ -119,3 +119,31 @@ test('an operator reads who did what by names, which are asked for once for all 
   expect(askedOneByOne).toEqual([]);
   await close();
 });
+
+test('a list sorts by its columns while it is whole, and not where the order would be that of one page alone', async () => {
+  const { gateway } = portal;
+  const login = await gateway.call('POST', '/api/v1/auth/login', '', users.operator);
+  const makeCoupons = async (amounts: readonly number[]): Promise<void> => {
+    for (const amount_usd of amounts) {
+      const made = await gateway.call('POST', '/api/v1/admin/coupons', login.json.access_token, { amount_usd });
+      expect(made.status).toBe(201);
+    }
+  };
+  await makeCoupons([3, 1, 2]);
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/coupons');
+  const table = page.getByRole('table', { name: 'Coupons' });
+  await table.getByRole('button', { name: 'Amount' }).click();
+  const amounts = (await table.locator('td[data-label="Amount"]').allTextContents()).map((text) =>
+    Number(text.replace(/[^\d.]/g, '')),
+  );
+  expect(amounts.length).toBeGreaterThan(2);
+  expect([amounts, amounts.toReversed()]).toContainEqual(amounts.toSorted((a, b) => a - b));
+
+  await makeCoupons(Array.from({ length: 21 }, (_, index) => 1 + index));
+  await page.reload();
+  await page.getByRole('button', { name: 'Next' }).waitFor();
+  expect(await table.getByRole('columnheader', { name: 'Amount' }).count()).toBe(1);
+  expect(await table.getByRole('button', { name: 'Amount' }).count()).toBe(0);
+  await close();
+});

@@ -1,5 +1,6 @@
 import { createSortedRowModel, rowSortingFeature, sortFn_basic, tableFeatures, useTable } from '@tanstack/react-table';
 import { type ReactNode, useMemo } from 'react';
+import type { Pagination } from '../api/types.ts';
 import { classNames } from './class-names.ts';
 import { Icon } from './icons.tsx';
 
@@ -7,7 +8,7 @@ export type Column<Row> = {
   /** The head; empty for a column of actions. */
   name: string;
   cell: (row: Row) => ReactNode;
-  /** Gives what the column is sorted by; without it the column cannot be sorted. */
+  /** Gives what the column is sorted by, where all rows are there; without it the column cannot be sorted. */
   sortBy?: (row: Row) => string | number | null;
   end?: boolean;
 };
@@ -24,20 +25,23 @@ type TableProps<Row> = {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => string;
   empty?: ReactNode;
+  /** Whose page the rows are: one of several is not sorted, since the order would be that of the page alone. */
+  pagination?: Pagination | undefined;
 };
 
 /** A table whose columns sort by a click; below 640 px each row is a card. Inside a flush Card. */
-export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<Row>) {
+export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: TableProps<Row>) {
+  const isPart = pagination !== undefined && pagination.total_pages > 1;
   const data = useMemo(() => [...rows], [rows]);
   const definitions = useMemo(
     () =>
       columns.map(({ name, sortBy }, index) => ({
         id: name === '' ? `column${index}` : name,
         accessorFn: (row: Row) => sortBy?.(row) ?? '',
-        enableSorting: sortBy !== undefined,
+        enableSorting: sortBy !== undefined && !isPart,
         sortFn: 'basic' as const,
       })),
-    [columns],
+    [columns, isPart],
   );
   const table = useTable<typeof features, Row & object>({
     features,
@@ -68,7 +72,7 @@ export function Table<Row>({ label, rows, columns, rowKey, empty }: TableProps<R
                     column.end ? 'text-right' : 'text-left',
                   )}
                 >
-                  {column.sortBy === undefined ? (
+                  {column.sortBy === undefined || isPart ? (
                     column.name === '' ? (
                       <span className="sr-only">Actions</span>
                     ) : (

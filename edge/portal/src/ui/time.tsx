@@ -17,7 +17,7 @@ export function Time({
     <time
       dateTime={value}
       title={relative ? `${formatDateTime(value)} · ${formatUtc(value)}` : formatUtc(value)}
-      className="tabular whitespace-nowrap"
+      className={relative ? 'tabular' : 'tabular whitespace-nowrap'}
     >
       {relative ? formatRelative(value, now) : formatDateTime(value)}
     </time>

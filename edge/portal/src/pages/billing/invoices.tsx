@@ -30,6 +30,7 @@ export function Invoices() {
                   One is drafted through each month and finalized on the 1st of the next.
                 </EmptyState>
               }
+              pagination={list.pagination}
             />
             <Pager pagination={list.pagination} onPage={setPage} />
           </>

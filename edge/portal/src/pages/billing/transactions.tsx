@@ -47,6 +47,7 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
             label="Transactions"
             rows={list.data}
             columns={columns}
+            pagination={list.pagination}
             rowKey={(row) => row.id}
             empty={<EmptyState icon="card" title="No money has moved yet" />}
           />

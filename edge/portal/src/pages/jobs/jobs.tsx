@@ -65,6 +65,7 @@ export function Jobs() {
                 label="Jobs"
                 rows={list.data}
                 columns={columns}
+                pagination={list.pagination}
                 rowKey={(job) => job.id}
                 empty={<NoJobs filtered={status !== ''} />}
               />

@@ -83,6 +83,7 @@ export function Keys() {
                 label="API keys"
                 rows={list.data}
                 columns={columns}
+                pagination={list.pagination}
                 rowKey={(key) => key.id}
                 empty={
                   filtered ? (

@@ -15,7 +15,11 @@ export function OrganizationName({ id }: { id: string }) {
   const other = useGet<AdminOrganization>(`/admin/organizations/${id}`, undefined, { keepPrevious: false, enabled });
   const name = (listed ?? other.data)?.name;
   return (
-    <Link href={`/operator/organizations/${id}`} className="block max-w-48 truncate hover:underline" title={name ?? id}>
+    <Link
+      href={`/operator/organizations/${id}`}
+      className="line-clamp-2 max-w-48 min-w-24 wrap-anywhere hover:underline"
+      title={name ?? id}
+    >
       {name ?? <ShortId id={id} />}
     </Link>
   );

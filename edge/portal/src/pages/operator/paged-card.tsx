@@ -27,7 +27,14 @@ export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty
       <Loaded of={list}>
         {(loaded) => (
           <>
-            <Table label={label} rows={loaded.data} columns={columns} rowKey={rowKey} empty={empty} />
+            <Table
+              label={label}
+              rows={loaded.data}
+              columns={columns}
+              rowKey={rowKey}
+              empty={empty}
+              pagination={loaded.pagination}
+            />
             {loaded.pagination !== undefined && (
               <Pager pagination={loaded.pagination} onPage={(next) => setPage(String(next))} />
             )}

@@ -22,6 +22,7 @@ export function AuditList({ path, names }: { path: string; names: ReadonlyMap<st
               label="Audit events"
               rows={list.data}
               columns={columnsWith(names)}
+              pagination={list.pagination}
               rowKey={(event) => event.id}
               empty={<EmptyState icon="log" title="No events yet" />}
             />

@@ -59,6 +59,7 @@ export function Invitations() {
                   An invitation is a mail with a link that works once and sets a password.
                 </EmptyState>
               }
+              pagination={list.pagination}
             />
             <Pager pagination={list.pagination} onPage={setPage} />
           </>

@@ -104,7 +104,13 @@ export function Members() {
       <Loaded of={members}>
         {(list) => (
           <>
-            <Table label="Members" rows={list.data} columns={columns} rowKey={(member) => member.id} />
+            <Table
+              label="Members"
+              rows={list.data}
+              columns={columns}
+              rowKey={(member) => member.id}
+              pagination={list.pagination}
+            />
             <Pager pagination={list.pagination} onPage={setPage} />
           </>
         )}

@@ -117,6 +117,7 @@ export function History({
                 Each call of a key or of the playground appears here within two seconds.
               </EmptyState>
             }
+            pagination={list.pagination}
           />
           <Pager pagination={{ ...list.pagination, page }} onPage={setPage} />
         </Card>
