@@ -1,19 +1,24 @@
-import { setTimeout as delay } from 'node:timers/promises';
-
 /** Something that happens again and again, to be waited for. */
 export class Signal {
-  #raised = Promise.withResolvers<void>();
+  readonly #waiting = new Set<() => void>();
 
   raise(): void {
-    this.#raised.resolve();
-    this.#raised = Promise.withResolvers();
+    for (const wake of this.#waiting) wake();
   }
 
   /** The next time it happens, `ms` from now, or the abort of `signal`: whichever comes first. */
-  async next(ms: number, signal: AbortSignal): Promise<void> {
-    const enough = new AbortController();
-    const stop = AbortSignal.any([signal, enough.signal]);
-    await Promise.race([this.#raised.promise, delay(ms, undefined, { signal: stop }).catch(() => {})]);
-    enough.abort();
+  next(ms: number, signal: AbortSignal): Promise<void> {
+    if (signal.aborted) return Promise.resolve();
+    return new Promise((resolve) => {
+      const wake = (): void => {
+        clearTimeout(timer);
+        signal.removeEventListener('abort', wake);
+        this.#waiting.delete(wake);
+        resolve();
+      };
+      const timer = setTimeout(wake, ms);
+      signal.addEventListener('abort', wake);
+      this.#waiting.add(wake);
+    });
   }
 }
