@@ -4,6 +4,7 @@ import { formatCount, numberOrText } from '../../format/number.ts';
 import { addDays, utcDay } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -85,26 +86,17 @@ function Disable({ coupon }: { coupon: Coupon }) {
       <Button size="small" onClick={() => setAsking(true)}>
         Switch off
       </Button>
-      <Dialog
-        open={asking}
-        onClose={() => setAsking(false)}
-        title={`Switch ${coupon.code} off?`}
-        description="Nobody can redeem it from now on; credit that it gave stays. This cannot be undone."
-      >
-        <div className="grid gap-4">
-          <FormError error={disable.error} />
-          <DialogActions>
-            <Button onClick={() => setAsking(false)}>Cancel</Button>
-            <Button
-              look="danger"
-              pending={disable.pending}
-              onClick={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
-            >
-              Switch off
-            </Button>
-          </DialogActions>
-        </div>
-      </Dialog>
+      {asking && (
+        <ConfirmDialog
+          title={`Switch ${coupon.code} off?`}
+          description="Nobody can redeem it from now on; credit that it gave stays. This cannot be undone."
+          act="Switch off"
+          onAct={() => disable.run({ method: 'POST', path: `/admin/coupons/${coupon.id}/disable` })}
+          onClose={() => setAsking(false)}
+          pending={disable.pending}
+          error={disable.error}
+        />
+      )}
     </>
   );
 }

@@ -3,9 +3,8 @@ import { useAction } from '../../api/hooks.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -102,25 +101,14 @@ function RevokeDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => vo
     },
   });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <ConfirmDialog
       title={`Revoke ${apiKey.name}?`}
       description="Every call with it is refused from now on. This cannot be undone."
-    >
-      <div className="grid gap-4">
-        <FormError error={revoke.error} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            look="danger"
-            pending={revoke.pending}
-            onClick={() => revoke.run({ method: 'POST', path: `/admin/keys/${apiKey.id}/revoke` })}
-          >
-            Revoke key
-          </Button>
-        </DialogActions>
-      </div>
-    </Dialog>
+      act="Revoke key"
+      onAct={() => revoke.run({ method: 'POST', path: `/admin/keys/${apiKey.id}/revoke` })}
+      onClose={onClose}
+      pending={revoke.pending}
+      error={revoke.error}
+    />
   );
 }

@@ -6,7 +6,7 @@ import type { List, Member } from '../../api/types.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -81,25 +81,16 @@ export function Members() {
   return (
     <Card flush>
       {leaving !== null && (
-        <Dialog
-          open
-          onClose={() => setLeaving(null)}
+        <ConfirmDialog
           title={`Deactivate ${leaving.email}?`}
           description="Their sessions end, and every call with their keys is refused until you reactivate them."
-        >
-          <DialogActions>
-            <Button onClick={() => setLeaving(null)}>Cancel</Button>
-            <Button
-              look="danger"
-              onClick={() => {
-                update(leaving, { is_active: false });
-                setLeaving(null);
-              }}
-            >
-              Deactivate
-            </Button>
-          </DialogActions>
-        </Dialog>
+          act="Deactivate"
+          onAct={() => {
+            update(leaving, { is_active: false });
+            setLeaving(null);
+          }}
+          onClose={() => setLeaving(null)}
+        />
       )}
       <Loaded of={members}>
         {(list) => (
