@@ -1,7 +1,7 @@
 import { type Aggregator, Gauge, type Registry } from 'prom-client';
 import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metrics.ts';
 import type { Catalog } from './catalog/catalog.ts';
-import type { RunMetrics, Verdict } from './catalog/deployment-runtime.ts';
+import type { DeploymentRuntime, RunMetrics, Verdict } from './catalog/deployment-runtime.ts';
 import type { Journal } from './metering/journal.ts';
 import type { MeteringJournal } from './metering/metered-call.ts';
 import type { MeteredEvent, MeteredProgress } from './metering/metered-event.ts';
@@ -11,7 +11,6 @@ const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 
   Verdict['kind'],
   string
 >;
-const kinds = Object.keys(outcomes) as Verdict['kind'][];
 
 /** Measures of what deployments are given and how they answer, by model and deployment. */
 export function upstreamMetrics(registry: Registry): (model: string, deployment: string) => RunMetrics {
@@ -28,10 +27,10 @@ export function upstreamMetrics(registry: Registry): (model: string, deployment:
   });
   const ofModel = bound((model: string) =>
     bound((deployment: string): RunMetrics => {
-      const cells = kinds.map((kind) => [kind, runs.cell({ model, deployment, outcome: outcomes[kind] })] as const);
-      const byKind = Object.fromEntries(cells) as Record<Verdict['kind'], (typeof cells)[number][1]>;
+      const cell = (kind: Verdict['kind']) => runs.cell({ model, deployment, outcome: outcomes[kind] });
+      const cells = { good: cell('good'), bad: cell('bad'), busy: cell('busy'), none: cell('none') };
       const head = heads.cell({ model, deployment });
-      return { answered: (ms) => head.observe(ms / 1000), ended: (kind) => byKind[kind].inc() };
+      return { answered: (ms) => head.observe(ms / 1000), ended: (kind) => cells[kind].inc() };
     }),
   );
   return (model, deployment) => ofModel(model)(deployment);
@@ -39,7 +38,12 @@ export function upstreamMetrics(registry: Registry): (model: string, deployment:
 
 /** What the catalog's deployments do at the moment of a scrape. */
 export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>): void {
-  const gauge = (name: string, help: string, aggregator: Aggregator, read: (runtime: Served) => number): void => {
+  const gauge = (
+    name: string,
+    help: string,
+    aggregator: Aggregator,
+    read: (runtime: DeploymentRuntime) => number,
+  ): void => {
     new Gauge({
       name,
       help,
@@ -62,8 +66,6 @@ export function catalogMetrics(registry: Registry, catalog: Pick<Catalog, 'all'>
     ({ available }) => Number(available),
   );
 }
-
-type Served = { inFlight: number; available: boolean };
 
 /** The journal, with the tokens of the calls that end in it counted by model. */
 export function countingTokens(registry: Registry, journal: MeteringJournal): MeteringJournal {
