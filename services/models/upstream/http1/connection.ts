@@ -16,6 +16,8 @@ export type OutgoingRequest = {
 /** What a connection tells its pool. */
 export type ConnectionOwner = {
   onIdle(connection: Connection): void;
+  /** A request has been given to it; `send` lets it go. */
+  onReady(connection: Connection): void;
   onClosed(connection: Connection): void;
 };
 
@@ -60,7 +62,7 @@ export class Connection {
   readonly #owner: ConnectionOwner;
   readonly #socket: Socket;
   readonly #parser = new ResponseParser();
-  #phase: 'connecting' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
+  #phase: 'connecting' | 'ready' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
   #exchange: Exchange;
   /** A body is still read from its files. */
   #sending = false;
@@ -80,7 +82,11 @@ export class Connection {
     exchange.connection = this;
     this.deadlineMs = performance.now() + connectTimeoutMs;
     this.#socket = open((bytes) => this.#read(bytes));
-    this.#socket.on(readyEvent, () => this.#send());
+    this.#socket.on(readyEvent, () => {
+      if (this.#phase !== 'connecting') return;
+      this.#phase = 'ready';
+      this.send();
+    });
     this.#socket.on('drain', () => this.#wake());
     this.#socket.on('end', () => this.#ended());
     this.#socket.on('error', (error) => this.#broken(error.message));
@@ -98,7 +104,9 @@ export class Connection {
     exchange.connection = this;
     this.#parser.reset();
     this.#socket.ref();
-    this.#send();
+    this.#phase = 'ready';
+    this.#deadlineIn(exchange.request.headTimeoutMs);
+    this.#owner.onReady(this);
   }
 
   pause(): void {
@@ -119,6 +127,7 @@ export class Connection {
     if (this.#paused) return;
     const failures = {
       connecting: { kind: 'refused', message: 'no connection in time' },
+      ready: { kind: 'timeout', message: 'no time to send the request' },
       head: { kind: 'timeout', message: 'no response head in time' },
       body: { kind: 'timeout', message: 'no more of the body in time' },
     } as const;
@@ -141,8 +150,9 @@ export class Connection {
     this.#owner.onClosed(this);
   }
 
-  #send(): void {
-    if (this.#phase === 'closed') return;
+  /** Lets its request go, unless that has ended since. */
+  send(): void {
+    if (this.#phase !== 'ready') return;
     this.#phase = 'head';
     const { headStart, body, headTimeoutMs } = this.#exchange.request;
     const length = bodyLength(body);
@@ -204,6 +214,10 @@ export class Connection {
       this.destroy();
       return;
     }
+    if (this.#phase === 'ready') {
+      this.#broken('the upstream answered before it was asked');
+      return;
+    }
     const parser = this.#parser;
     const exchange = this.#exchange;
     let failure: UpstreamFailure | null = null;
@@ -254,7 +268,7 @@ export class Connection {
 
   #broken(message: string): void {
     if (this.#phase === 'idle' || this.#phase === 'closed') this.destroy();
-    else this.#fail({ kind: this.#phase === 'connecting' ? 'refused' : 'reset', message });
+    else this.#fail({ kind: this.#phase === 'connecting' || this.#phase === 'ready' ? 'refused' : 'reset', message });
   }
 
   #fail(failure: UpstreamFailure): void {

@@ -129,6 +129,38 @@ describe('a connection', () => {
     expect(served.sockets).toHaveLength(2);
   });
 
+  test('on which something comes before its request has left fails the call unsent', async () => {
+    const served = await serve((socket) => socket.write(hello));
+    const client = pool(served.url);
+    await call(client).outcome;
+    const second = await new Promise<ReturnType<typeof call>>((resolve) => {
+      // From here the event loop reads before requests leave.
+      setImmediate(() => {
+        served.sockets[0]!.write(hello);
+        resolve(call(client));
+      });
+    });
+    expect((await second.outcome).failure).toEqual({
+      kind: 'refused',
+      message: 'the upstream answered before it was asked',
+    });
+    expect(served.requests).toHaveLength(1);
+    expect((await call(client).outcome).body).toBe('hello');
+    expect(served.sockets).toHaveLength(2);
+  });
+
+  test('lets all requests of one turn of the event loop leave, but those that were aborted in it', async () => {
+    const served = await serve((socket) => socket.write(hello));
+    const client = pool(served.url);
+    const paths = ['a', 'b', 'c'].map((name) => [Buffer.from(`{${name}}`)]);
+    await Promise.all(paths.map((body) => call(client, { body }).outcome));
+    served.requests.length = 0;
+    const [first, aborted, last] = paths.map((body) => call(client, { body }));
+    aborted!.exchange.abort();
+    expect(await Promise.all([first!.outcome, last!.outcome])).toMatchObject([{ body: 'hello' }, { body: 'hello' }]);
+    expect(served.requests.map((request) => request.split('\r\n\r\n')[1]).toSorted()).toEqual(['{a}', '{c}']);
+  });
+
   test('that breaks before an answer fails the call, which is not sent again', async () => {
     const served = await serve((socket, _request) => {
       if (served.requests.length === 1) socket.write(hello);
