@@ -3,8 +3,9 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 
-const intervalMs = 10 * 60_000;
+const everyMs = 10 * 60_000;
 const dayMs = 86_400_000;
 
 /** How long what is over is still shown or looked at, in milliseconds. */
@@ -29,17 +30,5 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
 }
 
 /** Tidies up now and then until it is closed. */
-export function startHousekeeping(deps: { database: ServiceDatabase; clock: Clock; logger: Logger }): {
-  close(): Promise<void>;
-} {
-  let running: Promise<void> = Promise.resolve();
-  const timer = setInterval(() => {
-    running = tidyUp(deps).catch((err) => deps.logger.warn({ err }, 'what is out of date could not be removed'));
-  }, intervalMs).unref();
-  return {
-    close() {
-      clearInterval(timer);
-      return running;
-    },
-  };
-}
+export const startHousekeeping = (deps: { database: ServiceDatabase; clock: Clock; logger: Logger }): RecurringWork =>
+  startRecurringWork({ name: 'the housekeeping of Auth', everyMs, round: () => tidyUp(deps), logger: deps.logger });

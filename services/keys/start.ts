@@ -17,7 +17,7 @@ import { startHousekeeping } from './workers/housekeeping.ts';
 
 export type StartedKeys = {
   implementation: ServiceImpl<typeof KeysService>;
-  /** Ends the feed, the relay and the database connections; calls in flight should have ended. */
+  /** Ends the feed, the recurring work and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
 
@@ -38,11 +38,11 @@ export async function startKeys(options: {
   const feed = await openKeyFeed({ database, connection, clock, logger, heartbeatMs });
   const digestLookUp = createDigestLookUp(database);
   const auditRelay = startAuditRelay({ database, auth, logger });
-  const stopHousekeeping = startHousekeeping({ database, clock, logger });
+  const housekeeping = startHousekeeping({ database, clock, logger });
   return {
     implementation: keysService({ database, feed, digestLookUp, peppers, clock }),
     close: async () => {
-      stopHousekeeping();
+      await housekeeping.close();
       await auditRelay.close();
       await feed.close();
       await database.close();

@@ -37,18 +37,17 @@ export async function startUsage(options: {
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
-  const stopPartitionKeeper = startPartitionKeeper({
+  const partitionKeeper = startPartitionKeeper({
     database,
     monthsKept: options.eventsKeptMonths ?? eventsKeptMonthsDefault,
     logger,
   });
-  const stopDayGatherer = startDayGatherer({ database, logger });
+  const dayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
     implementation: usageService({ database, partitions, charges, auth, metrics, clock }),
     close: async () => {
-      stopPartitionKeeper();
-      await stopDayGatherer();
+      await Promise.all([partitionKeeper.close(), dayGatherer.close()]);
       await charges?.close();
       await database.close();
     },

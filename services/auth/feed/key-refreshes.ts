@@ -3,6 +3,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
 import { read } from '../db/read.ts';
@@ -69,16 +70,14 @@ export function createKeyRefreshes(deps: {
       };
     });
 
-  let closed = false;
-  let retrying: Promise<void> = Promise.resolve();
-  const retry = (): void => {
-    retrying = deliver()
-      .catch((err) => logger.debug({ err }, 'Keys could not be told about users and organizations yet'))
-      .finally(() => {
-        if (!closed) timer = setTimeout(retry, retryMs).unref();
-      });
-  };
-  let timer = setTimeout(retry, 0).unref();
+  const retrying = startRecurringWork({
+    name: 'telling Keys about users and organizations',
+    everyMs: retryMs,
+    // Keys may be away for long; the calls that wait for it fail, and say so.
+    round: () =>
+      deliver().catch((err) => logger.debug({ err }, 'Keys could not be told about users and organizations yet')),
+    logger,
+  });
 
   return {
     async record(em, { kind, subjectId, version }) {
@@ -89,10 +88,6 @@ export function createKeyRefreshes(deps: {
       ]);
     },
     deliver,
-    async close() {
-      closed = true;
-      clearTimeout(timer);
-      await retrying;
-    },
+    close: () => retrying.close(),
   };
 }

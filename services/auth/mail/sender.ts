@@ -4,6 +4,7 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { MailEntity, type MailRow } from '../db/mail.entity.ts';
 import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
@@ -101,27 +102,19 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     await transaction(database, (em) => em.nativeUpdate(MailEntity, { id: mail.id }, fields));
   };
 
-  let closed = false;
-  let timer: NodeJS.Timeout;
-  let sending: Promise<void> = Promise.resolve();
-  const run = (): void => {
-    sending = sendDue()
-      .catch((err) => {
-        logger.warn({ err }, 'the mail outbox could not be read');
-        return 0;
-      })
-      .then((count) => {
-        // A full batch is followed by the next at once.
-        if (!closed) timer = setTimeout(run, count === batch ? 0 : pollMs);
-      });
-  };
-  run();
+  const sending = startRecurringWork({
+    name: 'the sending of mails',
+    everyMs: pollMs,
+    async round(signal) {
+      // A full batch is followed by the next at once.
+      while (!signal.aborted && (await sendDue()) === batch);
+    },
+    logger,
+  });
 
   return {
     async close() {
-      closed = true;
-      clearTimeout(timer);
-      await sending;
+      await sending.close();
       smtp.close();
     },
   };

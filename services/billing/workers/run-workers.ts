@@ -1,3 +1,4 @@
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import type { BillingDeps } from '../deps.ts';
 import { verifyLedgerOf } from '../ledger/verify.ts';
 import { expireCredit } from './expire-credit.ts';
@@ -9,7 +10,7 @@ type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>;
 
 const minuteMs = 60_000;
 
-/** Each runs at the start and then at its interval. Every one of them may run in several processes at once. */
+/** Every one of them may run in several processes at once. */
 const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promise<unknown> }[] = [
   { name: 'tidy leases', everyMs: 5_000, run: tidyLeases },
   { name: 'expire credit', everyMs: minuteMs, run: expireCredit },
@@ -20,23 +21,12 @@ const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promis
 
 /** Starts Billing's recurring work; `close` waits for what runs. */
 export function runWorkers(deps: Deps): { close(): Promise<void> } {
-  const running = new Map<string, Promise<void>>();
-  const timers = workers.map(({ name, everyMs, run }) => {
-    const start = (): void => {
-      if (running.has(name)) return;
-      const work = run(deps)
-        .then(() => {})
-        .catch((err) => deps.logger.warn({ err, worker: name }, 'a worker of Billing failed; it runs again'))
-        .finally(() => running.delete(name));
-      running.set(name, work);
-    };
-    start();
-    return setInterval(start, everyMs);
-  });
+  const running = workers.map(({ name, everyMs, run }) =>
+    startRecurringWork({ name: `Billing's worker \`${name}\``, everyMs, round: () => run(deps), logger: deps.logger }),
+  );
   return {
     close: async () => {
-      for (const timer of timers) clearInterval(timer);
-      await Promise.all(running.values());
+      await Promise.all(running.map((work) => work.close()));
     },
   };
 }

@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps } from '../deps.ts';
@@ -13,26 +14,16 @@ const renewedAtOnce = 100;
 const renewLeftMs = holdMs - 600_000;
 
 /** Removes expired jobs and renews the holds of those that wait, each minute. Several processes may do it at once. */
-export function startHousekeeping(deps: Deps): { close(): Promise<void> } {
-  let running: Promise<void> | null = null;
-  const run = (): void => {
-    running ??= removeExpired(deps)
-      .then(() => renewHolds(deps))
-      .then(() => {})
-      .catch((err) => deps.logger.warn({ err }, 'the housekeeping of jobs failed; it runs again'))
-      .finally(() => {
-        running = null;
-      });
-  };
-  run();
-  const timer = setInterval(run, everyMs);
-  return {
-    close: async () => {
-      clearInterval(timer);
-      await running;
+export const startHousekeeping = (deps: Deps): RecurringWork =>
+  startRecurringWork({
+    name: 'the housekeeping of Jobs',
+    everyMs,
+    async round() {
+      await removeExpired(deps);
+      await renewHolds(deps);
     },
-  };
-}
+    logger: deps.logger,
+  });
 
 /** Removes jobs whose 24 hours are over, with their results. */
 export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {

@@ -2,8 +2,9 @@ import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { idempotencyMs } from '#shared/idempotency.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 
-export type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query'>; clock: Clock; logger: Logger };
+type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query'>; clock: Clock; logger: Logger };
 
 const everyMs = 60_000;
 
@@ -31,10 +32,6 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
   });
 }
 
-/** Keeps house every minute; several processes doing so do no harm. Answers how to stop. */
-export function startHousekeeping(deps: HousekeepingDeps): () => void {
-  const timer = setInterval(() => {
-    keepHouse(deps).catch((err) => deps.logger.warn({ err }, 'old rows of keys could not be deleted'));
-  }, everyMs).unref();
-  return () => clearInterval(timer);
-}
+/** Keeps house every minute; several processes doing so do no harm. */
+export const startHousekeeping = (deps: HousekeepingDeps): RecurringWork =>
+  startRecurringWork({ name: 'the housekeeping of Keys', everyMs, round: () => keepHouse(deps), logger: deps.logger });

@@ -9,7 +9,7 @@ import { sessionOf, silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import type { AuditEvent } from './audit-event.ts';
 import { recordAuditEvent } from './record-audit-event.ts';
-import { type AuditRelayDeps, startAuditRelay } from './relay.ts';
+import { type AuditRelayDeps, relayAuditEvents } from './relay.ts';
 
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
@@ -66,18 +66,17 @@ test('events reach Auth however often it fails, and leave the outbox only then',
   const events = Array.from({ length: 3 }, () => event());
   for (const one of events) await transaction(database, (em) => recordAuditEvent(em, one));
   const { auth, stored, state } = unreliableAuth();
-  const relay = startAuditRelay({ database, auth, logger: silentLogger });
+  const relay = { database, auth, logger: silentLogger };
   state.failure = 'before storing';
-  await expect(relay.drain()).rejects.toThrow('out of reach');
+  await expect(relayAuditEvents(relay)).rejects.toThrow('out of reach');
   expect(await waiting()).toBe(3);
   state.failure = 'after storing';
-  await expect(relay.drain()).rejects.toThrow('lost');
+  await expect(relayAuditEvents(relay)).rejects.toThrow('lost');
   expect(await waiting()).toBe(3);
   state.failure = null;
-  await relay.drain();
+  await relayAuditEvents(relay);
   expect(await waiting()).toBe(0);
   expect([...stored.keys()].sort()).toEqual(events.map(({ id }) => id).sort());
-  await relay.close();
 });
 
 test('a change that is undone leaves no event', async () => {
@@ -93,10 +92,9 @@ test('more events than one call takes are handed on in the order in which they h
   const { auth, stored } = unreliableAuth();
   const events = Array.from({ length: 1_200 }, () => event());
   await record(events);
-  const relay = startAuditRelay({ database, auth, logger: silentLogger });
-  await relay.drain();
+  const relay = { database, auth, logger: silentLogger };
+  await relayAuditEvents(relay);
   expect([...stored.keys()]).toEqual(events.map(({ id }) => id).sort());
-  await relay.close();
 });
 
 test('an event which Auth refuses for good is set aside, and the others go on', async () => {
@@ -110,8 +108,8 @@ test('an event which Auth refuses for good is set aside, and the others go on', 
       return auth.recordAuditEvents(request, options);
     },
   };
-  const relay = startAuditRelay({ database, auth: strict, logger: silentLogger });
-  await relay.drain();
+  const relay = { database, auth: strict, logger: silentLogger };
+  await relayAuditEvents(relay);
   expect([...stored.keys()].sort()).toEqual(
     events
       .map(({ id }) => id)
@@ -119,7 +117,6 @@ test('an event which Auth refuses for good is set aside, and the others go on', 
       .filter((id) => id !== refused),
   );
   expect(await waiting()).toBe(1);
-  await relay.close();
   await database.query({ text: 'delete from audit_outbox', values: [] });
 });
 
@@ -135,11 +132,10 @@ test('no call carries more than a service reads at once, however long the record
       return auth.recordAuditEvents(request, options);
     },
   };
-  const relay = startAuditRelay({ database, auth: measuring, logger: silentLogger });
-  await relay.drain();
+  const relay = { database, auth: measuring, logger: silentLogger };
+  await relayAuditEvents(relay);
   expect(stored.size).toBe(40);
   expect(Math.max(...bytes)).toBeLessThan(4 * 1024 * 1024);
-  await relay.close();
 });
 
 test('a change of which Auth would refuse the record is refused itself, with the field', async () => {
@@ -155,8 +151,7 @@ test('a change of which Auth would refuse the record is refused itself, with the
 test('what was there before keeps no change from being made, however long it was', async () => {
   const { auth, stored } = unreliableAuth();
   await record([event({ before: { model_allowlist: 'm'.repeat(300_000) }, after: undefined })]);
-  const relay = startAuditRelay({ database, auth, logger: silentLogger });
-  await relay.drain();
+  const relay = { database, auth, logger: silentLogger };
+  await relayAuditEvents(relay);
   expect(stored.size).toBe(1);
-  await relay.close();
 });

@@ -5,6 +5,7 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 
 export type AuditRelayDeps = {
@@ -12,12 +13,6 @@ export type AuditRelayDeps = {
   database: Pick<ServiceDatabase, 'service' | 'query'>;
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   logger: Logger;
-};
-
-export type AuditRelay = {
-  /** Hands on what waits; rejects when Auth or the database is out of reach, and nothing is lost. */
-  drain(): Promise<void>;
-  close(): Promise<void>;
 };
 
 type Waiting = { id: string; record: Buffer };
@@ -28,77 +23,66 @@ const recordsMax = 1_000;
 const bytesMax = 2 * 1024 * 1024;
 const timeoutMs = 5_000;
 
+/** Hands the audit events of a service's outbox on to Auth until it is closed. Several relays of one outbox do no harm. */
+export const startAuditRelay = (deps: AuditRelayDeps): RecurringWork =>
+  startRecurringWork({
+    name: `the relay of ${deps.database.service}'s audit events`,
+    everyMs,
+    round: () => relayAuditEvents(deps),
+    logger: deps.logger,
+  });
+
 /**
- * Hands the audit events of a service's outbox on to Auth, oldest first. An event leaves the outbox only when Auth has stored
- * it; should the answer be lost it is sent again, and Auth records each id once. Several relays of one outbox do no harm. An event
- * which Auth will never take is set aside, so that it holds no other up.
+ * Hands what waits on to Auth, oldest first. An event leaves the outbox only when Auth has stored it; should the answer be lost it is sent
+ * again, and Auth records each id once. Rejects when Auth or the database is out of reach, and nothing is lost. An event which Auth will
+ * never take is set aside, so that it holds no other up.
  */
-export function startAuditRelay({ database, auth, logger }: AuditRelayDeps): AuditRelay {
-  const options = { contextValues: callerContext(serviceCaller(database.service)), timeoutMs };
-  let running: Promise<void> | null = null;
-
-  async function drainOnce(): Promise<void> {
-    for (;;) {
-      const { rows } = await database.query<Waiting>({
-        name: 'audit-outbox-next',
-        text: `
-          select id, record from (
-            select id, record, row_number() over oldest_first as place, sum(octet_length(record)) over oldest_first as bytes
-            from (select * from audit_outbox where refused_at is null order by id limit ${recordsMax}) as waiting
-            window oldest_first as (order by id)) as measured
-          where place = 1 or bytes <= ${bytesMax} order by id`,
-        values: [],
-      });
-      if (rows.length === 0) return;
-      try {
-        await handOn(rows);
-      } catch (error) {
-        if (!isRefusal(error)) throw error;
-        for (const row of rows) await handOnAlone(row);
-      }
-    }
-  }
-
-  async function handOn(rows: readonly Waiting[]): Promise<void> {
-    await auth.recordAuditEvents({ records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) }, options);
-    await database.query({
-      name: 'audit-outbox-done',
-      text: 'delete from audit_outbox where id = any($1)',
-      values: [rows.map(({ id }) => id)],
+export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
+  for (;;) {
+    const { rows } = await deps.database.query<Waiting>({
+      name: 'audit-outbox-next',
+      text: `
+        select id, record from (
+          select id, record, row_number() over oldest_first as place, sum(octet_length(record)) over oldest_first as bytes
+          from (select * from audit_outbox where refused_at is null order by id limit ${recordsMax}) as waiting
+          window oldest_first as (order by id)) as measured
+        where place = 1 or bytes <= ${bytesMax} order by id`,
+      values: [],
     });
-  }
-
-  async function handOnAlone(row: Waiting): Promise<void> {
+    if (rows.length === 0) return;
     try {
-      await handOn([row]);
-    } catch (err) {
-      if (!isRefusal(err)) throw err;
-      logger.error({ err, eventId: row.id }, 'Auth refuses an audit event; it stays in the outbox, and in no chain');
-      await database.query({
-        name: 'audit-outbox-aside',
-        text: 'update audit_outbox set refused_at = clock_timestamp() where id = $1',
-        values: [row.id],
-      });
+      await handOn(deps, rows);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      for (const row of rows) await handOnAlone(deps, row);
     }
   }
+}
 
-  const drain = (): Promise<void> => {
-    running ??= drainOnce().finally(() => {
-      running = null;
+async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Waiting[]): Promise<void> {
+  await auth.recordAuditEvents(
+    { records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) },
+    { contextValues: callerContext(serviceCaller(database.service)), timeoutMs },
+  );
+  await database.query({
+    name: 'audit-outbox-done',
+    text: 'delete from audit_outbox where id = any($1)',
+    values: [rows.map(({ id }) => id)],
+  });
+}
+
+async function handOnAlone(deps: AuditRelayDeps, row: Waiting): Promise<void> {
+  try {
+    await handOn(deps, [row]);
+  } catch (err) {
+    if (!isRefusal(err)) throw err;
+    deps.logger.error({ err, eventId: row.id }, 'Auth refuses an audit event; it stays in the outbox, and in no chain');
+    await deps.database.query({
+      name: 'audit-outbox-aside',
+      text: 'update audit_outbox set refused_at = clock_timestamp() where id = $1',
+      values: [row.id],
     });
-    return running;
-  };
-  const timer = setInterval(() => {
-    drain().catch((err) => logger.warn({ err }, 'audit events could not be handed on; they wait in the outbox'));
-  }, everyMs).unref();
-
-  return {
-    drain,
-    async close() {
-      clearInterval(timer);
-      await running?.catch(() => {});
-    },
-  };
+  }
 }
 
 const isRefusal = (error: unknown): boolean => hasReason(error, ErrorReason.INVALID_REQUEST);

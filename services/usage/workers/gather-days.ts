@@ -1,9 +1,10 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { addToDaysAndWeeks, rollUpKey, rollUpSums } from '../db/store-events.ts';
 
-export type DayGathererDeps = {
+type DayGathererDeps = {
   database: Pick<ServiceDatabase, 'query' | 'pool'>;
   logger: Logger;
 };
@@ -66,22 +67,11 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
     });
   });
 
-/** Gathers now and every hour; several processes doing so do no harm. Answers how to stop. */
-export function startDayGatherer(deps: DayGathererDeps): () => Promise<void> {
-  const stop = new AbortController();
-  let gathering: Promise<void> | null = null;
-  const gather = (): void => {
-    gathering ??= gatherDays(deps, stop.signal)
-      .catch((err) => deps.logger.warn({ err }, 'roll-ups of past days could not be gathered'))
-      .finally(() => {
-        gathering = null;
-      });
-  };
-  gather();
-  const timer = setInterval(gather, everyMs).unref();
-  return async () => {
-    clearInterval(timer);
-    stop.abort();
-    await gathering;
-  };
-}
+/** Gathers every hour; several processes doing so do no harm. */
+export const startDayGatherer = (deps: DayGathererDeps): RecurringWork =>
+  startRecurringWork({
+    name: 'the gathering of roll-ups of past days',
+    everyMs,
+    round: (signal) => gatherDays(deps, signal),
+    logger: deps.logger,
+  });

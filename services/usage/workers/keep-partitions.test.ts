@@ -1,9 +1,11 @@
 import pg from 'pg';
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { tenantId, testEvent, userId } from '../fixtures/test-events.ts';
 import { asPerson, asService, startTestUsage, type TestUsage } from '../fixtures/test-usage.ts';
+import { startUsage } from '../start.ts';
 import { keepPartitions } from './keep-partitions.ts';
 
 const { logger } = logCollector();
@@ -90,4 +92,19 @@ test('the service’s role can neither change an event nor drop a partition', as
   ]) {
     await expect(database.query({ text }), text).rejects.toMatchObject({ code: '42501' });
   }
+});
+
+test('a process that stops while it keeps partitions ends in silence: its connections close behind its work', async () => {
+  const { lines, logger } = logCollector('warn');
+  for (let start = 0; start < 5; start += 1) {
+    const started = await startUsage({
+      connection: usage.databaseUrl,
+      auth: { getUsers: () => Promise.reject(new Error('nobody asks')) },
+      registry: new Registry(),
+      clock: usage.clock,
+      logger,
+    });
+    await started.close();
+  }
+  expect(lines).toEqual([]);
 });

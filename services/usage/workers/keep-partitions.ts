@@ -1,8 +1,9 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { dropEmptyBuckets } from '../db/rate-limit-buckets.ts';
 
-export type PartitionKeeperDeps = {
+type PartitionKeeperDeps = {
   database: Pick<ServiceDatabase, 'query'>;
   /** How many whole months of events are kept besides the current one. Roll-ups stay. */
   monthsKept: number;
@@ -38,15 +39,14 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
   }
 }
 
-/** Keeps partitions, and drops buckets of rate limits that are empty, now and every hour; several processes doing so do no harm. Answers how to stop. */
-export function startPartitionKeeper(deps: PartitionKeeperDeps): () => void {
-  const keep = (): void => {
-    keepPartitions(deps).catch((err) => deps.logger.warn({ err }, 'the partitions of events could not be kept'));
-    dropEmptyBuckets(deps.database).catch((err) =>
-      deps.logger.warn({ err }, 'buckets of rate limits could not be dropped'),
-    );
-  };
-  keep();
-  const timer = setInterval(keep, everyMs).unref();
-  return () => clearInterval(timer);
-}
+/** Keeps partitions, and drops buckets of rate limits that are empty, every hour; several processes doing so do no harm. */
+export const startPartitionKeeper = (deps: PartitionKeeperDeps): RecurringWork =>
+  startRecurringWork({
+    name: 'the keeping of partitions',
+    everyMs,
+    async round() {
+      await dropEmptyBuckets(deps.database);
+      await keepPartitions(deps);
+    },
+    logger: deps.logger,
+  });

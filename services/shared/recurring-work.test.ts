@@ -1,0 +1,72 @@
+import { expect, test, vi } from 'vitest';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { startRecurringWork } from './recurring-work.ts';
+
+const logger = () => ({ warn: vi.fn() });
+const hourMs = 3_600_000;
+
+/** Rounds that last until they are let go. */
+function heldRounds() {
+  const held: PromiseWithResolvers<void>[] = [];
+  const round = (): Promise<void> => {
+    const one = Promise.withResolvers<void>();
+    held.push(one);
+    return one.promise;
+  };
+  return { held, round };
+}
+
+test('the work is done at once and then again and again, and a round that fails is logged and keeps no other from being done', async () => {
+  let rounds = 0;
+  const log = logger();
+  const round = async (): Promise<void> => {
+    rounds += 1;
+    if (rounds === 2) throw new Error('a bad day');
+  };
+  const work = startRecurringWork({ name: 'the test', everyMs: 1, round, logger: log });
+  expect(rounds).toBe(1);
+  await waitFor(() => rounds > 3, { description: 'rounds behind the failed one' });
+  await work.close();
+  expect(log.warn.mock.calls).toEqual([[{ err: new Error('a bad day') }, 'the test failed; it is tried again']]);
+});
+
+test('no two rounds run at the same time, however often the work is woken, and what was woken meanwhile has one more', async () => {
+  const { held, round } = heldRounds();
+  const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });
+  work.wake();
+  work.wake();
+  expect(held).toHaveLength(1);
+  held[0]!.resolve();
+  await waitFor(() => held.length === 2, { description: 'the round that was asked for' });
+  held[1]!.resolve();
+  await work.close();
+  expect(held).toHaveLength(2);
+});
+
+test('closing waits for the round under way, tells it, and begins no other', async () => {
+  const { held, round } = heldRounds();
+  const log = logger();
+  let told: AbortSignal | undefined;
+  const work = startRecurringWork({
+    name: 'the test',
+    everyMs: 1,
+    round: (signal) => {
+      told = signal;
+      return round();
+    },
+    logger: log,
+  });
+  work.wake();
+  let isClosed = false;
+  const closed = work.close().then(() => {
+    isClosed = true;
+  });
+  await new Promise(setImmediate);
+  expect(isClosed).toBe(false);
+  expect(told!.aborted).toBe(true);
+  held[0]!.reject(new Error('given up'));
+  await closed;
+  work.wake();
+  expect(held).toHaveLength(1);
+  expect(log.warn).not.toHaveBeenCalled();
+});
