@@ -6,7 +6,6 @@ import { stdout } from 'node:process';
 import { ChatStream } from '../../services/models/bytes/chat-stream.ts';
 import { fieldSet, scanObject } from '../../services/models/bytes/json-scan.ts';
 import { includeUsageEdit, spliceMembers } from '../../services/models/bytes/splice.ts';
-import { readResponseUsage } from '../../services/models/bytes/usage-scan.ts';
 
 /** A batch takes as long as this, since the kernel counts CPU time in ticks of some milliseconds. */
 const batchUs = 100_000;
@@ -83,17 +82,6 @@ if (typeof spliceBody === 'string') throw new Error(spliceBody);
 measure('request of 1 KB: model and include_usage set', () =>
   spliceMembers(spliceBody, [['model', '"llama-3.3-70b-instruct"'], includeUsageEdit(spliceBody)!]),
 );
-
-const usageJson =
-  '{"prompt_tokens":19,"completion_tokens":3,"total_tokens":22,"prompt_tokens_details":{"cached_tokens":16}}';
-const response = (contentLength: number): Buffer =>
-  Buffer.from(
-    `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":${JSON.stringify(prose(contentLength, false))}},"finish_reason":"stop"}],"usage":${usageJson},"service_tier":"default"}`,
-  );
-for (const length of [200, 100_000]) {
-  const body = response(length);
-  measure(`response of ${body.length} bytes: readResponseUsage`, () => readResponseUsage(body));
-}
 
 /** A stream of 200 deltas, as OpenAI and vLLM write them, or with what Ollama leaves to be put right. */
 const deltas = (id: string, more: object): Buffer[] =>

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { objectText, trials, trialTimeoutMs, writtenMembers } from './fixtures/json-text.ts';
 import { fieldSet, scanObject } from './json-scan.ts';
-import { asksForUsage, includeUsageEdit, type MemberEdit, piecesLength, spliceMembers } from './splice.ts';
+import { asksForUsage, includeUsageEdit, type MemberEdit, spliceMembers } from './splice.ts';
 
 const names = ['model', 'stream', 'stream_options', 'n', 'max_tokens', 'background'] as const;
 const fields = fieldSet(...names);
@@ -51,7 +51,6 @@ test(
           expect(from).toBeGreaterThanOrEqual(nameText.length);
           expect(edited.indexOf(valueText, from)).toBeGreaterThanOrEqual(from);
         }
-        expect(piecesLength(pieces)).toBe(Buffer.byteLength(edited));
       }),
       trials,
     );

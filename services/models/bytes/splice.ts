@@ -77,13 +77,6 @@ export function applySplices(
   return pieces;
 }
 
-/** The length of a body in pieces, for Content-Length. */
-export function piecesLength(pieces: readonly Uint8Array[]): number {
-  let length = 0;
-  for (const piece of pieces) length += piece.byteLength;
-  return length;
-}
-
 const usageOptions = fieldSet('include_usage');
 
 /** Whether the client asked for a usage chunk: `stream_options.include_usage` is true. */

@@ -57,18 +57,3 @@ export class WholeAnswerReader implements AnswerReader {
     };
   }
 }
-
-const openBrace = 0x7b;
-const closeBrace = 0x7d;
-
-/**
- * Whether an answer is a JSON object as far as its two ends tell. A body that broke off does not end so, and HTML does not begin
- * so; reading megabytes of images for more would cost clients more than it would protect them from.
- */
-export function looksLikeObject(body: Buffer): boolean {
-  let start = 0;
-  let end = body.byteLength - 1;
-  while (start <= end && body[start]! <= 0x20) start++;
-  while (end > start && body[end]! <= 0x20) end--;
-  return body[start] === openBrace && body[end] === closeBrace;
-}
