@@ -9,6 +9,8 @@ test.each([
   ['2001:0db8::1', '2001:db8:0:0'],
   ['::1', '0:0:0:0'],
   ['fe80::', 'fe80:0:0:0'],
+  ['fe80::1%eth0', 'fe80:0:0:0'],
+  ['::ffff:c000:207', '192.0.2.7'],
 ])('failures from %s are counted for %s', (ip, source) => {
   expect(addressSource(ip)).toBe(source);
 });

@@ -1,3 +1,5 @@
+import { parseAddress } from '#shared/cidr.ts';
+
 /** When failed logins begin to cost time, and how much. */
 export type BackoffPolicy = {
   /** So many failures are free. */
@@ -33,15 +35,13 @@ export const addressBackoff: BackoffPolicy = {
  * guesser's to choose (RFC 4291 section 2.5.4).
  */
 export function addressSource(ip: string): string {
-  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(ip);
-  if (mapped !== null) return mapped[1]!;
-  if (!ip.includes(':')) return ip;
-  const [head, tail] = ip.split('::') as [string, string | undefined];
-  const before = head === '' ? [] : head.split(':');
-  const after = tail === undefined || tail === '' ? [] : tail.split(':');
-  const zeros = Array.from({ length: Math.max(0, 8 - before.length - after.length) }, () => '0');
-  return [...before, ...(tail === undefined ? [] : zeros), ...after]
-    .slice(0, 4)
-    .map((group) => Number.parseInt(group, 16).toString(16))
+  // The system adds a zone to link-local peers.
+  const address = parseAddress(ip.replace(/%.*$/, ''));
+  if (address === null) return ip;
+  if (typeof address === 'number') return [24, 16, 8, 0].map((bits) => (address >>> bits) & 0xff).join('.');
+  return address
+    .slice(0, 2)
+    .flatMap((word) => [word >>> 16, word & 0xffff])
+    .map((group) => group.toString(16))
     .join(':');
 }
