@@ -6,7 +6,6 @@ import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 
 export type KeysClient = Pick<Client<typeof KeysService>, 'refreshPrincipals'>;
@@ -49,26 +48,26 @@ export function createKeyRefreshes(deps: {
   };
 
   /** The state as it is now. Its version is the noted one, so that a newer note replaces it in any order. */
-  const stateOf = (pending: readonly Pending[]) =>
-    read(database, async (em) => {
-      const idsOf = (kind: Pending['kind']) => pending.filter((row) => row.kind === kind).map((row) => row.subject_id);
-      const users = new Map((await em.find(UserEntity, { id: { $in: idsOf('user') } })).map((row) => [row.id, row]));
-      const tenants = new Map(
-        (await em.find(OrganizationEntity, { id: { $in: idsOf('tenant') } })).map((row) => [row.id, row]),
-      );
-      return {
-        users: pending.flatMap(({ kind, subject_id: id, version: authVersion }) => {
-          const user = kind === 'user' ? users.get(id) : undefined;
-          if (user === undefined) return [];
-          const { tenantId, role, isActive } = user;
-          return [{ userId: id, tenantId, role, isActive, authVersion }];
-        }),
-        tenants: pending.flatMap(({ kind, subject_id: id, version: authVersion }) => {
-          const tenant = kind === 'tenant' ? tenants.get(id) : undefined;
-          return tenant === undefined ? [] : [{ tenantId: id, suspended: tenant.suspendedAt != null, authVersion }];
-        }),
-      };
-    });
+  const stateOf = async (pending: readonly Pending[]) => {
+    const em = database.em();
+    const idsOf = (kind: Pending['kind']) => pending.filter((row) => row.kind === kind).map((row) => row.subject_id);
+    const users = new Map((await em.find(UserEntity, { id: { $in: idsOf('user') } })).map((row) => [row.id, row]));
+    const tenants = new Map(
+      (await em.find(OrganizationEntity, { id: { $in: idsOf('tenant') } })).map((row) => [row.id, row]),
+    );
+    return {
+      users: pending.flatMap(({ kind, subject_id: id, version: authVersion }) => {
+        const user = kind === 'user' ? users.get(id) : undefined;
+        if (user === undefined) return [];
+        const { tenantId, role, isActive } = user;
+        return [{ userId: id, tenantId, role, isActive, authVersion }];
+      }),
+      tenants: pending.flatMap(({ kind, subject_id: id, version: authVersion }) => {
+        const tenant = kind === 'tenant' ? tenants.get(id) : undefined;
+        return tenant === undefined ? [] : [{ tenantId: id, suspended: tenant.suspendedAt != null, authVersion }];
+      }),
+    };
+  };
 
   const retrying = startRecurringWork({
     name: 'telling Keys about users and organizations',

@@ -12,7 +12,6 @@ import type { InvitationRow } from '../db/invitation.entity.ts';
 import { acceptPending, findInvitationByToken } from '../db/invitation.repository.ts';
 import { OrganizationEntity, type OrganizationRow } from '../db/organization.entity.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -33,7 +32,7 @@ export const acceptInvitation =
       lastName: shownName(request.lastName, 'last_name'),
       phone: shownName(request.phone, 'phone'),
     };
-    const invitation = await read(database, (em) => findInvitationByToken(em, tokenHash(request.token)));
+    const invitation = await findInvitationByToken(database.em(), tokenHash(request.token));
     // Before the password is hashed: an invented token costs nothing.
     if (invitation === null || invitationStatus(invitation, clock.now()) !== InvitationStatus.PENDING)
       throw invalidCode();

@@ -6,7 +6,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { callerOf, Role, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller, Role } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
@@ -23,8 +23,7 @@ export const adminCreateOrganization =
   (deps: Deps): AuthRpc<'adminCreateOrganization'> =>
   async (request, context) => {
     const { database, clock } = deps;
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     const name = shownName(request.name.trim(), 'name');
     if (request.name !== '' && name.length < 2) {
       throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');

@@ -1,7 +1,6 @@
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
@@ -9,9 +8,10 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 export const adminGetOrganization =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'adminGetOrganization'> =>
   async ({ tenantId }, context) => {
-    requireOperator(callerOf(context));
-    return read(database, async (em) => ({
+    operatorCaller(context);
+    const em = database.em();
+    return {
       organization: organizationMessage(await getOrganizationRow(em, tenantId)),
       memberCount: await em.count(UserEntity, { tenantId }),
-    }));
+    };
   };

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ListAuditEventsRequestSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { pageOfAuditEvents } from '../db/audit.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
@@ -9,7 +9,7 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 export const adminListAuditEvents =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'adminListAuditEvents'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const filter = request.filter ?? create(ListAuditEventsRequestSchema);
     const rows = pageRows(filter.page);
     const tenantId = request.tenantId || null;

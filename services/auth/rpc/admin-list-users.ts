@@ -1,6 +1,5 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
-import { read } from '../db/read.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { userMessage } from '../db/user.message.ts';
 import { pageOfUsers } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -9,9 +8,9 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 export const adminListUsers =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'adminListUsers'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const rows = pageRows(request.page);
     const filter = { tenantId: request.tenantId || undefined, search: request.search };
-    const [users, total] = await read(database, (em) => pageOfUsers(em, filter, rows));
+    const [users, total] = await pageOfUsers(database.em(), filter, rows);
     return { users: users.map(userMessage), page: pageInfo(rows, total) };
   };

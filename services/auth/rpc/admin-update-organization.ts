@@ -1,4 +1,4 @@
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -8,8 +8,7 @@ import { renameOrganization } from '../rename-organization.ts';
 export const adminUpdateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminUpdateOrganization'> =>
   async (request, context) => {
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     return {
       organization: organizationMessage(
         await renameOrganization(deps, actorOf(caller, true), request.tenantId, request.name),

@@ -1,6 +1,6 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { changesOf } from '../changes-of.ts';
 import { UserEntity } from '../db/user.entity.ts';
@@ -16,8 +16,7 @@ export const adminUpdateUser =
   (deps: Deps): AuthRpc<'adminUpdateUser'> =>
   async (request, context) => {
     const { database, clock } = deps;
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     const { user, version } = await transaction(database, async (em) => {
       // Two operators who unmake each other at the same moment take turns.
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);

@@ -4,7 +4,6 @@ import { uuidv7 } from '#shared/ids.ts';
 import { callerOf, Role, requireService } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
-import { read } from '../db/read.ts';
 import { UserEntity, type UserRow } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -20,7 +19,7 @@ export const bootstrap =
     const caller = callerOf(context);
     requireService(caller);
     // The usual start: nothing to do, and no password to hash for it.
-    const existing = await read(database, findOperator);
+    const existing = await findOperator(database.em());
     if (existing !== null) return answer(existing, false);
 
     const passwordHash = await passwords.hash(request.password);

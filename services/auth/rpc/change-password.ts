@@ -2,7 +2,6 @@ import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
-import { read } from '../db/read.ts';
 import { getUser, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
@@ -18,7 +17,7 @@ export const changePassword =
     const caller = sessionCaller(context);
     requireStrongPassword(request.newPassword, 'new_password');
     const where = { id: caller.userId, tenantId: caller.tenantId };
-    const user = await read(database, (em) => getUser(em, where));
+    const user = await getUser(database.em(), where);
     const attempt = { email: user.email, ip: caller.ip, knownAddress: true };
     await throttle.begin(attempt);
     const right = await passwords.verify(user.passwordHash, request.currentPassword).catch(async (error) => {

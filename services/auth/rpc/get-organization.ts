@@ -1,7 +1,6 @@
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { read } from '../db/read.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 /** The caller's own organization. */
@@ -9,5 +8,5 @@ export const getOrganization =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getOrganization'> =>
   async (_request, context) => {
     const { tenantId } = sessionCaller(context);
-    return { organization: organizationMessage(await read(database, (em) => getOrganizationRow(em, tenantId))) };
+    return { organization: organizationMessage(await getOrganizationRow(database.em(), tenantId)) };
   };

@@ -1,7 +1,6 @@
 import { callerOf } from '#shared/rpc/caller.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { read } from '../db/read.ts';
 import { userMessage } from '../db/user.message.ts';
 import { getUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -9,10 +8,11 @@ import type { AuthDeps, AuthRpc } from '../deps.ts';
 /** The caller's own profile, by session or key. */
 export const getProfile =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getProfile'> =>
-  (_request, context) => {
+  async (_request, context) => {
     const { tenantId, userId } = callerOf(context);
-    return read(database, async (em) => ({
+    const em = database.em();
+    return {
       user: userMessage(await getUser(em, { id: userId, tenantId })),
       organization: organizationMessage(await getOrganizationRow(em, tenantId)),
-    }));
+    };
   };

@@ -1,4 +1,3 @@
-import { read } from '../db/read.ts';
 import { signingKeyMessage } from '../db/signing-key.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { acceptedSigningKeys } from '../tokens/signing-keys.ts';
@@ -7,5 +6,5 @@ import { acceptedSigningKeys } from '../tokens/signing-keys.ts';
 export const getSigningKeys =
   ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'getSigningKeys'> =>
   async () => ({
-    signingKeys: (await read(database, (em) => acceptedSigningKeys(em, clock))).map(signingKeyMessage),
+    signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage),
   });

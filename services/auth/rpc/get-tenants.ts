@@ -1,7 +1,6 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
 import { organizationMessage } from '../db/organization.message.ts';
-import { read } from '../db/read.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 /** Organizations, for services. */
@@ -9,6 +8,6 @@ export const getTenants =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getTenants'> =>
   async (request, context) => {
     requireService(callerOf(context));
-    const rows = await read(database, (em) => em.find(OrganizationEntity, { id: { $in: request.tenantIds } }));
+    const rows = await database.em().find(OrganizationEntity, { id: { $in: request.tenantIds } });
     return { organizations: rows.map(organizationMessage) };
   };

@@ -1,5 +1,4 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -9,6 +8,6 @@ export const getUsers =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'getUsers'> =>
   async (request, context) => {
     requireService(callerOf(context));
-    const users = await read(database, (em) => em.find(UserEntity, { id: { $in: request.userIds } }));
+    const users = await database.em().find(UserEntity, { id: { $in: request.userIds } });
     return { users: users.map(userMessage) };
   };

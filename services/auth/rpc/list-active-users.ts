@@ -1,5 +1,4 @@
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -12,12 +11,12 @@ export const listActiveUsers =
   async (request, context) => {
     requireService(callerOf(context));
     const { tenantIds, afterUserId } = request;
-    const users = await read(database, (em) =>
-      em.find(
+    const users = await database
+      .em()
+      .find(
         UserEntity,
         { tenantId: { $in: tenantIds }, isActive: true, ...(afterUserId !== '' && { id: { $gt: afterUserId } }) },
         { orderBy: { id: 'asc' }, limit: request.limit || batchDefault },
-      ),
-    );
+      );
     return { users: users.map(userMessage) };
   };

@@ -2,7 +2,6 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { pageOfInvitations } from '../db/invitation.repository.ts';
-import { read } from '../db/read.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
 /** The invitations of the caller's organization. */
@@ -13,6 +12,6 @@ export const listInvitations =
     const rows = pageRows(request.page);
     const nowMs = clock.now();
     const filter = { tenantId, status: request.status, now: new Date(nowMs) };
-    const [invitations, total] = await read(database, (em) => pageOfInvitations(em, filter, rows));
+    const [invitations, total] = await pageOfInvitations(database.em(), filter, rows);
     return { invitations: invitations.map((row) => invitationMessage(row, nowMs)), page: pageInfo(rows, total) };
   };

@@ -1,11 +1,10 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { type Caller, callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { type Caller, operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import type { MailRow } from '../db/mail.entity.ts';
 import { mailMessage } from '../db/mail.message.ts';
 import { pageOfMails } from '../db/mail.repository.ts';
-import { read } from '../db/read.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 
@@ -19,10 +18,9 @@ export const listMail =
   (deps: Deps): AuthRpc<'listMail'> =>
   async (request, context) => {
     const { database, outbox } = deps;
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     const rows = pageRows(request.page);
-    const [mails, total] = await read(database, (em) => pageOfMails(em, request, rows));
+    const [mails, total] = await pageOfMails(database.em(), request, rows);
     const shown = mails.map((mail) => ({ mail, body: outbox.shownToOperators(mail) }));
     const openedLinks = shown.filter(({ mail, body }) => mail.secret && mail.toUserId != null && body !== null);
     await recordOpened(

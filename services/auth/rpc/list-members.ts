@@ -1,6 +1,5 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
-import { read } from '../db/read.ts';
 import { userMessage } from '../db/user.message.ts';
 import { pageOfUsers } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -11,7 +10,7 @@ export const listMembers =
   async (request, context) => {
     const { tenantId } = sessionCaller(context, Role.ADMIN);
     const rows = pageRows(request.page);
-    const [users, total] = await read(database, (em) => pageOfUsers(em, { tenantId, search: request.search }, rows));
+    const [users, total] = await pageOfUsers(database.em(), { tenantId, search: request.search }, rows);
     // Who runs the platform is nobody's business but the platform's.
     const members = users.map((user) => ({ ...userMessage(user), operator: false }));
     return { members, page: pageInfo(rows, total) };

@@ -3,7 +3,6 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { type Caller, callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
-import { read } from '../db/read.ts';
 import { hasSignedInFrom } from '../db/session.repository.ts';
 import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -38,7 +37,7 @@ async function signIn(
   caller: Caller,
 ): Promise<SessionTokens> {
   const { database, clock, passwords } = deps;
-  const found = await read(database, (em) => findUserByEmail(em, request.email));
+  const found = await findUserByEmail(database.em(), request.email);
   const right = await passwords.verify(found?.passwordHash, request.password);
   if (!right || found === null || !found.isActive) throw wrongCredentials();
 

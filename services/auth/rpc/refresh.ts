@@ -3,7 +3,6 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { type Caller, callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
-import { read } from '../db/read.ts';
 import type { SessionRow } from '../db/session.entity.ts';
 import { endSession, findSession, rotateSession } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
@@ -27,10 +26,9 @@ export const refresh =
 
     // A second round when somebody else spent the same token at the same moment: then it is a repeat.
     for (let round = 0; round < 2; round += 1) {
-      const [session, user] = await read(database, async (em) => [
-        await findSession(em, { tenantId: claims.tenantId, id: claims.sessionId }),
-        await findUser(em, claims.userId),
-      ]);
+      const em = database.em();
+      const session = await findSession(em, { tenantId: claims.tenantId, id: claims.sessionId });
+      const user = await findUser(em, claims.userId);
       if (session === null || user === null || !user.isActive) throw invalidToken();
       const decision = decideRefresh(familyOf(session), hash, clock.now());
       switch (decision) {

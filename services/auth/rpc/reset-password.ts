@@ -3,7 +3,6 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { userActor } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
-import { read } from '../db/read.ts';
 import { lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
@@ -20,7 +19,7 @@ export const resetPassword =
     const caller = callerOf(context);
     const hash = tokenHash(request.token);
     const usable = () => ({ tokenHash: hash, usedAt: null, expiresAt: { $gt: new Date(clock.now()) } });
-    const reset = await read(database, (em) => em.findOne(PasswordResetEntity, usable()));
+    const reset = await database.em().findOne(PasswordResetEntity, usable());
     if (reset === null) throw invalidCode();
     requireStrongPassword(request.newPassword, 'new_password');
     const passwordHash = await passwords.hash(request.newPassword);

@@ -6,9 +6,8 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { read } from '../db/read.ts';
 import { SessionEntity } from '../db/session.entity.ts';
 import { SigningKeyEntity } from '../db/signing-key.entity.ts';
 import { signingKeyMessage } from '../db/signing-key.message.ts';
@@ -26,8 +25,7 @@ export const rotateSigningKey =
   (deps: Deps): AuthRpc<'rotateSigningKey'> =>
   async (request, context) => {
     const { database, clock, feed, secretBox, signingKeys } = deps;
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     if (signingKeys.configured) {
       throw gatewayError(ErrorReason.CONFLICT, 'The signing key is configured: change JWT_PRIVATE_KEY and restart.');
     }
@@ -80,5 +78,5 @@ export const rotateSigningKey =
     });
     await signingKeys.reload();
     if (activated !== null) await feed.leases.settled(activated);
-    return { signingKeys: (await read(database, (em) => acceptedSigningKeys(em, clock))).map(signingKeyMessage) };
+    return { signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage) };
   };

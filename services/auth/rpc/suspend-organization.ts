@@ -1,4 +1,4 @@
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { setSuspended } from '../suspension.ts';
 
@@ -6,7 +6,6 @@ import { setSuspended } from '../suspension.ts';
 export const suspendOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>): AuthRpc<'suspendOrganization'> =>
   async (request, context) => {
-    const caller = callerOf(context);
-    requireOperator(caller);
+    const caller = operatorCaller(context);
     return { organization: await setSuspended(deps, caller, request.tenantId, request.reason) };
   };

@@ -1,6 +1,6 @@
 import { IsolationLevel } from '@mikro-orm/postgresql';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type EventRow, storedEvent } from '../db/audit.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { ChainCheck, platformChain } from '../domain/audit-chain.ts';
@@ -11,7 +11,7 @@ const batch = 1_000;
 export const verifyAuditChain =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'verifyAuditChain'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const tenantId = request.tenantId || platformChain;
     // One snapshot, so that an event which is appended meanwhile does not look like a break.
     return sqlTransaction(

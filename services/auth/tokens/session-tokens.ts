@@ -4,7 +4,6 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import { type SessionTokens, SessionTokensSchema } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { databaseError } from '#shared/db/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { accessToken, refreshToken, roleName, tokenAlgorithm } from '#shared/session-token.ts';
 import type { UserRow } from '../db/user.entity.ts';
@@ -97,7 +96,7 @@ export async function readRefreshToken(
   } catch (error) {
     if (error instanceof errors.JOSEError) return null;
     // The keys could not be read: that says nothing about the token.
-    throw databaseError(error);
+    throw error;
   }
 }
 

@@ -1,5 +1,5 @@
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 
@@ -15,7 +15,7 @@ type AdminRow = JobRow & {
 export const adminListJobs =
   ({ database }: Pick<JobsDeps, 'database'>): JobsRpc<'adminListJobs'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const rows = pageRows(request.page);
     const filter = `($1::uuid is null or tenant_id = $1) and ($2::smallint = 0 or status = $2) and ($3 = '' or model = $3)`;
     const values = [request.tenantId === '' ? null : request.tenantId, request.status, request.model];

@@ -5,7 +5,7 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { type Caller, callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { type Caller, operatorCaller } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../deps.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
@@ -41,8 +41,7 @@ export async function changeCatalog<Answer>(
   change: (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>,
   oncePer: OncePer<Answer> = (_em, _by, work) => work(),
 ): Promise<Answer> {
-  const caller = callerOf(context);
-  requireOperator(caller);
+  const caller = operatorCaller(context);
   const { answer, audit } = await transaction(database, async (em) => {
     await lockCatalog(em);
     const nowMs = clock.now();

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { AdminListModelsResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { withState } from '../catalog/listing.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
@@ -9,7 +9,7 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 export const adminListModels =
   ({ feed, clock }: Pick<ModelsDeps, 'feed' | 'clock'>): ModelsRpc<'adminListModels'> =>
   ({ page, search }, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const rows = pageRows(page);
     const wanted = search.toLowerCase();
     const isExact = (name: string): number => Number(name === search);

@@ -4,7 +4,7 @@ import {
   CreateDeploymentResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
 import { addDeployment, addressOf, deploymentFields } from '../catalog/write-deployment.ts';
@@ -16,7 +16,7 @@ import { firstStatus } from '../health/first-status.ts';
 export const createDeployment =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'createDeployment'> =>
   async (request, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);
     // Asked before the catalog is locked, so that a slow upstream holds nobody up.

@@ -3,7 +3,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { ListRemindersResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { type Reminder, ReminderSchema, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { ReminderEntity, type ReminderRow, RetirementEntity } from '../db/retirement.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -11,7 +11,7 @@ import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 export const listReminders =
   ({ database }: Pick<ModelsDeps, 'database'>): ModelsRpc<'listReminders'> =>
   async ({ page, model, status }, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const em = database.em();
     const rows = pageRows(page);
     const models = await em.find(ModelEntity, model === '' ? {} : { name: model });

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { ListRetirementsResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { callerOf, requireOperator } from '#shared/rpc/caller.ts';
+import { operatorCaller } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -10,7 +10,7 @@ import { adminRetirements } from '../retirements/admin-retirements.ts';
 export const listRetirements =
   ({ database }: Pick<ModelsDeps, 'database'>): ModelsRpc<'listRetirements'> =>
   async ({ page, model }, context) => {
-    requireOperator(callerOf(context));
+    operatorCaller(context);
     const em = database.em();
     const rows = pageRows(page);
     // A name may have been used again: the retirements of all who bore it.
