@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { Duration } from '@bufbuild/protobuf/wkt';
+import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { RotateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
@@ -28,6 +28,7 @@ export const rotateKey =
   async (request, context) => {
     const caller = sessionCaller(context);
     const nowMs = clock.now();
+    const gracePeriodMs = request.gracePeriod === undefined ? 0 : durationMs(request.gracePeriod);
     const call = {
       caller,
       key: request.idempotencyKey,
@@ -42,7 +43,7 @@ export const rotateKey =
         const key = await lockOwnKey(em, caller, request.keyId);
         requireNotRevoked(key);
         const previousPreview = key.preview;
-        const { endsAt, change } = await retireSecrets(em, key, durationMs(request.gracePeriod), nowMs);
+        const { endsAt, change } = await retireSecrets(em, key, gracePeriodMs, nowMs);
 
         const pepper = peppers[0]!;
         const salt = randomBytes(32);
@@ -85,6 +86,3 @@ async function retireSecrets(
   for (const digest of digests) digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
   return { endsAt, change: { kind: 'key_changed', tenantId, keyId } };
 }
-
-const durationMs = (duration: Duration | undefined): number =>
-  duration === undefined ? 0 : Number(duration.seconds) * 1000 + Math.floor(duration.nanos / 1e6);

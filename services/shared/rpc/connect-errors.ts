@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type Duration, DurationSchema, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
+import { durationFromMs, durationMs, timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import type { KnownReason } from '../error-codes.ts';
@@ -79,7 +79,7 @@ export function toErrorDetail(error: GatewayError): ErrorDetail {
     reason: error.reason,
     message: error.message,
     param,
-    retryAfter: retryAfterMs === undefined ? undefined : durationFromMs(retryAfterMs),
+    retryAfter: retryAfterMs === undefined ? undefined : durationFromMs(Math.ceil(retryAfterMs)),
     resetsAt: resetsAtMs === undefined ? undefined : timestampFromMs(resetsAtMs),
     upstream,
     code,
@@ -152,10 +152,3 @@ const cancelled = (cause: Error): GatewayError =>
 
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
   gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);
-
-function durationFromMs(ms: number): Duration {
-  const seconds = Math.floor(ms / 1000);
-  return create(DurationSchema, { seconds: BigInt(seconds), nanos: Math.round((ms - seconds * 1000) * 1e6) });
-}
-
-const durationMs = (duration: Duration): number => Number(duration.seconds) * 1000 + duration.nanos / 1e6;
