@@ -2,7 +2,6 @@ import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
-import type { LeaseRow } from './lease-row.ts';
 
 /** Whose spend, in which period. For an organization: what went beyond its credit, by month. */
 export type SpendKey = { tenantId: string; kind: BudgetKind; subjectId: string; periodStart: PeriodStart };
@@ -142,7 +141,7 @@ export function heldChange(before: LeaseAmounts | null, after: LeaseAmounts): bi
 /** Books changes of leases in the budgets whose rows are locked. */
 export async function changeHeld(
   sql: Sql,
-  changes: readonly { lease: LeaseRow; changeNanoUsd: bigint }[],
+  changes: readonly { lease: SpendKey; changeNanoUsd: bigint }[],
 ): Promise<void> {
   const bySpend = new SpendSums();
   const byAccount = new SpendSums();
