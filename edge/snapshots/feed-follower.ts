@@ -1,7 +1,7 @@
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { followStream } from '#shared/rpc/follow-stream.ts';
-import { Lease } from './keys/lease.ts';
+import { Lease } from './lease.ts';
 
 /** A service's feed: its RPCs, and what to do with an event. */
 export type FeedSource<Event extends { version: bigint }> = {

@@ -14,6 +14,7 @@ import { cannotTell, digestsOf, KeyLoads } from './keys/key-loads.ts';
 import { KeyState } from './keys/key-state.ts';
 import { KeyUses } from './keys/key-uses.ts';
 import { Revocations } from './keys/revocations.ts';
+import { SingleFlight } from './single-flight.ts';
 
 /** The API key half of the edge's credentials. */
 export type KeyCredentials = {
@@ -94,7 +95,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   );
   const loads = new KeyLoads(keys);
   /** By the hash of the secret. */
-  const loading = new Map<string, Promise<CachedKey>>();
+  const asking = new SingleFlight<CachedKey>();
   const uses = new KeyUses(keys, logger);
   const reportTimer = setInterval(() => uses.report(), reportEveryMs).unref();
 
@@ -118,15 +119,6 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     throw cannotTell(`the key changed ${attemptsMax} times while it was looked up`);
   };
 
-  /** A change that comes during a load makes it ask again, so with a live feed requests for one key may share it. */
-  const askOnce = (token: string, tokenHash: string): Promise<CachedKey> => {
-    const running = loading.get(tokenHash);
-    if (running !== undefined) return running;
-    const load = ask(token, tokenHash).finally(() => loading.delete(tokenHash));
-    loading.set(tokenHash, load);
-    return load;
-  };
-
   return {
     authenticate(token) {
       const tokenHash = hash('sha256', token, 'latin1');
@@ -137,8 +129,10 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
         if (state.isUnknown(tokenHash)) throw invalidKey();
       }
       if (!isKeySecret(token)) throw invalidKey();
-      // Without the feed another's answer may be older than a deletion that was answered before this request came.
-      return (live ? askOnce(token, tokenHash) : ask(token, tokenHash)).then(admit);
+      // A change that comes while it is asked makes it ask again, so that with a live feed requests for one key may share the answer. Without
+      // the feed another's answer may be older than a deletion that was answered before this request came.
+      const answer = live ? asking.run(tokenHash, () => ask(token, tokenHash)) : ask(token, tokenHash);
+      return answer.then(admit);
     },
     onRevoked: (principal, listener) => revocations.listen(principal, listener),
     get isLive() {

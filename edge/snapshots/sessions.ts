@@ -10,8 +10,8 @@ import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { SessionPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
 import { type Ended, SessionState } from './sessions/session-state.ts';
-import { SingleFlight } from './sessions/single-flight.ts';
 import { type AccessClaims, expiredToken, invalidToken, TokenVerifier } from './sessions/token-verifier.ts';
+import { SingleFlight } from './single-flight.ts';
 
 export type { Ended };
 

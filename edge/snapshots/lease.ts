@@ -4,8 +4,8 @@ import type { Clock } from '#shared/clock.ts';
 const silenceMsMax = 1_500;
 
 /**
- * Whether the edge may decide from its cache. Each acknowledgement that Keys answers renews it, counted from the moment at which
- * it was sent: Keys counts from a later one, so that it never stops waiting for an edge which still believes its cache.
+ * Whether the edge may decide by what a feed told. Each acknowledgement that the feed's service answers renews it, counted from the moment at
+ * which it was sent: the service counts from a later one, so that it never stops waiting for an edge which still believes what it was told.
  */
 export class Lease {
   readonly #clock: Pick<Clock, 'monotonic'>;
