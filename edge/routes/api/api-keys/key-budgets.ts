@@ -14,7 +14,7 @@ const dayMs = 86_400_000;
  * tell what was spent, and the amounts are null.
  */
 export async function budgetsOf(
-  { billing, clock }: Pick<RouteDeps, 'billing' | 'clock'>,
+  { billing, clock, logger }: Pick<RouteDeps, 'billing' | 'clock' | 'logger'>,
   keys: readonly Key[],
   options: CallOptions,
 ): Promise<ReadonlyMap<string, KeyBudget>> {
@@ -28,7 +28,8 @@ export async function budgetsOf(
         { spent_today_usd: usdJson(spentNanoUsd), resets_at: isoTime(resetsAt) },
       ]),
     );
-  } catch {
+  } catch (err) {
+    logger.warn({ err }, 'what was spent of keys could not be asked; they are shown without');
     const nextDay = new Date((Math.floor(clock.now() / dayMs) + 1) * dayMs).toISOString();
     return new Map(apiKeyIds.map((id) => [id, { spent_today_usd: null, resets_at: nextDay }]));
   }
@@ -36,7 +37,7 @@ export async function budgetsOf(
 
 /** The budget of one key; null without a cap. */
 export const budgetOf = async (
-  deps: Pick<RouteDeps, 'billing' | 'clock'>,
+  deps: Pick<RouteDeps, 'billing' | 'clock' | 'logger'>,
   key: Key,
   options: CallOptions,
 ): Promise<KeyBudget | null> => (await budgetsOf(deps, [key], options)).get(key.id) ?? null;
