@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
+import type { CallOptions } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
-import { type Caller, CallerKind, CallerSchema } from '#shared/rpc/caller.ts';
+import { type Caller, CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 
 /** On whose behalf the edge makes RPCs for a request that was authenticated. */
 export function callerOfRequest(request: FastifyRequest): Caller {
@@ -24,3 +25,13 @@ export function callerOfRequest(request: FastifyRequest): Caller {
 /** The caller of a request without a credential, such as a login: its address and request id. */
 export const anonymousCaller = (request: FastifyRequest): Caller =>
   create(CallerSchema, { kind: CallerKind.UNSPECIFIED, ip: request.ip, requestId: request.id });
+
+/** Options of an RPC on behalf of whoever makes the request. */
+export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextValues'> => ({
+  contextValues: callerContext(callerOfRequest(request)),
+});
+
+/** Options of an RPC for a request without a credential. */
+export const asAnonymous = (request: FastifyRequest): Pick<CallOptions, 'contextValues'> => ({
+  contextValues: callerContext(anonymousCaller(request)),
+});

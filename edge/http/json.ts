@@ -2,7 +2,7 @@ import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
-import { type NanoUsd, usdFromNumber, usdJson } from '#shared/money.ts';
+import { type NanoUsd, usdJson } from '#shared/money.ts';
 
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common); null when unset. */
 export const isoTime = (time: Timestamp | undefined): string | null =>
@@ -21,26 +21,10 @@ export function parseTime(text: string, param: string): Timestamp {
   return time;
 }
 
-/** The largest amount that protobuf and Postgres hold, in nano-USD. */
-const int64Max = 2n ** 63n - 1n;
-
-/** Reads an amount in USD; `null` stays null. */
-export function parseUsdField(value: number, param: string): NanoUsd {
-  const nanoUsd = usdFromNumber(value);
-  if (nanoUsd === null || nanoUsd < 0n || nanoUsd > int64Max) {
-    throw invalidRequest(
-      param,
-      `Invalid value for \`${param}\`: expected an amount in USD from 0 with at most nine decimals.`,
-      'invalid_value',
-    );
-  }
-  return nanoUsd;
-}
-
 export const usdOrNull = (nanoUsd: NanoUsd | undefined): unknown => (nanoUsd === undefined ? null : usdJson(nanoUsd));
 
 /** The pagination object of service.md. */
-export const paginationJson = (page: PageInfo | undefined) => ({
+export const paginationJson = (page: Omit<PageInfo, '$typeName' | '$unknown'> | undefined) => ({
   page: page?.page ?? 1,
   limit: page?.limit ?? 0,
   total: Number(page?.total ?? 0n),

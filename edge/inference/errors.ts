@@ -1,6 +1,5 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../caller.ts';
+import { asCaller } from '../caller.ts';
 import { sendError, toGatewayError } from '../http/errors.ts';
 import type { Upload } from '../http/uploads.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
@@ -30,9 +29,7 @@ async function retirementOf(
 ): Promise<Record<string, string>> {
   if (named === null || request.principal === null) return {};
   try {
-    const { model, retirement } = await inference.getRetirement(named, {
-      contextValues: callerContext(callerOfRequest(request)),
-    });
+    const { model, retirement } = await inference.getRetirement(named, asCaller(request));
     if (retirement !== undefined) metrics.retiringModel(model);
     return retirementHeaders(model, retirement, publicUrl);
   } catch (err) {

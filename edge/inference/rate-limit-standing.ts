@@ -1,8 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
 import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../caller.ts';
+import { asCaller } from '../caller.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 
 /** Headers that say where the caller stands with its limits: a refusal has no head that does. */
@@ -12,7 +11,7 @@ export async function rateLimitStanding(
 ): Promise<Record<string, string>> {
   const { state } = await inference.getRateLimitState(
     { constraints: request.principal!.constraints },
-    { contextValues: callerContext(callerOfRequest(request)) },
+    asCaller(request),
   );
   return rateLimitHeaders(state);
 }

@@ -11,8 +11,7 @@ import {
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../caller.ts';
+import { asCaller } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
@@ -69,12 +68,12 @@ async function submitJob(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const asCaller = { contextValues: callerContext(callerOfRequest(request)) };
+  const options = asCaller(request);
   const key = idempotencyKey(request);
   const { constraints } = request.principal!;
   const admitted = await deps.inference.admitJob(
     { call: create(InvokeRequestSchema, { ...call, constraints }) },
-    asCaller,
+    options,
   );
   if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);
   reply.headers(rateLimitHeaders(admitted.rateLimit));
@@ -91,7 +90,7 @@ async function submitJob(
       costMaxNanoUsd: admitted.costMaxNanoUsd,
       costMinNanoUsd: admitted.costMinNanoUsd,
     },
-    asCaller,
+    options,
   );
   if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
   return reply

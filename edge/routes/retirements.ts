@@ -2,9 +2,8 @@ import { createHash } from 'node:crypto';
 import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { FastifyReply } from 'fastify';
 import type { Model } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
 import { escapeHtml } from '#shared/safe-text.ts';
-import { anonymousCaller } from '../caller.ts';
+import { asAnonymous } from '../caller.ts';
 import type { Routes } from './routes.ts';
 
 /**
@@ -15,7 +14,7 @@ export const retirementPageRoutes: Routes = (app, { models, clock }) => {
   app.get('/retirements/*', { config: { access: { surface: 'public' } } }, async (request, reply) => {
     const name = (request.params as { '*': string })['*'];
     const isName = name !== '' && name.length <= 255;
-    const options = { contextValues: callerContext(anonymousCaller(request)) };
+    const options = asAnonymous(request);
     const [model] = isName ? (await models.listDeprecations({ model: name }, options)).models : [];
     return model === undefined ? sendPage(reply, 404, notFoundPage) : sendPage(reply, 200, page(model, clock.now()));
   });

@@ -7,7 +7,7 @@ const limitDefault = 20;
 export type PageRows = { page: number; limit: number; offset: number };
 
 /** Reads a PageRequest; unset fields take their defaults. */
-export function pageRows(request: PageRequest | undefined): PageRows {
+export function pageRows(request: Partial<Pick<PageRequest, 'page' | 'limit'>> | undefined): PageRows {
   const page = request?.page || 1;
   const limit = request?.limit || limitDefault;
   return { page, limit, offset: (page - 1) * limit };

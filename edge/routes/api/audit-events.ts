@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import { isoTime, paginationJson, parseTime } from '../../http/json.ts';
+import { spelling } from '../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 
 /** What narrows a list of audit events. */
@@ -34,9 +34,7 @@ export const auditEventRoutes: Routes = (app, { auth }) => {
       schema: { querystring: Type.Object(auditQuerySchema) },
     },
     async (request) => {
-      const answer = await auth.listAuditEvents(auditFilter(request.query), {
-        contextValues: callerContext(callerOfRequest(request)),
-      });
+      const answer = await auth.listAuditEvents(auditFilter(request.query), asCaller(request));
       return { data: answer.events.map(auditEventJson), pagination: paginationJson(answer.page) };
     },
   );
@@ -58,7 +56,7 @@ export function auditEventJson({ record, sequence, previousHash, hash }: AuditEv
     id: record!.id,
     type: record!.type,
     occurred_at: isoTime(record!.occurredAt),
-    actor: { type: actorTypes.get(actor!.type) ?? 'system', id: actor!.id || null, ip: actor!.ip || null },
+    actor: { type: actorTypes.name(actor!.type) ?? 'system', id: actor!.id || null, ip: actor!.ip || null },
     target: { type: target!.type, id: target!.id || null },
     changes:
       beforeJson === '' && afterJson === '' ? null : { before: jsonOrNull(beforeJson), after: jsonOrNull(afterJson) },
@@ -69,11 +67,11 @@ export function auditEventJson({ record, sequence, previousHash, hash }: AuditEv
   };
 }
 
-const actorTypes: ReadonlyMap<AuditActorType, string> = new Map([
-  [AuditActorType.USER, 'user'],
-  [AuditActorType.API_KEY, 'api_key'],
-  [AuditActorType.OPERATOR, 'operator'],
-  [AuditActorType.SYSTEM, 'system'],
-]);
+const actorTypes = spelling({
+  user: AuditActorType.USER,
+  api_key: AuditActorType.API_KEY,
+  operator: AuditActorType.OPERATOR,
+  system: AuditActorType.SYSTEM,
+});
 
 const jsonOrNull = (text: string): unknown => (text === '' ? null : JSON.parse(text));

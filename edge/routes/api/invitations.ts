@@ -1,26 +1,19 @@
 import { Type } from 'typebox';
 import { type Invitation, InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
 import { roleName, roleNamed } from '#shared/session-token.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import { isoTime, paginationJson } from '../../http/json.ts';
+import { spelling } from '../../http/spelling.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
 import { roleSchema } from './members.ts';
 
-const statuses = {
+const statuses = spelling({
   pending: InvitationStatus.PENDING,
   accepted: InvitationStatus.ACCEPTED,
   expired: InvitationStatus.EXPIRED,
   withdrawn: InvitationStatus.WITHDRAWN,
-} as const;
-type StatusName = keyof typeof statuses;
-const statusSchema = Type.Union([
-  Type.Literal('pending'),
-  Type.Literal('accepted'),
-  Type.Literal('expired'),
-  Type.Literal('withdrawn'),
-]);
+});
 
 /** Invitations to the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const invitationRoutes: Routes = (app, { auth }) => {
@@ -28,13 +21,13 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     '/api/v1/invitations',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statusSchema) }) },
+      schema: { querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) }) },
     },
     async (request) => {
       const { page, limit, status } = request.query;
       const answer = await auth.listInvitations(
-        { page: { page, limit }, status: status === undefined ? InvitationStatus.UNSPECIFIED : statuses[status] },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        { page: { page, limit }, status: statuses.value(status) },
+        asCaller(request),
       );
       return { data: answer.invitations.map(invitationJson), pagination: paginationJson(answer.page) };
     },
@@ -55,7 +48,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       const { email, role } = request.body;
       const { invitation } = await auth.createInvitation(
         { email: email.trim(), role: roleNamed(role), idempotencyKey: idempotencyKey(request) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return reply.code(201).send(invitationJson(invitation!));
     },
@@ -70,21 +63,19 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     async (request, reply) => {
       await auth.deleteInvitation(
         { invitationId: idInPath(request.params.invitation_id, 'invitation') },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return reply.code(204).send();
     },
   );
 };
 
-const namesByStatus = new Map(Object.entries(statuses).map(([name, status]) => [status, name as StatusName]));
-
 /** An invitation; its token is in the mail alone. */
 export const invitationJson = (invitation: Invitation) => ({
   id: invitation.id,
   email: invitation.email,
   role: roleName(invitation.role),
-  status: namesByStatus.get(invitation.status as (typeof statuses)[StatusName]) ?? 'pending',
+  status: statuses.name(invitation.status),
   created_at: isoTime(invitation.createdAt),
   expires_at: isoTime(invitation.expiresAt),
   accepted_at: isoTime(invitation.acceptedAt),

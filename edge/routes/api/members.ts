@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
 import { roleNamed } from '#shared/session-token.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import { paginationJson } from '../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
@@ -21,10 +20,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { page, limit, search } = request.query;
-      const answer = await auth.listMembers(
-        { page: { page, limit }, search: search ?? '' },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const answer = await auth.listMembers({ page: { page, limit }, search: search ?? '' }, asCaller(request));
       return { data: answer.members.map(memberJson), pagination: paginationJson(answer.page) };
     },
   );
@@ -45,7 +41,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
       const { role, is_active: isActive } = request.body;
       const { member } = await auth.updateMember(
         { userId: idInPath(request.params.user_id, 'user'), role: roleNamed(role), isActive },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return memberJson(member!);
     },

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import type { Routes } from '../routes.ts';
 import { organizationJson } from './user-json.ts';
 
@@ -9,7 +8,7 @@ export const organizationNameSchema = Type.String({ minLength: 2, maxLength: 255
 /** The caller's own organization (decisions.md, Auth): sessions only; admins and owners rename it. */
 export const organizationRoutes: Routes = (app, { auth }) => {
   app.get('/api/v1/organization', { config: { access: { surface: 'session' } } }, async (request) => {
-    const { organization } = await auth.getOrganization({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { organization } = await auth.getOrganization({}, asCaller(request));
     return organizationJson(organization!);
   });
 
@@ -20,10 +19,7 @@ export const organizationRoutes: Routes = (app, { auth }) => {
       schema: { body: Type.Object({ name: Type.Optional(organizationNameSchema) }, { additionalProperties: false }) },
     },
     async (request) => {
-      const { organization } = await auth.updateOrganization(
-        { name: request.body.name },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const { organization } = await auth.updateOrganization({ name: request.body.name }, asCaller(request));
       return organizationJson(organization!);
     },
   );

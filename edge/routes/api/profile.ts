@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import type { Routes } from '../routes.ts';
 import { profileJson } from './user-json.ts';
 
@@ -8,7 +7,7 @@ import { profileJson } from './user-json.ts';
 export const profileRoutes: Routes = (app, { auth }) => {
   for (const path of ['/api/v1/profile', '/api/v1/auth/profile']) {
     app.get(path, { config: { access: { surface: 'api', scope: 'profile:read' } } }, async (request) => {
-      const answer = await auth.getProfile({}, { contextValues: callerContext(callerOfRequest(request)) });
+      const answer = await auth.getProfile({}, asCaller(request));
       return profileJson(answer.user!, answer.organization!);
     });
   }
@@ -38,7 +37,7 @@ export const profileRoutes: Routes = (app, { auth }) => {
           phone: body.phone === null ? '' : body.phone,
           onboardingCompleted: body.onboarding_completed,
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return profileJson(answer.user!, answer.organization!);
     },

@@ -2,6 +2,7 @@ import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { roleName } from '#shared/session-token.ts';
 import { isoTime } from '../../http/json.ts';
+import { spelling } from '../../http/spelling.ts';
 
 /** The `user` of the login result (service.md). */
 export const userJson = (user: User) => ({
@@ -22,7 +23,11 @@ export const profileJson = (user: User, organization: Organization) => ({
   role: roleName(user.role),
   phone: user.phone || null,
   ...(user.operator && { operator: true }),
-  organization: { id: organization.id, name: organization.name, status: statusName(organization.status) },
+  organization: {
+    id: organization.id,
+    name: organization.name,
+    status: organizationStatuses.name(organization.status),
+  },
 });
 
 /** A member as teammates who manage members see them. */
@@ -36,10 +41,12 @@ export const memberJson = (user: User) => ({
 export const organizationJson = (organization: Organization) => ({
   id: organization.id,
   name: organization.name,
-  status: statusName(organization.status),
+  status: organizationStatuses.name(organization.status),
   created_at: isoTime(organization.createdAt),
   suspended_at: isoTime(organization.suspendedAt),
 });
 
-const statusName = (status: OrganizationStatus): 'active' | 'suspended' =>
-  status === OrganizationStatus.SUSPENDED ? 'suspended' : 'active';
+export const organizationStatuses = spelling({
+  active: OrganizationStatus.ACTIVE,
+  suspended: OrganizationStatus.SUSPENDED,
+});

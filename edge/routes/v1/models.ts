@@ -3,8 +3,7 @@ import type { FastifyRequest } from 'fastify';
 import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { usdJson } from '#shared/money.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../caller.ts';
+import { asCaller } from '../../caller.ts';
 import { isoTime } from '../../http/json.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
@@ -18,7 +17,7 @@ export const modelRoutes: Routes = (app, deps) => {
     const modelJson = prefix === '/v1' ? openaiModelJson : platformModelJson;
 
     app.get(`${prefix}/models`, { config: { access: { surface: 'api', scope: 'models:list' } } }, async (request) => {
-      const answer = await models.listModels({}, { contextValues: callerContext(callerOfRequest(request)) });
+      const answer = await models.listModels({}, asCaller(request));
       return { object: 'list', data: answer.models.map(modelJson) };
     });
 
@@ -26,7 +25,7 @@ export const modelRoutes: Routes = (app, deps) => {
       `${prefix}/models/deprecations`,
       { config: { access: { surface: 'api', scope: 'models:list' } } },
       async (request) => {
-        const answer = await models.listDeprecations({}, { contextValues: callerContext(callerOfRequest(request)) });
+        const answer = await models.listDeprecations({}, asCaller(request));
         return { object: 'list', data: answer.models.map(modelJson) };
       },
     );
@@ -42,7 +41,7 @@ export const modelRoutes: Routes = (app, deps) => {
         const name = nameInPath(request);
         // A slash too many, and no name of a model.
         if (name === '') return reply.callNotFound();
-        const { model } = await models.getModel({ name }, { contextValues: callerContext(callerOfRequest(request)) });
+        const { model } = await models.getModel({ name }, asCaller(request));
         if (model!.retirement !== undefined) metrics.retiringModel(name);
         return reply.headers(retirementHeaders(name, model!.retirement, publicUrl)).send(modelJson(model!));
       },

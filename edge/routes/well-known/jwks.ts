@@ -1,12 +1,11 @@
-import { callerContext } from '#shared/rpc/caller.ts';
 import { tokenAlgorithm } from '#shared/session-token.ts';
-import { anonymousCaller } from '../../caller.ts';
+import { asAnonymous } from '../../caller.ts';
 import type { Routes } from '../routes.ts';
 
 /** The public keys of session tokens as a JWK set (RFC 7517 section 5, RFC 8037 section 2). */
 export const jwksRoutes: Routes = (app, { auth }) => {
   app.get('/.well-known/jwks.json', { config: { access: { surface: 'public' } } }, async (request, reply) => {
-    const { signingKeys } = await auth.getSigningKeys({}, { contextValues: callerContext(anonymousCaller(request)) });
+    const { signingKeys } = await auth.getSigningKeys({}, asAnonymous(request));
     const keys = signingKeys.map(({ kid, publicKey }) => ({
       kty: 'OKP',
       crv: 'Ed25519',

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.ts';
@@ -18,7 +17,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const answer = await auth.adminListAuditEvents(
         { tenantId: request.query.tenant_id ?? '', filter: auditFilter(request.query) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       const data = answer.events.map((event) => ({
         ...auditEventJson(event),
@@ -37,7 +36,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { eventsChecked, firstBrokenSequence } = await auth.verifyAuditChain(
         { tenantId: request.query.tenant_id ?? '' },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return {
         is_whole: firstBrokenSequence === undefined,

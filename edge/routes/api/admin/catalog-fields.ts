@@ -6,8 +6,9 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { pageInfo, pageRows } from '#shared/page.ts';
+import { asCaller } from '../../../caller.ts';
+import { paginationJson } from '../../../http/json.ts';
 
 /** Every route of the catalog is for operators, in a session. */
 export const operatorOnly = { access: { surface: 'operator' } } as const;
@@ -16,10 +17,6 @@ export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 
 /** The name in a path that ends in one: names contain slashes, raw or as %2F. */
 export const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
-
-export const onBehalfOfOperator = (request: FastifyRequest) => ({
-  contextValues: callerContext(callerOfRequest(request)),
-});
 
 /** Operations and dialects are spelled as their enum values in lower case. */
 const spelled = <Value extends number>(values: Readonly<Record<string, Value>>): ReadonlyMap<string, Value> =>
@@ -62,7 +59,7 @@ type Models = Client<typeof ModelsService>;
 
 /** One model as operators see it. @throws MODEL_NOT_FOUND */
 export async function catalogModel(models: Models, name: string, request: FastifyRequest): Promise<CatalogModel> {
-  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, onBehalfOfOperator(request));
+  const answer = await models.adminListModels({ search: name, page: { limit: 1 } }, asCaller(request));
   const [entry] = answer.models;
   if (entry === undefined || entry.model!.name !== name) {
     throw gatewayError(ErrorReason.MODEL_NOT_FOUND, 'There is no such model.', { param: 'model' });
@@ -75,24 +72,17 @@ export async function catalogModels(models: Models, name: string, request: Fasti
   if (name !== '') return [await catalogModel(models, name, request)];
   const all: CatalogModel[] = [];
   for (let page = 1; ; page++) {
-    const answer = await models.adminListModels({ page: { page, limit: 100 } }, onBehalfOfOperator(request));
+    const answer = await models.adminListModels({ page: { page, limit: 100 } }, asCaller(request));
     all.push(...answer.models);
     if (!answer.pageInfo!.hasNext) return all;
   }
 }
 
 /** A page of a list that is here whole. */
-export function pageOfItems<Item>(items: readonly Item[], { page = 1, limit = 20 }: { page?: number; limit?: number }) {
-  const totalPages = Math.ceil(items.length / limit);
+export function pageOfItems<Item>(items: readonly Item[], asked: { page?: number; limit?: number }) {
+  const rows = pageRows(asked);
   return {
-    data: items.slice((page - 1) * limit, page * limit),
-    pagination: {
-      page,
-      limit,
-      total: items.length,
-      total_pages: totalPages,
-      has_next: page < totalPages,
-      has_prev: page > 1 && items.length > 0,
-    },
+    data: items.slice(rows.offset, rows.offset + rows.limit),
+    pagination: paginationJson(pageInfo(rows, items.length)),
   };
 }

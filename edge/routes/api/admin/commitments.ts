@@ -1,10 +1,9 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson } from '../billing/billing-json.ts';
-import { amountSchema, readAmount } from '../billing/money-fields.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
@@ -17,7 +16,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
   app.get(path, { config, schema: { params, querystring: Type.Object(pageQuerySchema) } }, async (request) => {
     const answer = await billing.listCommitments(
       { tenantId: organizationId(request.params.tenant_id), page: request.query },
-      { contextValues: callerContext(callerOfRequest(request)) },
+      asCaller(request),
     );
     return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
   });
@@ -40,7 +39,7 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request, reply) => {
       const { amount_usd: amount, period_start: start, period_end: end } = request.body;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { commitment } = await billing.createCommitment(
         {

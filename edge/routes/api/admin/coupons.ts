@@ -1,11 +1,10 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { couponJson } from '../billing/billing-json.ts';
-import { amountSchema, readAmount } from '../billing/money-fields.ts';
 import { idInPath } from '../id-in-path.ts';
 
 /** Coupons, for operators. A coupon's code is answered when it is made, and never again. */
@@ -16,10 +15,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
     '/api/v1/admin/coupons',
     { config, schema: { querystring: Type.Object(pageQuerySchema) } },
     async (request) => {
-      const answer = await billing.listCoupons(
-        { page: request.query },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const answer = await billing.listCoupons({ page: request.query }, asCaller(request));
       return { data: answer.coupons.map(couponJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
@@ -52,7 +48,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
           creditLifetimeDays: body.credit_lifetime_days ?? 0,
           idempotencyKey: idempotencyKey(request),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return noStore(reply).code(201).send(couponJson(coupon!));
     },
@@ -64,7 +60,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
     async (request) => {
       const { coupon } = await billing.disableCoupon(
         { couponId: idInPath(request.params.coupon_id, 'coupon') },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return couponJson(coupon!);
     },

@@ -1,11 +1,10 @@
 import { Type } from 'typebox';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { parseTime } from '../../../http/json.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { lotJson, transactionJson } from '../billing/billing-json.ts';
-import { amountSchema, readAmount } from '../billing/money-fields.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
@@ -35,7 +34,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     },
     async (request, reply) => {
       const { amount_usd: amount, source, expires_at: expiresAt, description } = request.body;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { lot } = await billing.grantCredit(
         {
@@ -65,7 +64,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
       },
     },
     async (request, reply) => {
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { transaction } = await billing.postAdjustment(
         {
@@ -103,7 +102,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           amountNanoUsd: amount === undefined ? 0n : readAmount(amount, 'amount_usd', 'above 0'),
           description,
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return reply.code(201).send(transactionJson(transaction!));
     },

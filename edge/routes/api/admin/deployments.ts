@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { deploymentStatusName } from '../../v1/models.ts';
@@ -10,7 +11,6 @@ import {
   dialectNamed,
   dialectSchema,
   modelNameSchema,
-  onBehalfOfOperator,
   operatorOnly,
   pageOfItems,
 } from './catalog-fields.ts';
@@ -71,7 +71,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
       const { model, ...fields } = request.body;
       const { deployment } = await models.createDeployment(
         { model, settings: deploymentSettings(fields), idempotencyKey: idempotencyKey(request) },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return reply.code(201).send(adminDeploymentJson(deployment!));
     },
@@ -86,7 +86,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
           deploymentId: idInPath(request.params.deployment_id, 'deployment'),
           settings: deploymentSettings(request.body),
         },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return adminDeploymentJson(deployment!);
     },
@@ -98,7 +98,7 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     async (request, reply) => {
       await models.deleteDeployment(
         { deploymentId: idInPath(request.params.deployment_id, 'deployment') },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return reply.code(204).send();
     },

@@ -1,10 +1,11 @@
 import { Type } from 'typebox';
 import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOfItems } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, operatorOnly, pageOfItems } from './catalog-fields.ts';
 
 const grantSchema = Type.Object(
   { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },
@@ -33,9 +34,9 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
   app.post('/api/v1/admin/grants', { config: operatorOnly, schema: { body: grantSchema } }, async (request, reply) => {
     const { model, tenant_id: tenantId } = request.body;
     checkTenantId(tenantId);
-    const options = onBehalfOfOperator(request);
+    const options = asCaller(request);
     await auth.adminGetOrganization({ tenantId }, options).catch((error) => {
-      if (gatewayReason(error) !== ErrorReason.NOT_FOUND) throw error;
+      if (!hasReason(error, ErrorReason.NOT_FOUND)) throw error;
       throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
     });
     const { grant } = await models.grantModel({ model, tenantId, idempotencyKey: idempotencyKey(request) }, options);
@@ -48,7 +49,7 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
     async (request, reply) => {
       const { model, tenant_id: tenantId } = request.query;
       checkTenantId(tenantId);
-      await models.revokeGrant({ model, tenantId }, onBehalfOfOperator(request));
+      await models.revokeGrant({ model, tenantId }, asCaller(request));
       return reply.code(204).send();
     },
   );
@@ -59,8 +60,6 @@ function checkTenantId(tenantId: string): void {
     throw invalidRequest('tenant_id', 'Invalid value for `tenant_id`: expected a UUID.', 'invalid_value');
   }
 }
-
-const gatewayReason = (error: unknown): unknown => (error as { reason?: unknown }).reason;
 
 const grantJson = ({ model, tenantId, grantedAt }: Grant) => ({
   model,

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { parseTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { invoiceWithLinesJson } from '../billing/billing-json.ts';
@@ -34,7 +33,7 @@ export const adminInvoiceRoutes: Routes = (app, { billing }) => {
           invoiceId: idInPath(request.params.invoice_id, 'invoice'),
           paidAt: paidAt === undefined ? undefined : parseTime(paidAt, 'paid_at'),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return invoiceWithLinesJson(invoice!);
     },
@@ -49,7 +48,7 @@ export const adminInvoiceRoutes: Routes = (app, { billing }) => {
           tenantId: organizationId(request.params.tenant_id),
           invoiceId: idInPath(request.params.invoice_id, 'invoice'),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return invoiceWithLinesJson(invoice!);
     },

@@ -1,7 +1,5 @@
 import { Type } from 'typebox';
-import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
@@ -27,10 +25,10 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
         {
           page: { page, limit },
           tenantId: tenantId ?? '',
-          status: status === undefined ? JobStatus.UNSPECIFIED : jobStatuses[status],
+          status: jobStatuses.value(status),
           model: model ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.jobs.map(adminJobJson), pagination: paginationJson(answer.pageInfo) };
     },

@@ -1,12 +1,10 @@
 import { Type } from 'typebox';
-import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson } from '../api-keys/key-json.ts';
-import { limitsSchema } from './rate-limit-fields.ts';
+import { limitsSchema } from '../rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
 export const adminKeyRoutes: Routes = (app, { keys }) => {
@@ -22,7 +20,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
           tenant_id: Type.Optional(Type.String({ maxLength: 64 })),
           user_id: Type.Optional(Type.String({ maxLength: 64 })),
           key_type: keyTypeField,
-          status: Type.Optional(Type.Union([Type.Literal('active'), Type.Literal('expired'), Type.Literal('revoked')])),
+          status: Type.Optional(keyStatuses.schema),
           search: Type.Optional(Type.String({ maxLength: 255 })),
         }),
       },
@@ -34,11 +32,11 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
           page: { page, limit },
           tenantId: tenant_id ?? '',
           userId: user_id ?? '',
-          keyType: key_type === undefined ? KeyType.UNSPECIFIED : keyTypes[key_type],
-          status: status === undefined ? KeyStatus.UNSPECIFIED : keyStatuses[status],
+          keyType: keyTypes.value(key_type),
+          status: keyStatuses.value(status),
           search: search ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.keys.map(adminKeyJson), pagination: paginationJson(answer.page) };
     },
@@ -59,7 +57,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     async (request) => {
       const { key } = await keys.revokeKey(
         { keyId: keyIdInPath(request.params.key_id), reason: request.body.reason ?? '' },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return adminKeyJson(key!);
     },
@@ -85,7 +83,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
             concurrentRequests: concurrent_requests ?? 0,
           },
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return adminKeyJson(key!);
     },

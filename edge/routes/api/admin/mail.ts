@@ -1,23 +1,17 @@
 import { Type } from 'typebox';
 import { type Mail, MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 
-const statuses = {
+const statuses = spelling({
   queued: MailStatus.QUEUED,
   sent: MailStatus.SENT,
   failed: MailStatus.FAILED,
   dropped: MailStatus.DROPPED,
-} as const;
-const statusSchema = Type.Union([
-  Type.Literal('queued'),
-  Type.Literal('sent'),
-  Type.Literal('failed'),
-  Type.Literal('dropped'),
-]);
+});
 
 /** The mail outbox, for operators. Bodies with one-time tokens are shown only where no mail server takes them (decisions.md, Running it). */
 export const adminMailRoutes: Routes = (app, { auth }) => {
@@ -28,7 +22,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
-          status: Type.Optional(statusSchema),
+          status: Type.Optional(statuses.schema),
           kind: Type.Optional(Type.String({ maxLength: 100 })),
           search: Type.Optional(Type.String({ maxLength: 255 })),
         }),
@@ -39,18 +33,16 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
       const answer = await auth.listMail(
         {
           page: { page, limit },
-          status: status === undefined ? MailStatus.UNSPECIFIED : statuses[status],
+          status: statuses.value(status),
           kind: kind ?? '',
           search: search ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return noStore(reply).send({ data: answer.mails.map(mailJson), pagination: paginationJson(answer.page) });
     },
   );
 };
-
-const namesByStatus = new Map<MailStatus, string>(Object.entries(statuses).map(([name, status]) => [status, name]));
 
 const mailJson = ({ id, mail, status, attempts, lastError, createdAt, sentAt, nextAttemptAt }: Mail) => ({
   id,
@@ -58,7 +50,7 @@ const mailJson = ({ id, mail, status, attempts, lastError, createdAt, sentAt, ne
   to: mail!.toEmail,
   subject: mail!.subject,
   text: mail!.text || null,
-  status: namesByStatus.get(status) ?? 'queued',
+  status: statuses.name(status),
   attempts,
   last_error: lastError || null,
   created_at: isoTime(createdAt),

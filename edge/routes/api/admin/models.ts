@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
@@ -8,7 +9,6 @@ import {
   catalogModel,
   modelNameSchema,
   nameInPath,
-  onBehalfOfOperator,
   operationsNamed,
   operationsSchema,
   operatorOnly,
@@ -39,10 +39,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const { page, limit, search } = request.query;
-      const answer = await models.adminListModels(
-        { page: { page, limit }, search: search ?? '' },
-        onBehalfOfOperator(request),
-      );
+      const answer = await models.adminListModels({ page: { page, limit }, search: search ?? '' }, asCaller(request));
       return { data: answer.models.map(adminModelJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
@@ -57,7 +54,7 @@ export const adminModelRoutes: Routes = (app, { models }) => {
       const { name, ...fields } = request.body;
       await models.createModel(
         { name, settings: modelSettings(fields), idempotencyKey: idempotencyKey(request) },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return reply.code(201).send(adminModelJson(await catalogModel(models, name, request)));
     },
@@ -69,12 +66,12 @@ export const adminModelRoutes: Routes = (app, { models }) => {
 
   app.patch('/api/v1/admin/models/*', { config: operatorOnly, schema: { body: settingsSchema } }, async (request) => {
     const name = nameInPath(request);
-    await models.updateModel({ name, settings: modelSettings(request.body) }, onBehalfOfOperator(request));
+    await models.updateModel({ name, settings: modelSettings(request.body) }, asCaller(request));
     return adminModelJson(await catalogModel(models, name, request));
   });
 
   app.delete('/api/v1/admin/models/*', { config: operatorOnly }, async (request, reply) => {
-    await models.deleteModel({ name: nameInPath(request) }, onBehalfOfOperator(request));
+    await models.deleteModel({ name: nameInPath(request) }, asCaller(request));
     return reply.code(204).send();
   });
 };

@@ -1,15 +1,13 @@
 import { Type } from 'typebox';
-import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { invitationJson } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
+import { organizationStatuses } from '../user-json.ts';
 import { adminOrganizationJson } from './organizations/organization-json.ts';
 
 const access = { surface: 'operator' } as const;
-const statuses = { active: OrganizationStatus.ACTIVE, suspended: OrganizationStatus.SUSPENDED } as const;
 
 /** GET and POST /api/v1/admin/organizations, for operators (decisions.md, Auth). */
 export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
@@ -20,7 +18,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
-          status: Type.Optional(Type.Union([Type.Literal('active'), Type.Literal('suspended')])),
+          status: Type.Optional(organizationStatuses.schema),
           search: Type.Optional(Type.String({ maxLength: 255 })),
         }),
       },
@@ -30,10 +28,10 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       const answer = await auth.adminListOrganizations(
         {
           page: { page, limit },
-          status: status === undefined ? OrganizationStatus.UNSPECIFIED : statuses[status],
+          status: organizationStatuses.value(status),
           search: search ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.organizations.map(adminOrganizationJson), pagination: paginationJson(answer.page) };
     },
@@ -57,7 +55,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       const { name, owner_email: ownerEmail } = request.body;
       const { organization, invitation } = await auth.adminCreateOrganization(
         { name: name ?? '', ownerEmail: ownerEmail.trim(), idempotencyKey: idempotencyKey(request) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return reply.code(201).send({
         organization: organization === undefined ? null : adminOrganizationJson(organization),

@@ -1,12 +1,11 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
-import { amountSchema, readAmount } from '../billing/money-fields.ts';
+import { limitsJson, ownLimitsJson } from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
-import { limitsJson, ownLimitsJson } from './rate-limit-fields.ts';
 
 const access = { surface: 'operator' } as const;
 const tenantParams = Type.Object({ tenant_id: Type.String() });
@@ -15,7 +14,7 @@ const limit = (maximum: number) => Type.Optional(Type.Integer({ minimum: 0, maxi
 /** Plans, and which one an organization is on (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
   app.get('/api/v1/admin/plans', { config: { access } }, async (request) => {
-    const { plans } = await billing.listPlans({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { plans } = await billing.listPlans({}, asCaller(request));
     return { data: plans.map(planJson) };
   });
 
@@ -67,7 +66,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             paymentTermsDays: body.payment_terms_days ?? 30,
           },
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return planJson(plan!);
     },
@@ -83,7 +82,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
       },
     },
     async (request) => {
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { plan } = await billing.assignPlan({ tenantId, planCode: request.body.code }, options);
       return planJson(plan!);
@@ -94,7 +93,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     '/api/v1/admin/organizations/:tenant_id/account',
     { config: { access }, schema: { params: tenantParams } },
     async (request) => {
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const account = await billing.getAccount({ tenantId }, options);
       return {

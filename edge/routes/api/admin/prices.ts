@@ -1,10 +1,12 @@
 import { Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { isoTime, parseTime, parseUsdField } from '../../../http/json.ts';
+import { asCaller } from '../../../caller.ts';
+import { isoTime, parseTime } from '../../../http/json.ts';
+import { readAmount } from '../../../http/money-fields.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson } from '../../v1/models.ts';
-import { catalogModels, modelNameSchema, onBehalfOfOperator, operatorOnly, pageOfItems } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, operatorOnly, pageOfItems } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
 const rates = {
@@ -54,7 +56,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     },
     async (request, reply) => {
       const { model, effective_from: effectiveFrom, ...given } = request.body;
-      const rate = (field: keyof typeof given): bigint => parseUsdField(given[field] ?? 0, field);
+      const rate = (field: keyof typeof given): bigint => readAmount(given[field] ?? 0, field, 'from 0');
       if (Object.keys(given).length === 0) {
         throw invalidRequest(
           'input_per_million_tokens_usd',
@@ -80,7 +82,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
           },
           idempotencyKey: idempotencyKey(request),
         },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return reply.code(201).send(adminPriceJson(price!));
     },

@@ -1,15 +1,24 @@
 import { Type } from 'typebox';
 import { type Reminder, ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson } from '../../../http/json.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { modelNameSchema, onBehalfOfOperator, operatorOnly } from './catalog-fields.ts';
+import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
 
-const statuses = {
+const points = spelling({
+  announcement: ReminderPoint.ANNOUNCEMENT,
+  thirty_days: ReminderPoint.THIRTY_DAYS,
+  seven_days: ReminderPoint.SEVEN_DAYS,
+  one_day: ReminderPoint.ONE_DAY,
+  retirement_day: ReminderPoint.RETIREMENT_DAY,
+});
+const statuses = spelling({
   pending: ReminderStatus.PENDING,
   sent: ReminderStatus.SENT,
   failed: ReminderStatus.FAILED,
   cancelled: ReminderStatus.CANCELLED,
-} as const;
+});
 
 /** GET /api/v1/admin/reminders: who is told of which retirement, and who was. */
 export const adminReminderRoutes: Routes = (app, { models }) => {
@@ -21,14 +30,7 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           model: Type.Optional(modelNameSchema),
-          status: Type.Optional(
-            Type.Union([
-              Type.Literal('pending'),
-              Type.Literal('sent'),
-              Type.Literal('failed'),
-              Type.Literal('cancelled'),
-            ]),
-          ),
+          status: Type.Optional(statuses.schema),
         }),
       },
     },
@@ -38,17 +40,14 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
         {
           page: { page, limit },
           model: model ?? '',
-          status: status === undefined ? ReminderStatus.UNSPECIFIED : statuses[status],
+          status: statuses.value(status),
         },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return { data: answer.reminders.map(reminderJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
 };
-
-const nameOf = (values: Readonly<Record<string, number>>, value: number): string =>
-  (Object.keys(values).find((name) => values[name] === value) ?? 'UNSPECIFIED').toLowerCase();
 
 const reminderJson = (reminder: Reminder) => ({
   id: reminder.id,
@@ -56,8 +55,8 @@ const reminderJson = (reminder: Reminder) => ({
   model: reminder.model,
   user_id: reminder.userId,
   email: reminder.email,
-  point: nameOf(ReminderPoint, reminder.point),
-  status: nameOf(ReminderStatus, reminder.status),
+  point: points.name(reminder.point),
+  status: statuses.name(reminder.status),
   due_at: isoTime(reminder.dueAt),
   sent_at: isoTime(reminder.sentAt),
   attempts: reminder.attempts,

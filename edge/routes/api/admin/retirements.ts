@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { modelNameSchema, nameInPath, onBehalfOfOperator, operatorOnly } from './catalog-fields.ts';
+import { modelNameSchema, nameInPath, operatorOnly } from './catalog-fields.ts';
 
 const timeSchema = Type.String({ maxLength: 64 });
 const optionalText = Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()]));
@@ -18,10 +19,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     },
     async (request) => {
       const { page, limit, model } = request.query;
-      const answer = await models.listRetirements(
-        { page: { page, limit }, model: model ?? '' },
-        onBehalfOfOperator(request),
-      );
+      const answer = await models.listRetirements({ page: { page, limit }, model: model ?? '' }, asCaller(request));
       return { data: answer.retirements.map(adminRetirementJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
@@ -51,7 +49,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
           successor: successorOrNote(successor ?? null, note ?? null),
           idempotencyKey: idempotencyKey(request),
         },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return reply.code(201).send(adminRetirementJson(retirement!));
     },
@@ -66,14 +64,14 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     async (request) => {
       const { retirement } = await models.setSunsetDate(
         { model: nameInPath(request), sunsetAt: parseTime(request.body.sunset_at, 'sunset_at') },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return adminRetirementJson(retirement!);
     },
   );
 
   app.delete('/api/v1/admin/retirements/*', { config: operatorOnly }, async (request, reply) => {
-    await models.withdrawRetirement({ model: nameInPath(request) }, onBehalfOfOperator(request));
+    await models.withdrawRetirement({ model: nameInPath(request) }, asCaller(request));
     return reply.code(204).send();
   });
 };

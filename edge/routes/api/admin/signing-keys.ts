@@ -1,9 +1,15 @@
 import { Type } from 'typebox';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
+
+const statuses = spelling({
+  next: SigningKeyStatus.NEXT,
+  active: SigningKeyStatus.ACTIVE,
+  retiring: SigningKeyStatus.RETIRING,
+});
 
 /** Replacing the key that signs session tokens, for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
@@ -23,11 +29,11 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { signingKeys } = await auth.rotateSigningKey(
         { compromised: request.body?.compromised ?? false, idempotencyKey: idempotencyKey(request) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       const data = signingKeys.map((key) => ({
         kid: key.kid,
-        status: statusNames.get(key.status) ?? 'next',
+        status: statuses.name(key.status),
         activated_at: isoTime(key.activatedAt),
         expires_at: isoTime(key.expiresAt),
       }));
@@ -35,9 +41,3 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     },
   );
 };
-
-const statusNames: ReadonlyMap<SigningKeyStatus, string> = new Map([
-  [SigningKeyStatus.NEXT, 'next'],
-  [SigningKeyStatus.ACTIVE, 'active'],
-  [SigningKeyStatus.RETIRING, 'retiring'],
-]);

@@ -1,14 +1,8 @@
 import { Type } from 'typebox';
+import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
-import {
-  dialectNamed,
-  dialectSchema,
-  onBehalfOfOperator,
-  operationsNamed,
-  operationsSchema,
-  operatorOnly,
-} from './catalog-fields.ts';
+import { dialectNamed, dialectSchema, operationsNamed, operationsSchema, operatorOnly } from './catalog-fields.ts';
 
 /** POST /api/v1/admin/upstreams: registers every model which an OpenAI-compatible server lists. */
 export const adminUpstreamRoutes: Routes = (app, { models }) => {
@@ -37,7 +31,7 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
           dialect: dialectNamed(dialect),
           operations: operationsNamed(operations),
         },
-        onBehalfOfOperator(request),
+        asCaller(request),
       );
       return { models: answer.models.map(platformModelJson), deployments_created: answer.deploymentsCreated };
     },

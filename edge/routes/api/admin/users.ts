@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -27,7 +26,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
       const { page, limit, tenant_id: tenantId, search } = request.query;
       const answer = await auth.adminListUsers(
         { page: { page, limit }, tenantId: tenantId ?? '', search: search ?? '' },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.users.map(adminUserJson), pagination: paginationJson(answer.page) };
     },
@@ -49,7 +48,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
       const { is_active: isActive, operator } = request.body;
       const { user } = await auth.adminUpdateUser(
         { userId: idInPath(request.params.user_id, 'user'), isActive, operator },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return adminUserJson(user!);
     },

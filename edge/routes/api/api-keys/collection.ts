@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
-import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
-import { paginationJson, parseTime, parseUsdField } from '../../../http/json.ts';
+import { asCaller } from '../../../caller.ts';
+import { paginationJson, parseTime } from '../../../http/json.ts';
+import { readAmount } from '../../../http/money-fields.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
@@ -27,19 +26,19 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           key_type: keyTypeField,
-          status: Type.Optional(Type.Union([Type.Literal('active'), Type.Literal('expired')])),
+          status: Type.Optional(Type.Enum(['active', 'expired'])),
           search: Type.Optional(Type.String({ maxLength: 255 })),
         }),
       },
     },
     async (request) => {
       const { page, limit, key_type, status, search } = request.query;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const answer = await keys.listKeys(
         {
           page: { page, limit },
-          keyType: key_type === undefined ? KeyType.UNSPECIFIED : keyTypes[key_type],
-          status: status === undefined ? KeyStatus.UNSPECIFIED : keyStatuses[status],
+          keyType: keyTypes.value(key_type),
+          status: keyStatuses.value(status),
           search: search ?? '',
         },
         options,
@@ -72,18 +71,18 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     },
     async (request, reply) => {
       const body = request.body;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const { key, secret } = await keys.createKey(
         {
           name: body.name,
-          keyType: keyTypes[body.key_type ?? 'inference'],
+          keyType: keyTypes.value(body.key_type ?? 'inference'),
           scopes: body.scopes === undefined ? undefined : { scopes: body.scopes },
           expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
           constraints: {
             modelAllowlist: body.model_allowlist ?? [],
             ipAllowlist: body.ip_allowlist ?? [],
             spendCapNanoUsd:
-              body.spend_cap_usd == null ? undefined : parseUsdField(body.spend_cap_usd, 'spend_cap_usd'),
+              body.spend_cap_usd == null ? undefined : readAmount(body.spend_cap_usd, 'spend_cap_usd', 'from 0'),
           },
           idempotencyKey: idempotencyKey(request),
         },

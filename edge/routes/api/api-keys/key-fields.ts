@@ -1,14 +1,16 @@
 import { Type } from 'typebox';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { amountSchema } from '../../../http/money-fields.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { idInPath } from '../id-in-path.ts';
 
 /** The public names of key types and statuses. */
-export const keyTypes = { inference: KeyType.INFERENCE, management: KeyType.MANAGEMENT } as const;
-export const keyStatuses = {
+export const keyTypes = spelling({ inference: KeyType.INFERENCE, management: KeyType.MANAGEMENT });
+export const keyStatuses = spelling({
   active: KeyStatus.ACTIVE,
   expired: KeyStatus.EXPIRED,
   revoked: KeyStatus.REVOKED,
-} as const;
+});
 
 /** A field that null clears. */
 export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(schema: Schema) =>
@@ -17,7 +19,7 @@ export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(sch
 export const keyIdParams = Type.Object({ key_id: Type.String() });
 export const keyIdInPath = (text: string): string => idInPath(text, 'API key');
 
-export const keyTypeField = Type.Optional(Type.Union([Type.Literal('inference'), Type.Literal('management')]));
+export const keyTypeField = Type.Optional(keyTypes.schema);
 export const nameField = Type.String({ minLength: 2, maxLength: 255 });
 export const scopesField = Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 100 }));
 export const expiryField = nullable(Type.String({ maxLength: 64 }));
@@ -28,5 +30,5 @@ export const constraintFields = {
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000, uniqueItems: true }),
   ),
   ip_allowlist: nullable(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 1000 })),
-  spend_cap_usd: nullable(Type.Number()),
+  spend_cap_usd: nullable(amountSchema),
 };

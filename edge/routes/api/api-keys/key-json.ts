@@ -1,6 +1,7 @@
-import { type Key, KeyStatus, KeyType, type RateLimits } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { type Key, KeyStatus, type RateLimits } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
 import type { KeyBudget } from './key-budgets.ts';
+import { keyStatuses, keyTypes } from './key-fields.ts';
 
 /** A list item (service.md, API key, rule 2) with its constraints (decisions.md, Keys). */
 export function keyJson(key: Key, budget: KeyBudget | null) {
@@ -8,7 +9,7 @@ export function keyJson(key: Key, budget: KeyBudget | null) {
   return {
     id: key.id,
     name: key.name,
-    key_type: key.keyType === KeyType.MANAGEMENT ? 'management' : 'inference',
+    key_type: keyTypes.name(key.keyType),
     key_preview: key.keyPreview,
     scopes: key.scopes,
     created_at: isoTime(key.createdAt),
@@ -52,17 +53,11 @@ export function adminKeyJson(key: Key) {
     ...item,
     tenant_id: key.tenantId,
     user_id: key.userId,
-    status: statusNames[key.status] ?? 'active',
+    status: keyStatuses.name(key.status),
     revoked_at: isoTime(key.revokedAt),
     rate_limits: rateLimitsJson(key.rateLimits),
   };
 }
-
-const statusNames: Readonly<Record<number, string>> = {
-  [KeyStatus.ACTIVE]: 'active',
-  [KeyStatus.EXPIRED]: 'expired',
-  [KeyStatus.REVOKED]: 'revoked',
-};
 
 /** Limits which an operator set for the key; null leaves one to the plan. */
 const rateLimitsJson = (limits: RateLimits | undefined) => ({

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
-import { parseTime, parseUsdField } from '../../../http/json.ts';
+import { asCaller } from '../../../caller.ts';
+import { parseTime } from '../../../http/json.ts';
+import { readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
@@ -13,7 +13,7 @@ export const keyRoutes: Routes = (app, deps) => {
   const config = { access: { surface: 'session' } } as const;
 
   app.get('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request) => {
-    const options = { contextValues: callerContext(callerOfRequest(request)) };
+    const options = asCaller(request);
     const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, options);
     return keyJson(key!, await budgetOf(deps, key!, options));
   });
@@ -37,7 +37,7 @@ export const keyRoutes: Routes = (app, deps) => {
     },
     async (request) => {
       const body = request.body;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       // The public names of the fields but for the cap are those of the mask; absent means unchanged, null clears.
       const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
       const { key } = await keys.updateKey(
@@ -49,7 +49,8 @@ export const keyRoutes: Routes = (app, deps) => {
           expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
           modelAllowlist: body.model_allowlist ?? [],
           ipAllowlist: body.ip_allowlist ?? [],
-          spendCapNanoUsd: body.spend_cap_usd == null ? undefined : parseUsdField(body.spend_cap_usd, 'spend_cap_usd'),
+          spendCapNanoUsd:
+            body.spend_cap_usd == null ? undefined : readAmount(body.spend_cap_usd, 'spend_cap_usd', 'from 0'),
         },
         options,
       );
@@ -58,10 +59,7 @@ export const keyRoutes: Routes = (app, deps) => {
   );
 
   app.delete('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request, reply) => {
-    await keys.deleteKey(
-      { keyId: keyIdInPath(request.params.key_id) },
-      { contextValues: callerContext(callerOfRequest(request)) },
-    );
+    await keys.deleteKey({ keyId: keyIdInPath(request.params.key_id) }, asCaller(request));
     return reply.code(204).send();
   });
 };

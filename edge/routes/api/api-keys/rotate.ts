@@ -1,8 +1,6 @@
-import { create } from '@bufbuild/protobuf';
-import { DurationSchema } from '@bufbuild/protobuf/wkt';
+import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
@@ -32,12 +30,11 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       },
     },
     async (request, reply) => {
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
-      const seconds = BigInt(request.body.grace_period_seconds ?? 0);
+      const options = asCaller(request);
       const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
         {
           keyId: keyIdInPath(request.params.key_id),
-          gracePeriod: create(DurationSchema, { seconds }),
+          gracePeriod: durationFromMs((request.body.grace_period_seconds ?? 0) * 1000),
           idempotencyKey: idempotencyKey(request),
         },
         options,

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
-import { anonymousCaller } from '../../../caller.ts';
+import { asAnonymous } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
 import type { Routes } from '../../routes.ts';
 import { userJson } from '../user-json.ts';
@@ -40,7 +39,7 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
           phone: body.phone ?? '',
           organizationName: body.organization_name ?? '',
         },
-        { contextValues: callerContext(anonymousCaller(request)) },
+        asAnonymous(request),
       );
       const organization = { id: user!.tenantId, name: organizationName, role: roleName(user!.role) };
       return noStore(reply)

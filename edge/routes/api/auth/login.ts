@@ -1,8 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { anonymousCaller } from '../../../caller.ts';
+import { asAnonymous } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
@@ -28,10 +27,7 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
     async (request, reply) => {
       const { email, password } = request.body;
       const userAgent = (request.headers['user-agent'] ?? '').slice(0, 1024);
-      const { tokens } = await auth.login(
-        { email, password, userAgent },
-        { contextValues: callerContext(anonymousCaller(request)) },
-      );
+      const { tokens } = await auth.login({ email, password, userAgent }, asAnonymous(request));
       return sendTokens(reply, tokens!, askingPage(request, publicUrl) === 'own');
     },
   );

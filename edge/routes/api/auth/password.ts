@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { GatewayError, invalidRequest } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { anonymousCaller, callerOfRequest } from '../../../caller.ts';
+import { asAnonymous, asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { passwordSchema } from './login.ts';
 
@@ -16,10 +15,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
       },
     },
     async (request, reply) => {
-      await auth.forgotPassword(
-        { email: request.body.email },
-        { contextValues: callerContext(anonymousCaller(request)) },
-      );
+      await auth.forgotPassword({ email: request.body.email }, asAnonymous(request));
       return reply.code(202).send({ message: 'If there is an account with this address, a mail is on its way.' });
     },
   );
@@ -38,10 +34,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     async (request, reply) => {
       const { token, password } = request.body;
       try {
-        await auth.resetPassword(
-          { token, newPassword: password },
-          { contextValues: callerContext(anonymousCaller(request)) },
-        );
+        await auth.resetPassword({ token, newPassword: password }, asAnonymous(request));
       } catch (error) {
         // The field has another name here.
         if (error instanceof GatewayError && error.details.param === 'new_password') {
@@ -66,10 +59,7 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     },
     async (request, reply) => {
       const { current_password: currentPassword, new_password: newPassword } = request.body;
-      await auth.changePassword(
-        { currentPassword, newPassword },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      await auth.changePassword({ currentPassword, newPassword }, asCaller(request));
       return reply.code(204).send();
     },
   );

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { anonymousCaller } from '../../../caller.ts';
+import { asAnonymous } from '../../../caller.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
@@ -32,10 +31,7 @@ export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
       const asCookie = fromBody === undefined;
       if (asCookie) refuseForeignPage(request, publicUrl);
       try {
-        const { tokens } = await auth.refresh(
-          { refreshToken },
-          { contextValues: callerContext(anonymousCaller(request)) },
-        );
+        const { tokens } = await auth.refresh({ refreshToken }, asAnonymous(request));
         return sendTokens(reply, tokens!, asCookie);
       } catch (error) {
         const isOver = hasReason(error, ErrorReason.INVALID_TOKEN);

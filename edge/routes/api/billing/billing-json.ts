@@ -16,19 +16,20 @@ import type { Wallet } from '#gen/modelgateway/billing/v1/wallet_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { defaultRateLimits } from '#shared/rate-limits.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
+import { spelling } from '../../../http/spelling.ts';
 
 /* Billing's messages as the public API spells them (decisions.md, Billing). */
 
-const lotSources: Readonly<Record<number, string>> = {
-  [LotSource.PURCHASE]: 'purchase',
-  [LotSource.PROMOTION]: 'promotion',
-  [LotSource.COUPON]: 'coupon',
-  [LotSource.ADJUSTMENT]: 'adjustment',
-};
+const lotSources = spelling({
+  purchase: LotSource.PURCHASE,
+  promotion: LotSource.PROMOTION,
+  coupon: LotSource.COUPON,
+  adjustment: LotSource.ADJUSTMENT,
+});
 
 export const lotJson = (lot: Lot) => ({
   id: lot.id,
-  source: lotSources[lot.source] ?? null,
+  source: lotSources.name(lot.source),
   granted_usd: usdJson(lot.grantedNanoUsd),
   remaining_usd: usdJson(lot.remainingNanoUsd),
   expires_at: isoTime(lot.expiresAt),
@@ -75,22 +76,19 @@ export const budgetJson = (budget: Budget) => ({
   resets_at: isoTime(budget.resetsAt),
 });
 
-export const transactionTypes = {
+export const transactionTypes = spelling({
   usage: TransactionType.USAGE,
   grant: TransactionType.GRANT,
   purchase: TransactionType.PURCHASE,
   expiry: TransactionType.EXPIRY,
   refund: TransactionType.REFUND,
   adjustment: TransactionType.ADJUSTMENT,
-} as const;
-const typeNames = new Map<TransactionType, string>(
-  Object.entries(transactionTypes).map(([name, type]) => [type, name]),
-);
+});
 
 export const transactionJson = (transaction: Transaction) => ({
   id: transaction.id,
   occurred_at: isoTime(transaction.occurredAt),
-  type: typeNames.get(transaction.type) ?? null,
+  type: transactionTypes.name(transaction.type),
   amount_usd: usdJson(transaction.amountNanoUsd),
   balance_after_usd: usdJson(transaction.balanceAfterNanoUsd),
   invoice_id: transaction.invoiceId || null,
@@ -99,22 +97,16 @@ export const transactionJson = (transaction: Transaction) => ({
   reverses_id: transaction.reversesId || null,
 });
 
-export const invoiceStatuses = {
+export const invoiceStatuses = spelling({
   draft: InvoiceStatus.DRAFT,
   finalized: InvoiceStatus.FINALIZED,
   voided: InvoiceStatus.VOIDED,
-} as const;
-export const paymentStatuses = {
+});
+export const paymentStatuses = spelling({
   pending: PaymentStatus.PENDING,
   paid: PaymentStatus.PAID,
   overdue: PaymentStatus.OVERDUE,
-} as const;
-const statusNames = new Map<InvoiceStatus, string>(
-  Object.entries(invoiceStatuses).map(([name, value]) => [value, name]),
-);
-const paymentNames = new Map<PaymentStatus, string>(
-  Object.entries(paymentStatuses).map(([name, value]) => [value, name]),
-);
+});
 
 /** An invoice as lists show it. */
 export const invoiceJson = (invoice: Invoice) => ({
@@ -125,8 +117,8 @@ export const invoiceJson = (invoice: Invoice) => ({
   issued_at: isoTime(invoice.issuedAt),
   due_date: invoice.dueDate || null,
   paid_at: isoTime(invoice.paidAt),
-  status: statusNames.get(invoice.status) ?? null,
-  payment_status: paymentNames.get(invoice.paymentStatus) ?? null,
+  status: invoiceStatuses.name(invoice.status),
+  payment_status: paymentStatuses.name(invoice.paymentStatus),
   subtotal_usd: usdJson(invoice.subtotalNanoUsd),
   credits_usd: usdJson(invoice.creditsNanoUsd),
   total_usd: usdJson(invoice.totalNanoUsd),

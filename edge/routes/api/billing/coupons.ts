@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
-import { callerContext, Role } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { lotJson } from './billing-json.ts';
 
@@ -16,15 +16,14 @@ export const couponRoutes: Routes = (app, { billing }) => {
       },
     },
     async (request, reply) => {
-      const caller = callerOfRequest(request);
       const { lot, balanceNanoUsd } = await billing.redeemCoupon(
         { code: request.body.code, idempotencyKey: idempotencyKey(request) },
-        { contextValues: callerContext(caller) },
+        asCaller(request),
       );
       return reply.code(201).send({
         lot: lotJson(lot!),
         // What the organization has is for those alone who may read the wallet.
-        ...(caller.role >= Role.ADMIN && { balance_usd: usdJson(balanceNanoUsd) }),
+        ...(request.principal!.role >= Role.ADMIN && { balance_usd: usdJson(balanceNanoUsd) }),
       });
     },
   );

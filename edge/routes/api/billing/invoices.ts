@@ -1,7 +1,5 @@
 import { Type } from 'typebox';
-import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import {
@@ -24,10 +22,8 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
-          status: Type.Optional(Type.Union([Type.Literal('draft'), Type.Literal('finalized'), Type.Literal('voided')])),
-          payment_status: Type.Optional(
-            Type.Union([Type.Literal('pending'), Type.Literal('paid'), Type.Literal('overdue')]),
-          ),
+          status: Type.Optional(invoiceStatuses.schema),
+          payment_status: Type.Optional(paymentStatuses.schema),
         }),
       },
     },
@@ -36,10 +32,10 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
       const answer = await billing.listInvoices(
         {
           page: { page, limit },
-          status: status === undefined ? InvoiceStatus.UNSPECIFIED : invoiceStatuses[status],
-          paymentStatus: payment === undefined ? PaymentStatus.UNSPECIFIED : paymentStatuses[payment],
+          status: invoiceStatuses.value(status),
+          paymentStatus: paymentStatuses.value(payment),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.invoices.map(invoiceJson), pagination: paginationJson(answer.pageInfo) };
     },
@@ -58,7 +54,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     },
     async (request, reply) => {
       const { invoice_id: invoiceId } = request.params;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       if (request.query.format === 'pdf') {
         const { pdf, fileName } = await billing.renderInvoicePdf({ invoiceId }, options);
         return reply
@@ -77,7 +73,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     async (request) => {
       const answer = await billing.listInvoiceTransactions(
         { invoiceId: request.params.invoice_id, page: request.query },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },

@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson } from './billing-json.ts';
-import { amountSchema, readAmount } from './money-fields.ts';
 
 /** The organization's monthly pay-as-you-go cap: any user reads it, admins and owners change it (service.md, Management endpoints). */
 export const paygSpendCapRoutes: Routes = (app, { billing }) => {
@@ -11,7 +10,7 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
   const update = { access: { surface: 'api', scope: 'budgets:update_own', role: 'admin' } } as const;
 
   app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
-    const { budget } = await billing.getPaygSpendCap({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { budget } = await billing.getPaygSpendCap({}, asCaller(request));
     return budgetJson(budget!);
   });
 
@@ -24,14 +23,14 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
     async (request) => {
       const { budget } = await billing.setPaygSpendCap(
         { limitNanoUsd: readAmount(request.body.limit_usd, 'limit_usd', 'from 0') },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return budgetJson(budget!);
     },
   );
 
   app.delete(path, { config: update }, async (request, reply) => {
-    await billing.deletePaygSpendCap({}, { contextValues: callerContext(callerOfRequest(request)) });
+    await billing.deletePaygSpendCap({}, asCaller(request));
     return reply.code(204).send();
   });
 };

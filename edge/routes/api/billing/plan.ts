@@ -1,5 +1,4 @@
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { planJson } from './billing-json.ts';
 
@@ -8,7 +7,7 @@ export const currentPlanRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_current' } } as const;
 
   app.get('/api/v1/plan/current', { config }, async (request) => {
-    const { plan } = await billing.getCurrentPlan({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { plan } = await billing.getCurrentPlan({}, asCaller(request));
     return planJson(plan!);
   });
 };

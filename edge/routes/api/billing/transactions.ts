@@ -1,19 +1,9 @@
 import { Type } from 'typebox';
-import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { transactionJson, transactionTypes } from './billing-json.ts';
 
-const typeSchema = Type.Union([
-  Type.Literal('usage'),
-  Type.Literal('grant'),
-  Type.Literal('purchase'),
-  Type.Literal('expiry'),
-  Type.Literal('refund'),
-  Type.Literal('adjustment'),
-]);
 const daySchema = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$' });
 
 /** The organization's transactions (service.md, Management endpoints). */
@@ -25,7 +15,7 @@ export const transactionRoutes: Routes = (app, { billing }) => {
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
-          type: Type.Optional(typeSchema),
+          type: Type.Optional(transactionTypes.schema),
           start_date: Type.Optional(daySchema),
           end_date: Type.Optional(daySchema),
         }),
@@ -36,11 +26,11 @@ export const transactionRoutes: Routes = (app, { billing }) => {
       const answer = await billing.listTransactions(
         {
           page: { page, limit },
-          type: type === undefined ? TransactionType.UNSPECIFIED : transactionTypes[type],
+          type: transactionTypes.value(type),
           startDate: startDate ?? '',
           endDate: endDate ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },

@@ -1,5 +1,4 @@
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { commitmentJson, walletJson } from './billing-json.ts';
 
@@ -8,12 +7,12 @@ export const walletRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_current', role: 'admin' } } as const;
 
   app.get('/api/v1/billing/wallet', { config }, async (request) => {
-    const { wallet } = await billing.getWallet({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { wallet } = await billing.getWallet({}, asCaller(request));
     return walletJson(wallet!);
   });
 
   app.get('/api/v1/billing/commitment', { config }, async (request, reply) => {
-    const { commitment } = await billing.getCommitment({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { commitment } = await billing.getCommitment({}, asCaller(request));
     // As text: an answer of null would be sent as an empty body.
     return reply
       .type('application/json; charset=utf-8')

@@ -1,10 +1,8 @@
 import { Type } from 'typebox';
-import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -12,7 +10,7 @@ import { jobStatuses, listedJobJson } from './job-json.ts';
 
 /** Filters of lists of jobs. */
 export const jobFilterQuery = {
-  status: Type.Optional(Type.Enum(Object.keys(jobStatuses) as (keyof typeof jobStatuses)[])),
+  status: Type.Optional(jobStatuses.schema),
   model: Type.Optional(Type.String({ maxLength: 255 })),
 };
 
@@ -49,13 +47,13 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       const answer = await deps.jobs.listJobs(
         {
           page: { page, limit },
-          status: status === undefined ? JobStatus.UNSPECIFIED : jobStatuses[status],
+          status: jobStatuses.value(status),
           model: model ?? '',
           endpoint: endpoint ?? '',
           order: order === 'asc' ? JobOrder.ASC : JobOrder.DESC,
           after: after ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return {
         object: 'list',

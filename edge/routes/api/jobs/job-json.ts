@@ -3,20 +3,17 @@ import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { isoTime } from '../../../http/json.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { errorBody } from '../../../openai/errors.ts';
 
 /** The states of a job by their names in JSON, in the order of a job's life. */
-export const jobStatuses = {
+export const jobStatuses = spelling({
   queued: JobStatus.QUEUED,
   in_progress: JobStatus.IN_PROGRESS,
   completed: JobStatus.COMPLETED,
   failed: JobStatus.FAILED,
   cancelled: JobStatus.CANCELLED,
-} as const;
-
-const names = new Map<JobStatus, string>(Object.entries(jobStatuses).map(([name, status]) => [status, name]));
-
-export const jobStatusName = (status: JobStatus): string => names.get(status) ?? 'unknown';
+});
 
 /** A job without its result, as in lists (openai-contract.md section 6). */
 export const listedJobJson = (job: Job) => ({
@@ -24,7 +21,7 @@ export const listedJobJson = (job: Job) => ({
   object: 'job',
   endpoint: job.endpoint,
   model: job.model,
-  status: jobStatusName(job.status),
+  status: jobStatuses.name(job.status),
   created_at: isoTime(job.createdAt),
   started_at: isoTime(job.startedAt),
   completed_at: isoTime(job.completedAt),

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { jobJson } from './job-json.ts';
 
@@ -13,10 +12,7 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
     '/api/v1/jobs/:job_id',
     { config: { access: { surface: 'api', scope: 'jobs:read_own' } }, schema: { params } },
     async (request, reply) => {
-      const { job } = await jobs.getJob(
-        { jobId: request.params.job_id },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const { job } = await jobs.getJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.header('content-type', json).send(jobJson(job!));
     },
   );
@@ -25,10 +21,7 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
     '/api/v1/jobs/:job_id/cancel',
     { config: { access: { surface: 'api', scope: 'jobs:cancel_own' } }, schema: { params } },
     async (request, reply) => {
-      const { job } = await jobs.cancelJob(
-        { jobId: request.params.job_id },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const { job } = await jobs.cancelJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.header('content-type', json).send(jobJson(job!));
     },
   );
@@ -37,10 +30,7 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
     '/api/v1/jobs/:job_id',
     { config: { access: { surface: 'session' } }, schema: { params } },
     async (request, reply) => {
-      await jobs.deleteJob(
-        { jobId: request.params.job_id },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      await jobs.deleteJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.code(204).send();
     },
   );

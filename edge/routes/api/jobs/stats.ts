@@ -1,8 +1,7 @@
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { jobStatusName } from './job-json.ts';
+import { jobStatuses } from './job-json.ts';
 
 /** GET /api/v1/jobs/stats: how many of the caller's jobs are in each state (decisions.md, Jobs). */
 export const jobStatsRoutes: Routes = (app, { jobs }) => {
@@ -10,11 +9,11 @@ export const jobStatsRoutes: Routes = (app, { jobs }) => {
     '/api/v1/jobs/stats',
     { config: { access: { surface: 'api', scope: 'jobs:stats_own' } } },
     async (request) => {
-      const stats = await jobs.getJobStats({}, { contextValues: callerContext(callerOfRequest(request)) });
+      const stats = await jobs.getJobStats({}, asCaller(request));
       return {
         total: Number(stats.total),
         by_status: Object.fromEntries(
-          stats.byStatus.map(({ status, count }) => [jobStatusName(status), Number(count)]),
+          stats.byStatus.map(({ status, count }) => [jobStatuses.name(status) ?? 'unknown', Number(count)]),
         ),
         oldest_queued_at: isoTime(stats.oldestQueuedAt),
       };

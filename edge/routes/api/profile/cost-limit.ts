@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
+import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson } from '../billing/billing-json.ts';
-import { amountSchema, readAmount } from '../billing/money-fields.ts';
 
 /** The caller's personal daily limit over all of their keys and sessions (service.md, Management endpoints). */
 export const costLimitRoutes: Routes = (app, { billing }) => {
@@ -11,7 +10,7 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
   const update = { access: { surface: 'api', scope: 'budgets:update_own' } } as const;
 
   app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
-    const { budget } = await billing.getCostLimit({}, { contextValues: callerContext(callerOfRequest(request)) });
+    const { budget } = await billing.getCostLimit({}, asCaller(request));
     return budgetJson(budget!);
   });
 
@@ -24,14 +23,14 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
     async (request) => {
       const { budget } = await billing.setCostLimit(
         { limitNanoUsd: readAmount(request.body.limit_usd, 'limit_usd', 'from 0') },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return budgetJson(budget!);
     },
   );
 
   app.delete(path, { config: update }, async (request, reply) => {
-    await billing.deleteCostLimit({}, { contextValues: callerContext(callerOfRequest(request)) });
+    await billing.deleteCostLimit({}, asCaller(request));
     return reply.code(204).send();
   });
 };

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { measuresJson, splitJson } from './measures-json.ts';
@@ -17,7 +16,7 @@ export const currentUsageRoutes: Routes = (app, { usage }) => {
       },
       async (request) => {
         const scope = readScope(request.query);
-        const answer = await usage.getCurrent({ scope }, { contextValues: callerContext(callerOfRequest(request)) });
+        const answer = await usage.getCurrent({ scope }, asCaller(request));
         return {
           period_start: isoTime(answer.period?.start),
           period_end: isoTime(answer.period?.end),

@@ -2,8 +2,7 @@ import { Readable } from 'node:stream';
 import { Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { csvLine } from './csv.ts';
 import { eventJson } from './event-json.ts';
@@ -22,7 +21,7 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
       const pages = usage
         .exportEvents(
           { scope: readScope(query, UsageScope.TENANT), range: readRange(query), filter: readFilter(query) },
-          { contextValues: callerContext(callerOfRequest(request)) },
+          asCaller(request),
         )
         [Symbol.asyncIterator]();
       // A refusal comes with the first page, while it can still be an error response.

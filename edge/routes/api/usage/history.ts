@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { eventJson } from './event-json.ts';
@@ -40,7 +39,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           limit,
           offset: readOffset(query, limit),
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return { data: answer.events.map(eventJson), pagination: paginationJson(answer.pageInfo) };
     },

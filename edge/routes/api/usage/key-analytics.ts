@@ -1,15 +1,18 @@
 import { Type } from 'typebox';
 import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
+import { spelling } from '../../../http/spelling.ts';
 import type { Routes } from '../../routes.ts';
 import { operationName } from '../../v1/models.ts';
-import { choice, rangeQuery, readRange, zoneQuery } from './query.ts';
-import { granularityName } from './report.ts';
+import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
-const granularities = { hourly: Granularity.HOURLY, daily: Granularity.DAILY, weekly: Granularity.WEEKLY };
+const granularities = spelling({
+  hourly: Granularity.HOURLY,
+  daily: Granularity.DAILY,
+  weekly: Granularity.WEEKLY,
+});
 
 /** The report on one key (service.md, Key analytics): volume only, and zeros for a key which the caller may not see. */
 export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
@@ -22,7 +25,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
         querystring: Type.Object({
           ...rangeQuery,
           ...zoneQuery,
-          granularity: Type.Optional(Type.String({ maxLength: 64 })),
+          granularity: Type.Optional(granularities.schema),
           model_name: Type.Optional(Type.String({ maxLength: 255 })),
         }),
       },
@@ -32,11 +35,11 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
       const { analytics } = await usage.getKeyAnalytics(
         {
           keyId: request.params.key_id,
-          granularity: choice('granularity', query.granularity, granularities, Granularity.DAILY),
+          granularity: granularities.value(query.granularity ?? 'daily'),
           range: readRange(query),
           modelName: query.model_name ?? '',
         },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return analyticsJson(analytics!);
     },
@@ -45,7 +48,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
 
 const analyticsJson = (analytics: KeyAnalytics) => ({
   key_id: analytics.keyId,
-  granularity: granularityName(analytics.granularity),
+  granularity: granularities.name(analytics.granularity),
   range: { start: isoTime(analytics.range?.start), end: isoTime(analytics.range?.end) },
   timezone: analytics.timezone,
   totals: volumeJson(analytics.totals),

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { spelling } from '../../../http/spelling.ts';
 
 /*
  * Query parameters which the usage endpoints have in common. Their types stand in the schemas; what they mean is read here, so
@@ -10,29 +11,16 @@ import { isUuid } from '#shared/ids.ts';
 
 const text = (maxLength: number) => Type.Optional(Type.String({ maxLength }));
 
-export const scopeQuery = { scope: text(64) };
 export const rangeQuery = { start_date: text(64), end_date: text(64) };
 export const zoneQuery = { timezone: text(64) };
 export const filterQuery = { model: text(255), endpoint: text(255), api_key_id: text(64) };
 
-/** The value that a word stands for; INVALID_REQUEST lists the words otherwise. */
-export function choice<Value>(
-  param: string,
-  word: string | undefined,
-  choices: Readonly<Record<string, Value>>,
-  fallback: Value,
-): Value {
-  if (word === undefined) return fallback;
-  if (Object.hasOwn(choices, word)) return choices[word]!;
-  const words = Object.keys(choices).join(', ');
-  throw invalidRequest(param, `Invalid value for \`${param}\`: expected one of ${words}.`, 'invalid_value');
-}
-
-const scopes = { own: UsageScope.OWN, tenant: UsageScope.TENANT };
+const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });
+export const scopeQuery = { scope: Type.Optional(scopes.schema) };
 
 /** Whose usage; `fallback` when the query does not say. */
-export const readScope = (query: { scope?: string }, fallback: UsageScope = UsageScope.OWN): UsageScope =>
-  choice('scope', query.scope, scopes, fallback);
+export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageScope = UsageScope.OWN): UsageScope =>
+  scopes.value(query.scope) || fallback;
 
 /** The days as the query has them; Usage checks what they mean. */
 export function readRange(query: { start_date?: string; end_date?: string; timezone?: string }) {

@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { measuresJson, splitJson } from './measures-json.ts';
@@ -18,7 +17,7 @@ export const usageSummaryRoutes: Routes = (app, { usage }) => {
       const { query } = request;
       const answer = await usage.getSummary(
         { scope: readScope(query), range: readRange(query), filter: readFilter(query) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return {
         range: { start: isoTime(answer.range?.start), end: isoTime(answer.range?.end) },

@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../caller.ts';
+import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
@@ -15,10 +14,7 @@ export const tenantBreakdownRoutes: Routes = (app, { usage }) => {
       schema: { querystring: Type.Object({ ...rangeQuery, ...zoneQuery }) },
     },
     async (request) => {
-      const answer = await usage.getTenantBreakdown(
-        { range: readRange(request.query) },
-        { contextValues: callerContext(callerOfRequest(request)) },
-      );
+      const answer = await usage.getTenantBreakdown({ range: readRange(request.query) }, asCaller(request));
       return {
         range: { start: isoTime(answer.range?.start), end: isoTime(answer.range?.end) },
         users: answer.users.map(({ userId, email, measures }) => ({

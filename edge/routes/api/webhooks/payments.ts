@@ -1,5 +1,4 @@
-import { callerContext } from '#shared/rpc/caller.ts';
-import { anonymousCaller } from '../../../caller.ts';
+import { asAnonymous } from '../../../caller.ts';
 import { rawJsonBodies } from '../../../http/bodies.ts';
 import type { EdgeApp, Routes } from '../../routes.ts';
 
@@ -23,7 +22,7 @@ export const paymentWebhookRoutes: Routes = (app, { billing }) => {
             payload: (request.body as Uint8Array | undefined) ?? new Uint8Array(),
             signature: typeof signature === 'string' ? signature : '',
           },
-          { contextValues: callerContext(anonymousCaller(request)) },
+          asAnonymous(request),
         );
         return reply.send({ received: true, duplicate });
       },

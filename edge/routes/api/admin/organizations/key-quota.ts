@@ -1,7 +1,6 @@
 import { Type } from 'typebox';
 import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../../caller.ts';
+import { asCaller } from '../../../../caller.ts';
 import type { Routes } from '../../../routes.ts';
 import { existingOrganization } from '../organization-id.ts';
 
@@ -11,7 +10,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
   const params = Type.Object({ organization_id: Type.String() });
 
   app.get('/api/v1/admin/organizations/:organization_id/key-quota', { config, schema: { params } }, async (request) => {
-    const options = { contextValues: callerContext(callerOfRequest(request)) };
+    const options = asCaller(request);
     const tenantId = await existingOrganization(auth, request.params.organization_id, options);
     const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
     return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
@@ -36,7 +35,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
       },
     },
     async (request) => {
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.organization_id, options);
       const { quota } = await keys.setKeyQuota(
         { tenantId, quota: { quota: quotaOf(request.body.keys_per_user) } },

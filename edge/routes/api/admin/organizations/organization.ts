@@ -1,12 +1,11 @@
 import type { CallOptions } from '@connectrpc/connect';
 import { Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../../caller.ts';
+import { asCaller } from '../../../../caller.ts';
 import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
+import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../../rate-limit-fields.ts';
 import { organizationId } from '../organization-id.ts';
-import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../rate-limit-fields.ts';
 import { adminOrganizationJson } from './organization-json.ts';
 
 const access = { surface: 'operator' } as const;
@@ -17,9 +16,7 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
   const { auth, keys, billing } = deps;
 
   app.get('/api/v1/admin/organizations/:tenant_id', { config: { access }, schema: { params } }, async (request) =>
-    detailsOf(deps, organizationId(request.params.tenant_id), {
-      contextValues: callerContext(callerOfRequest(request)),
-    }),
+    detailsOf(deps, organizationId(request.params.tenant_id), asCaller(request)),
   );
 
   app.patch(
@@ -43,7 +40,7 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
     },
     async (request) => {
       const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
-      const options = { contextValues: callerContext(callerOfRequest(request)) };
+      const options = asCaller(request);
       const tenantId = organizationId(request.params.tenant_id);
       // The plan and the organization first: a wrong one must not leave a change behind.
       if (plan !== undefined) {

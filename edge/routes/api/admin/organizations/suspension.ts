@@ -1,6 +1,5 @@
 import { Type } from 'typebox';
-import { callerContext } from '#shared/rpc/caller.ts';
-import { callerOfRequest } from '../../../../caller.ts';
+import { asCaller } from '../../../../caller.ts';
 import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson } from './organization-json.ts';
@@ -27,7 +26,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { organization } = await auth.suspendOrganization(
         { tenantId: organizationId(request.params.tenant_id), reason: request.body?.reason ?? '' },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return adminOrganizationJson(organization!);
     },
@@ -39,7 +38,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
     async (request) => {
       const { organization } = await auth.restoreOrganization(
         { tenantId: organizationId(request.params.tenant_id) },
-        { contextValues: callerContext(callerOfRequest(request)) },
+        asCaller(request),
       );
       return adminOrganizationJson(organization!);
     },

@@ -1,0 +1,25 @@
+import { Type } from 'typebox';
+
+/**
+ * How JSON spells an enum of protobuf: one table for what may be asked and for what is answered. It names what clients see, and leaves out
+ * UNSPECIFIED.
+ */
+export function spelling<const Values extends Readonly<Record<string, number>>>(values: Values) {
+  type Name = keyof Values & string;
+  const nameOf = new Map<number, Name>(Object.entries(values).map(([name, value]) => [value, name]));
+
+  function value(name: Name): Values[Name];
+  function value(name: Name | undefined): Values[Name] | 0;
+  function value(name: Name | undefined): Values[Name] | 0 {
+    return name === undefined ? 0 : values[name];
+  }
+
+  return {
+    /** Of a field that takes one of the names. */
+    schema: Type.Enum(Object.keys(values) as Name[]),
+    /** The value that a name stands for; UNSPECIFIED when none is given. */
+    value,
+    /** The name of a value; null for one that has none. */
+    name: (value: number): Name | null => nameOf.get(value) ?? null,
+  };
+}
