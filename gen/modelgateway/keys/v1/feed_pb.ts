@@ -351,15 +351,17 @@ export const AcknowledgeKeysRequestSchema: GenMessage<AcknowledgeKeysRequest> = 
  */
 export type AcknowledgeKeysResponse = Message<"modelgateway.keys.v1.AcknowledgeKeysResponse"> & {
   /**
-   * How long the edge may go on deciding from its cache, in milliseconds (2,000). It counts from
-   * the moment at which the edge sent the request, so that Keys never outlives the edge's belief.
+   * How long the edge may go on deciding from its cache, in milliseconds (2,000); 0 when it has to
+   * catch up with the feed first. It counts from the moment at which the edge sent the request, so
+   * that the edge never believes its cache for longer than Keys waits for it.
    *
    * @generated from field: uint32 lease_ms = 1;
    */
   leaseMs: number;
 
   /**
-   * Whether the edge was unknown to Keys (a restart, a lapsed lease): reopen the feed.
+   * Whether the edge knows a later version than Keys does, as after a restored backup: reopen the
+   * feed, which starts with a reset.
    *
    * @generated from field: bool rewatch = 2;
    */
