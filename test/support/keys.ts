@@ -6,13 +6,9 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createLogger, type Logger } from '#shared/logger.ts';
-import { createCallReport } from '#shared/rpc/call-report.ts';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
-import { createRpcClient } from '#shared/rpc/client.ts';
-import { createLocalTransport } from '#shared/rpc/local-transport.ts';
-import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
 import { startKeys } from '../../services/keys/start.ts';
+import { localClient } from './local-client.ts';
 
 export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a pepper for tests, long enough to be one' }];
 
@@ -43,11 +39,11 @@ export async function startTestKeys(
     logger: silentLogger,
     ...(heartbeatMs !== undefined && { heartbeatMs }),
   });
-  const transport = createLocalTransport([rpcService(KeysService, implementation)], {
-    report: createCallReport({ logger: silentLogger, clock }),
-    validate: createMessageValidation(),
-  });
-  return { keys: createRpcClient(KeysService, transport), implementation, [Symbol.asyncDispose]: close };
+  return {
+    keys: localClient(KeysService, implementation, silentLogger),
+    implementation,
+    [Symbol.asyncDispose]: close,
+  };
 }
 
 /** Somebody signed in; each call makes another user of another organization unless told otherwise. */

@@ -1,0 +1,26 @@
+import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import { installAccess } from '../../edge/guards/access.ts';
+import { managementBodies } from '../../edge/http/bodies.ts';
+import { installErrors } from '../../edge/http/errors.ts';
+import { installValidation } from '../../edge/http/validation.ts';
+import type { EdgeApp, RouteDeps, Routes } from '../../edge/routes/routes.ts';
+
+/** An edge of some management routes alone, with no more of what it is given than they use. */
+export async function startRouteEdge(
+  routes: readonly Routes[],
+  deps: Partial<RouteDeps> & Pick<RouteDeps, 'credentials' | 'clock' | 'logger'>,
+): Promise<FastifyInstance> {
+  const app: FastifyInstance = fastify({
+    loggerInstance: deps.logger as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+  });
+  installErrors(app, deps.clock);
+  installValidation(app);
+  installAccess(app, deps.credentials);
+  await app.register(async (management: EdgeApp) => {
+    managementBodies(management);
+    for (const register of routes) register(management, deps as RouteDeps);
+  });
+  await app.ready();
+  return app;
+}
