@@ -1,5 +1,6 @@
+import type { FilterQuery } from '@mikro-orm/postgresql';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { TransactionEntity } from '../db/entities.ts';
+import { TransactionEntity, type TransactionRow } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice } from '../invoices.ts';
@@ -13,8 +14,8 @@ export const listInvoiceTransactions =
     const { id, month } = await findInvoice(em, tenantId, request.invoiceId);
     const page = pageRows(request.page);
     const { offset, limit } = page;
-    const where = { tenantId, invoiceMonth: month, type: { $gt: 0 } } as const;
-    const [rows, total] = await em.findAndCount(TransactionEntity, where as never, {
+    const where: FilterQuery<TransactionRow> = { tenantId, invoiceMonth: month, type: { $gt: 0 } };
+    const [rows, total] = await em.findAndCount(TransactionEntity, where, {
       orderBy: { id: 'desc' },
       offset,
       limit,

@@ -1,8 +1,9 @@
+import type { FilterQuery } from '@mikro-orm/postgresql';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { readDay } from '#shared/iso-time.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
-import { TransactionEntity } from '../db/entities.ts';
+import { TransactionEntity, type TransactionRow } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
@@ -21,7 +22,7 @@ export const listTransactions =
     const page = pageRows(request.page);
     const { offset, limit } = page;
     const em = database.em();
-    const where = {
+    const where: FilterQuery<TransactionRow> = {
       tenantId,
       type: request.type === TransactionType.UNSPECIFIED ? { $gt: 0 } : request.type,
       postedAt: {
@@ -29,7 +30,7 @@ export const listTransactions =
         ...(lastDay !== null && { $lt: startOf(lastDay.add({ days: 1 })) }),
       },
     };
-    const [rows, total] = await em.findAndCount(TransactionEntity, where as never, {
+    const [rows, total] = await em.findAndCount(TransactionEntity, where, {
       orderBy: { id: 'desc' },
       offset,
       limit,
