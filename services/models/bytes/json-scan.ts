@@ -220,7 +220,7 @@ export function scanObject<Name extends string>(body: Buffer, fields: FieldSet<N
 }
 
 /** The value in `bytes[start, end)`, a well-formed one, if it is a string. */
-export function stringAt(bytes: Buffer, start: number, end: number): string | undefined {
+function stringAt(bytes: Buffer, start: number, end: number): string | undefined {
   if (bytes[start] !== quote) return undefined;
   const text = bytes.toString('utf8', start + 1, end - 1);
   return text.includes('\\') ? (JSON.parse(`"${text}"`) as string) : text;

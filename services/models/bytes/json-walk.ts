@@ -168,7 +168,7 @@ function skipWord(bytes: Buffer, at: number, end: number, second: number, third:
 }
 
 /** Steps over a member's name, its colon and the space about it, to where its value must start. */
-export function skipName(bytes: Buffer, position: number, end: number): number {
+function skipName(bytes: Buffer, position: number, end: number): number {
   if (position >= end || bytes[position] !== quote) return malformed;
   if (!countName()) return tooMany;
   position = skipString(bytes, position + 1, end);

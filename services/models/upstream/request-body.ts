@@ -8,7 +8,7 @@ export const bodyLength = (pieces: readonly BodyPiece[]): number =>
   pieces.reduce((sum, piece) => sum + (piece instanceof Uint8Array ? piece.byteLength : piece.end - piece.start), 0);
 
 /** The body as one buffer, when no part of it lies in a file; else null. */
-export function bodyInMemory(pieces: readonly BodyPiece[]): Uint8Array | null {
+function bodyInMemory(pieces: readonly BodyPiece[]): Uint8Array | null {
   if (!pieces.every((piece) => piece instanceof Uint8Array)) return null;
   return pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces);
 }

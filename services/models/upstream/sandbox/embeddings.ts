@@ -5,7 +5,7 @@ import { hashText, mixHash } from './hash.ts';
 import { readInputs } from './inputs.ts';
 import { countWithin } from './text-limits.ts';
 
-export const dimensionsDefault = 1536;
+const dimensionsDefault = 1536;
 const dimensionsMin = 256;
 const dimensionsMax = 1536;
 /** OpenAI's limits for one request. */
