@@ -38,6 +38,9 @@ export type Progress = {
 /** How long requests and calls may go on once the process was told to stop, in milliseconds. */
 export const drainMs = 20_000;
 
+/** The largest message that carries a request body, in bytes: an audio upload and its form. */
+export const bodyReadMaxBytes = 36 * 1024 * 1024;
+
 export function openBase(env: Env, logger: Logger): Base {
   const { clock } = env;
   const registry = new Registry();

@@ -6,7 +6,7 @@ import { closeAll } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
 import type { ServiceName } from './service-names.ts';
-import { startServices } from './services.ts';
+import { serveServices, startServices } from './services.ts';
 import type { Switchboard } from './switchboard.ts';
 
 /** Which parts of the gateway a process carries. */
@@ -55,8 +55,11 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
   try {
     const healthUrl = parts.edge ? undefined : await startHealth(base);
     const connection = hasServices || parts.worker ? await startDatabase(base, parts.database) : undefined;
-    const rpcUrl = hasServices ? await startServices(base, parts.services, connection!) : undefined;
+    const services = hasServices ? await startServices(base, parts.services, connection!) : [];
     const inference = parts.edge || parts.worker ? await startInferencePart(base) : undefined;
+    const rpcUrl = hasServices
+      ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
+      : undefined;
     if (parts.worker) await startWorker(base, connection!);
     const edge = parts.edge ? await startEdge(base, inference!, await parts.portal) : undefined;
     progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;

@@ -10,13 +10,13 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
-import { rpcService } from '#shared/rpc/rpc-service.ts';
+import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { type Readiness, registerHealth } from '../../edge/http/health.ts';
 import { createEdge } from '../../edge/server.ts';
 import { openCredentials } from '../../edge/snapshots/credentials.ts';
 import { startJobWorker } from '../jobs/workers/start.ts';
 import { type StartedInference, startInference } from '../models/start-inference.ts';
-import { type Base, drainMs, listening } from './base.ts';
+import { type Base, bodyReadMaxBytes, drainMs, listening } from './base.ts';
 import { type OpenDatabase, openDatabase } from './database.ts';
 import { serviceMigrations } from './migrations.ts';
 
@@ -52,8 +52,8 @@ export async function startDatabase(
   return connection;
 }
 
-/** Starts the inference part, for this process alone. */
-export async function startInferencePart(base: Base): Promise<StartedInference> {
+/** Starts the inference part for this process; serveServices lets others call its `rpc`. */
+export async function startInferencePart(base: Base): Promise<StartedInference & { rpc: RpcService }> {
   const { env, logger, registry, switchboard, calls, connectUpstream, closers } = base;
   const inference = await startInference({
     models: switchboard.client('inference', ModelsService),
@@ -71,8 +71,13 @@ export async function startInferencePart(base: Base): Promise<StartedInference> 
     },
   });
   closers.push(inference.close);
-  switchboard.add(rpcService(InferenceService, inference.implementation, { validateLocally: false }), calls);
-  return inference;
+  const rpc = rpcService(InferenceService, inference.implementation, {
+    callers: ['edge', 'jobs'],
+    validateLocally: false,
+    readMaxBytes: bodyReadMaxBytes,
+  });
+  switchboard.add(rpc, calls);
+  return { ...inference, rpc };
 }
 
 /** Runs background jobs by the inference part of this process. */

@@ -15,11 +15,8 @@ import { startJobs } from '../jobs/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { startUsage } from '../usage/start.ts';
-import { type Base, drainMs, listening } from './base.ts';
+import { type Base, bodyReadMaxBytes, drainMs, listening } from './base.ts';
 import type { ServiceName } from './service-names.ts';
-
-/** The largest message that carries a request body, in bytes: an audio upload and its form. */
-const bodyReadMaxBytes = 36 * 1024 * 1024;
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
@@ -31,13 +28,13 @@ const callers: Record<ServiceName, readonly string[]> = {
   jobs: ['edge'],
 };
 
-/** Starts services for this process and, at the address that is returned, for others. */
+/** Starts services for this process; serveServices lets others call them. */
 export async function startServices(
   base: Base,
   names: readonly ServiceName[],
   connection: DatabaseUrl,
-): Promise<string> {
-  const { env, switchboard, calls, closers } = base;
+): Promise<RpcService[]> {
+  const { switchboard, calls, closers } = base;
   const services: RpcService[] = [];
   for (const name of names) {
     const { rpc, close } = await startService(name, base, connection);
@@ -45,6 +42,11 @@ export async function startServices(
     switchboard.add(rpc, calls);
     services.push(rpc);
   }
+  return services;
+}
+
+/** Serves services to other processes, at the address that is returned. */
+export async function serveServices({ env, calls, closers }: Base, services: readonly RpcService[]): Promise<string> {
   const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
   const server = createRpcServer({ services, tokens, ...calls, drainMs });
   const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));

@@ -7,6 +7,7 @@ import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { clockStartingAt } from '#shared/clock.ts';
@@ -23,6 +24,7 @@ const services: readonly DescService[] = [
   UsageService,
   BillingService,
   ModelsService,
+  InferenceService,
   JobsService,
 ];
 
@@ -145,6 +147,7 @@ const openToMembers = {
     ...['GetCostLimit', 'SetCostLimit', 'DeleteCostLimit', 'GetPaygSpendCap'],
   ],
   ModelsService: ['ListModels', 'GetModel', 'ListDeprecations'],
+  InferenceService: ['Invoke', 'AdmitJob', 'GetRetirement', 'GetRateLimitState', 'Transcribe'],
   JobsService: ['Submit', 'GetJob', 'ListJobs', 'GetJobStats', 'CancelJob', 'DeleteJob'],
 };
 
@@ -222,6 +225,7 @@ test('a service answers nobody who has nothing to ask of it', async () => {
     [UsageService, ['billing', 'jobs', 'admin']],
     [BillingService, ['keys', 'bootstrap']],
     [ModelsService, ['jobs', 'usage']],
+    [InferenceService, ['models', 'usage', 'admin']],
     [JobsService, ['inference', 'admin']],
   ] as const;
   for (const [service, issuers] of strangers) {

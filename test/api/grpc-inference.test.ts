@@ -1,0 +1,85 @@
+import { create } from '@bufbuild/protobuf';
+import { type Client, type ClientReadableStream, Metadata, status } from '@grpc/grpc-js';
+import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { InferenceService, type InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+
+let bench: InferenceBench;
+let client: Client;
+beforeAll(async () => {
+  bench = await startInferenceBench();
+  client = grpcClient(bench.gateway.gateway.rpcUrl!);
+});
+afterAll(async () => {
+  client?.close();
+  await bench?.[Symbol.asyncDispose]();
+});
+beforeEach(() => bench.renew());
+
+/** Begins a chat on behalf of the bench's key. */
+async function invoke(body: object, deadlineMs = 15_000): Promise<ClientReadableStream<InvokeResponse>> {
+  const { clock, serviceSecrets } = bench.gateway.env;
+  const claims = JSON.parse(Buffer.from(bench.session.split('.')[1]!, 'base64url').toString());
+  const caller = create(CallerSchema, {
+    kind: CallerKind.API_KEY,
+    apiKeyId: bench.key.id,
+    userId: claims.sub,
+    tenantId: claims.tenant_id,
+    role: Role.OWNER,
+  });
+  const tokens = createServiceTokens({ issuer: 'edge', secrets: serviceSecrets, clock });
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${await tokens.mint(InferenceService.typeName, caller)}`);
+  const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).invoke!;
+  const request = {
+    operation: Operation.CHAT_COMPLETIONS,
+    contentType: 'application/json',
+    endpoint: '/v1/chat/completions',
+    body: Buffer.from(JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hello' }], ...body })),
+  };
+  const options = { deadline: Date.now() + deadlineMs };
+  return client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata, options);
+}
+
+const codeOf = (stream: ClientReadableStream<InvokeResponse>): Promise<number> =>
+  new Promise((resolve) => {
+    stream.on('error', () => {});
+    stream.on('status', ({ code }) => resolve(code));
+    stream.resume();
+  });
+
+test('a gRPC client that shares no code with ours invokes a model, reads its stream to the end and is metered', async () => {
+  const answers: InvokeResponse[] = [];
+  for await (const answer of await invoke({ stream: true })) answers.push(answer);
+  expect(answers[0]!.head).toMatchObject({ status: 200, model: 'sim-chat' });
+  expect(Buffer.concat(answers.map(({ body }) => body)).toString()).toMatch(/^data: \{[\s\S]*data: \[DONE\]\n\n$/);
+  const { outputTokens } = answers.at(-1)!.end!.usage!;
+  expect(answers.at(-1)!.end).toMatchObject({ success: true, usage: { outputTokens: 16n } });
+  await bench.event({ id: answers.at(-1)!.end!.eventId, output_tokens: Number(outputTokens) });
+});
+
+test('a model call by gRPC that its client cancels, or whose deadline passes, is aborted at the upstream', async () => {
+  bench.simulator.otherwise('hang-before-head');
+  const cancelled = await invoke({});
+  const code = codeOf(cancelled);
+  await bench.simulator.waitFor(({ outcome }) => outcome === 'running');
+  cancelled.cancel();
+  expect(await code).toBe(status.CANCELLED);
+  expect(await codeOf(await invoke({}, 500))).toBe(status.DEADLINE_EXCEEDED);
+  const left = () => bench.simulator.requests.filter(({ outcome }) => outcome === 'client-left');
+  await bench.simulator.waitFor(() => left().length === 2, { description: 'both calls to be aborted' });
+});
+
+test('a model call by gRPC that is refused before its answer begins fails with the code and the text of the refusal', async () => {
+  const stream = await invoke({ model: 'nobody' });
+  const failure = new Promise((resolve) => stream.on('error', resolve));
+  stream.resume();
+  expect(await failure).toMatchObject({
+    code: status.NOT_FOUND,
+    details: expect.stringContaining('The model `nobody` does not exist'),
+  });
+});
