@@ -51,9 +51,25 @@ export function logFailure(error: GatewayError, status: number, request: Fastify
 
 function unknownUrl(request: FastifyRequest): GatewayError {
   const path = request.url.split('?', 1)[0]!;
-  // Some clients choose the Responses API for model names without a vendor (openai-contract.md section 0).
-  const hint = /^\/(api\/)?v1\/responses/.test(path) ? ' This gateway answers POST /v1/chat/completions instead.' : '';
+  const meant = meantAddress(request.method, path);
+  const hint = meant === undefined ? '' : ` This gateway answers ${printable(meant)} instead.`;
   return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
+}
+
+/** An operation behind a base URL that lacks its /v1, has it twice, or ends in a slash. */
+const misplacedOperation =
+  /^(?:\/api)?(?:\/v1)*(\/(?:models|embeddings|(?:chat\/)?completions|images\/generations|audio\/(?:speech|transcriptions|translations)))\/?$/;
+/** What stands under /api/v1 alone: a client with the base URL /v1 looks for its background jobs here. */
+const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;
+
+/** Where a request for an unknown address was likely meant to go; undefined when nobody knows. */
+function meantAddress(method: string, path: string): string | undefined {
+  // Some clients choose the Responses API for model names without a vendor (openai-contract.md section 0).
+  if (/^\/(api\/)?v1\/responses/.test(path)) return 'POST /v1/chat/completions';
+  const plain = path.replace(/\/{2,}/g, '/');
+  const operation = misplacedOperation.exec(plain)?.[1];
+  if (operation !== undefined) return `${operation === '/models' ? 'GET' : 'POST'} /v1${operation}`;
+  return managementPath.test(plain) ? `${method} /api${plain}` : undefined;
 }
 
 const printable = (text: string): string => text.slice(0, 200).replace(/[^\x20-\x7e]/g, '?');

@@ -230,6 +230,18 @@ describe('an address that leads nowhere', () => {
     expect(answer.json.error.message).toContain('/v1/chat/completions');
   });
 
+  test.each([
+    ['POST', '/chat/completions', '/v1/chat/completions'],
+    ['POST', '/v1/v1/embeddings', '/v1/embeddings'],
+    ['POST', '/v1//chat/completions', '/v1/chat/completions'],
+    ['GET', '/api/v1/models/', '/v1/models'],
+    ['GET', '/v1/jobs/job_1', '/api/v1/jobs/job_1'],
+  ])('%s %s, as of a base URL that is a little wrong, says where to go', async (method, path, meant) => {
+    const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
+    expectError(answer, 404, invalid('unknown_url'));
+    expect(answer.json.error.message).toContain(`This gateway answers ${method} ${meant} instead.`);
+  });
+
   test('a wrong method: 405 with Allow', async () => {
     const answer = await gateway.call('GET', '/v1/chat/completions', key);
     expectError(answer, 405, invalid('method_not_supported'));
