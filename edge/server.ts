@@ -6,6 +6,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
+import { refuseEncodedBodies } from './http/bodies.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { registerHealth } from './http/health.ts';
@@ -77,6 +78,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
   installErrors(app, deps.clock, deps.portalDirectory !== undefined);
   installValidation(app);
+  refuseEncodedBodies(app);
   await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600 });
   installAccess(app, deps.credentials);
   registerHealth(app, deps.readiness, deps.metricsText);

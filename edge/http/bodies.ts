@@ -1,10 +1,28 @@
-import { invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
 import { duplicateMember } from './duplicate-member.ts';
 import { inexactAmount } from './inexact-amount.ts';
 
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
+
+/** Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). */
+export function refuseEncodedBodies(app: EdgeApp): void {
+  app.addHook('preParsing', (request, reply, payload, done) => {
+    const coding = request.headers['content-encoding'];
+    if (coding === undefined || coding.toLowerCase() === 'identity') {
+      done(null, payload);
+      return;
+    }
+    reply.header('accept-encoding', 'identity');
+    done(
+      gatewayError(
+        ErrorReason.UNSUPPORTED_CONTENT_TYPE,
+        'Compressed request bodies are not supported. Send the body without a Content-Encoding.',
+      ),
+    );
+  });
+}
 
 /** Keeps JSON bodies as bytes: InferenceService scans them, and what the gateway does not read reaches the upstream untouched. */
 export function rawJsonBodies(app: EdgeApp): void {

@@ -1,4 +1,5 @@
 import { connect, type Socket } from 'node:net';
+import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -140,6 +141,19 @@ describe('a body that cannot be read', () => {
       );
     },
   );
+
+  test.each([
+    ['application/json', '/v1/chat/completions', gzipSync(JSON.stringify(body))],
+    ['application/json', '/api/v1/api-keys', gzipSync('{"name":"a key"}')],
+    ['multipart/form-data; boundary=b', '/v1/audio/transcriptions', gzipSync('--b--\r\n')],
+  ])('a compressed body of %s to %s: 415 that names the coding to send', async (contentType, path, bytes) => {
+    const bearer = path.startsWith('/api/') ? session : key;
+    const headers = { authorization: `Bearer ${bearer}`, 'content-type': contentType, 'content-encoding': 'gzip' };
+    const answer = await post(headers, bytes, path);
+    expectError(answer, 415, invalid('unsupported_content_type'));
+    expect(answer.json.error.message).toContain('Content-Encoding');
+    expect(answer.headers.get('accept-encoding')).toBe('identity');
+  });
 
   const members = Array.from({ length: 1_000_000 }, (_, index) => `"k${index}":0`).join(',');
   test.each([
