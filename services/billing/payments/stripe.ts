@@ -22,7 +22,8 @@ type StripeObject = {
 /**
  * Webhooks in the shape of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded
  * payment intent or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice
- * that is named there as well (`invoice_id`).
+ * that is named there as well (`invoice_id`), if it is at least its total: an invoice's total, which has nine decimals, is to be asked for
+ * in whole cents, rounded up.
  */
 export const stripeProvider = (secret: string): PaymentProvider => ({
   read(payload, signature, nowMs) {

@@ -65,7 +65,10 @@ async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: n
   return rowCount === 1;
 }
 
-/** Pays the invoice when the amount is exactly its total; any other money becomes credit, so that none is lost. */
+/**
+ * Pays the invoice when the amount covers its total: providers take whole cents, and totals have nine decimals. What is above the total
+ * becomes credit, and so does all money that covers no invoice, so that none is lost.
+ */
 async function book(
   sql: Sql,
   account: Account,
@@ -74,13 +77,15 @@ async function book(
 ): Promise<string> {
   const { amountNanoUsd, description, invoiceId } = payment;
   const invoice = invoiceId === null ? null : await findPayable(sql, account.tenantId, invoiceId);
-  if (invoice !== null && invoice.totalNanoUsd === amountNanoUsd) {
-    const paid = await payInvoice(sql, account, invoice, { paidAtMs: nowMs, description, requestId: null }, nowMs);
-    if (paid !== null) return paid;
-  }
-  const credit = { source: LotSource.PURCHASE, amountNanoUsd, expiresAtMs: null, description, requestId: null };
+  const paid =
+    invoice === null || amountNanoUsd < invoice.totalNanoUsd
+      ? null
+      : await payInvoice(sql, account, invoice, { paidAtMs: nowMs, description, requestId: null }, nowMs);
+  const rest = paid === null ? amountNanoUsd : amountNanoUsd - invoice!.totalNanoUsd;
+  if (paid !== null && rest === 0n) return paid;
+  const credit = { source: LotSource.PURCHASE, amountNanoUsd: rest, expiresAtMs: null, description, requestId: null };
   const { posted } = await openLot(sql, account, credit, nowMs);
-  return posted.id;
+  return paid ?? posted.id;
 }
 
 async function findPayable(sql: Sql, tenantId: string, invoiceId: string): Promise<LockedInvoice | null> {

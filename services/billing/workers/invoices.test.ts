@@ -1,3 +1,4 @@
+import { createHmac } from 'node:crypto';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { expect, test } from 'vitest';
@@ -15,6 +16,7 @@ import {
   startTestBilling,
   type TestBilling,
   usageEvent,
+  webhookSecret,
 } from '../fixtures/test-billing.ts';
 import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
@@ -159,6 +161,28 @@ test('an invoice is paid at no moment before it was issued, nor in the future', 
   // A clock that is a little ahead is no future.
   const paid = await pay((await deps.databaseNow(deps.database.pool)) + 10_000);
   expect(paid.invoice!.paymentStatus).toBe(PaymentStatus.PAID);
+});
+
+test('a payment in whole cents pays the invoice that it covers, and what is above becomes credit; one that falls short is credit', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { owner, tenantId, invoice } = await invoiced(started, { costNanoUsd: 4_123_456_789n });
+  const pay = async (id: string, cents: number) => {
+    const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
+    const object = { id: 'pi_1', currency: 'usd', amount_received: cents, metadata };
+    const payload = JSON.stringify({ id, type: 'payment_intent.succeeded', data: { object } });
+    const seconds = Math.floor(Date.now() / 1000);
+    const digest = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');
+    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: `t=${seconds},v1=${digest}` };
+    await billing.receivePaymentEvent(event, service);
+    const { paymentStatus } = (await billing.getInvoice({ invoiceId: invoice.id }, as(owner))).invoice!;
+    const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId }, operator);
+    return [paymentStatus, receivableNanoUsd, wallet!.balanceNanoUsd];
+  };
+  expect(await pay('evt_short', 412)).toEqual([PaymentStatus.PENDING, 4_123_456_789n, 4_120_000_000n]);
+  expect(await pay('evt_covers', 413)).toEqual([PaymentStatus.PAID, 0n, 4_126_543_211n]);
+  expect(await pay('evt_again', 413)).toEqual([PaymentStatus.PAID, 0n, 8_256_543_211n]);
+  await sound(started);
 });
 
 test('a voided invoice is not paid, though there was nothing to pay', async () => {
