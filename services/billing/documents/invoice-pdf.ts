@@ -1,3 +1,4 @@
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { usdText } from '#shared/money.ts';
 import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
 import { invoiceNumber } from '../db/messages.ts';
@@ -8,6 +9,7 @@ const margin = 50;
 const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
 const amountWidth = 75;
 const bottomY = 770;
+const nanoUsdPerCent = 10_000_000n;
 
 /** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
 export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
@@ -31,12 +33,14 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
     .font('Helvetica-Bold')
     .fontSize(20)
     .text(number === '' ? 'Draft invoice' : `Invoice ${number}`);
+  const isVoided = invoice.status === InvoiceStatus.VOIDED;
+  if (isVoided) document.fontSize(12).text('Voided: nothing is to be paid.');
   document.font('Helvetica').fontSize(10).moveDown();
   for (const [name, value] of [
     ['Period', invoice.month.slice(0, 7)],
     ['Organization', invoice.tenantId],
     ['Issued', invoice.issuedAt?.toISOString().slice(0, 10) ?? 'not yet'],
-    ['Due', invoice.dueDate ?? ''],
+    ['Due', isVoided ? '' : (invoice.dueDate ?? '')],
     ['Paid', invoice.paidAt?.toISOString().slice(0, 10) ?? ''],
   ] as const) {
     if (value !== '') document.text(`${name}: ${value}`);
@@ -56,6 +60,10 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   row(document, ['Subtotal', '', '', usdText(invoice.subtotalNanoUsd)]);
   row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
   row(document, ['Total', '', '', usdText(invoice.totalNanoUsd)], 'Helvetica-Bold');
+  if (invoice.status === InvoiceStatus.FINALIZED && invoice.paidAt === null) {
+    const cents = (invoice.totalNanoUsd + nanoUsdPerCent - 1n) / nanoUsdPerCent;
+    row(document, ['To pay, in whole cents', '', '', usdText(cents * nanoUsdPerCent)]);
+  }
   document.end();
   await ended;
   return Buffer.concat(pieces);
