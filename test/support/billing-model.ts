@@ -1,0 +1,227 @@
+/**
+ * Billing of one organization as the specification tells it, in plain arithmetic: lists that are gone through from end to end, and no
+ * code of the product. All amounts are nano-USD, all moments milliseconds. Acts that the product has to refuse answer false and
+ * change nothing.
+ */
+export class BillingModel {
+  nowMs = 0;
+  plan = { payg: true, creditNanoUsd: 0n, termsDays: 30 };
+  capNanoUsd: bigint | null = null;
+  limitNanoUsd: bigint | null = null;
+  receivable = 0n;
+  readonly lots: ModelLot[] = [];
+  readonly commitments: ModelCommitment[] = [];
+  readonly calls = new Map<string, ModelCall>();
+  readonly invoices = new Map<string, ModelInvoice>();
+  readonly transactions: ModelTransaction[] = [];
+  readonly #creditedMonths = new Set<string>();
+
+  /** What the operator's workers do, in the order in which the test runs them. */
+  work(): void {
+    for (const lot of this.lots) {
+      if (lot.left === 0n || lot.expiresMs === null || lot.expiresMs > this.nowMs) continue;
+      const amount = -lot.left;
+      lot.left = 0n;
+      this.#note('expiry', amount, null);
+    }
+    for (const commitment of this.commitments) {
+      if (commitment.left === 0n || commitment.endMs > this.nowMs) continue;
+      const amount = -commitment.left;
+      commitment.left = 0n;
+      this.#note('expiry', amount, null);
+    }
+    const month = monthOf(this.nowMs);
+    if (this.plan.creditNanoUsd > 0n && !this.#creditedMonths.has(month)) {
+      this.#creditedMonths.add(month);
+      this.give('promotion', this.plan.creditNanoUsd, nextMonth(this.nowMs), 'grant');
+    }
+    for (const [of, invoice] of this.invoices) {
+      if (invoice.status !== 'draft' || of >= monthOf(this.nowMs - hourMs)) continue;
+      const total = invoice.subtotal - invoice.credits;
+      invoice.status = 'finalized';
+      invoice.dueDate = dayOf(this.nowMs + this.plan.termsDays * dayMs);
+      invoice.isPaid = total === 0n;
+      this.receivable += total;
+    }
+  }
+
+  give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string): void {
+    this.lots.push({ source, granted: amount, left: amount, expiresMs });
+    this.#note(type, amount, null);
+  }
+
+  take(amount: bigint): boolean {
+    if (sum(this.wallet.map(({ left }) => left)) < amount) return false;
+    this.#draw(amount, this.wallet);
+    this.#note('adjustment', -amount, null);
+    return true;
+  }
+
+  commit(amount: bigint, startMs: number, endMs: number): boolean {
+    if (this.commitments.some((other) => other.startMs < endMs && other.endMs > startMs)) return false;
+    this.commitments.push({ amount, left: amount, consumed: 0n, startMs, endMs });
+    return true;
+  }
+
+  /** Calls of one batch: Billing takes them in the order of their ids, each once. */
+  charge(calls: readonly Omit<ModelCall, 'month' | 'payg' | 'refunded'>[]): void {
+    for (const call of calls.toSorted((a, b) => (a.id < b.id ? -1 : 1))) {
+      if (this.calls.has(call.id)) continue;
+      const own = monthOf(Math.min(call.atMs, this.nowMs));
+      const isOpen = (this.invoices.get(own)?.status ?? 'draft') === 'draft';
+      const month = isOpen ? own : monthOf(this.nowMs);
+      const commitment = this.commitment;
+      const payg = this.#draw(call.cost, commitment === null ? this.wallet : [commitment, ...this.wallet]);
+      this.calls.set(call.id, { ...call, month, payg, refunded: 0n });
+      if (call.cost === 0n) continue;
+      const invoice = this.invoices.get(month) ?? newInvoice();
+      this.invoices.set(month, invoice);
+      invoice.subtotal += call.cost;
+      invoice.credits += call.cost - payg;
+      this.#note('usage', -call.cost, month);
+    }
+  }
+
+  /** `amount` null: all that is left. */
+  refund(id: string, amount: bigint | null): boolean {
+    const call = this.calls.get(id)!;
+    const isVoided = this.invoices.get(call.month)!.status === 'voided';
+    const left = call.cost - (isVoided ? call.payg : 0n) - call.refunded;
+    const given = amount ?? left;
+    if (given > left || given <= 0n) return false;
+    call.refunded += given;
+    this.give('adjustment', given, null, 'refund');
+    return true;
+  }
+
+  /** An operator books that an invoice was paid; a repeat changes nothing. */
+  pay(month: string): boolean {
+    const invoice = this.invoices.get(month)!;
+    if (invoice.status !== 'finalized') return false;
+    if (!invoice.isPaid) this.#settle(month, invoice);
+    return true;
+  }
+
+  /** Money came in for an invoice: what is above its total becomes credit, and so does all that does not cover it. */
+  receive(month: string, amount: bigint): void {
+    const invoice = this.invoices.get(month)!;
+    const total = invoice.subtotal - invoice.credits;
+    const covers = invoice.status === 'finalized' && !invoice.isPaid && amount >= total;
+    if (covers) this.#settle(month, invoice);
+    const rest = covers ? amount - total : amount;
+    if (rest > 0n) this.give('purchase', rest, null, 'purchase');
+  }
+
+  void(month: string): boolean {
+    const invoice = this.invoices.get(month)!;
+    const total = invoice.subtotal - invoice.credits;
+    if (invoice.status === 'voided') return true;
+    if (invoice.status === 'draft' || (invoice.isPaid && total > 0n)) return false;
+    invoice.status = 'voided';
+    invoice.isPaid = false;
+    this.receivable -= total;
+    if (total > 0n) this.#note('refund', total, month);
+    return true;
+  }
+
+  /** What the wallet shows: lots with something left, in the order in which they are drawn. */
+  get wallet(): ModelLot[] {
+    const isPromotional = ({ source }: ModelLot) => source === 'promotion' || source === 'coupon';
+    const until = ({ expiresMs }: ModelLot) => expiresMs ?? Number.MAX_SAFE_INTEGER;
+    return this.lots
+      .filter((lot) => lot.left > 0n && until(lot) > this.nowMs)
+      .sort((a, b) => Number(isPromotional(b)) - Number(isPromotional(a)) || until(a) - until(b));
+  }
+
+  get commitment(): ModelCommitment | null {
+    return this.commitments.find(({ startMs, endMs }) => startMs <= this.nowMs && endMs > this.nowMs) ?? null;
+  }
+
+  get paygSpent(): bigint {
+    const month = monthOf(this.nowMs);
+    return sum([...this.calls.values()].filter((call) => call.month === month).map(({ payg }) => payg));
+  }
+
+  spentToday(userId: string): bigint {
+    const today = dayOf(this.nowMs);
+    const calls = [...this.calls.values()].filter((call) => call.userId === userId && dayOf(call.atMs) === today);
+    return sum(calls.map(({ cost }) => cost));
+  }
+
+  #settle(month: string, invoice: ModelInvoice): void {
+    const total = invoice.subtotal - invoice.credits;
+    invoice.isPaid = true;
+    this.receivable -= total;
+    this.#note('purchase', total, month);
+  }
+
+  /** Takes an amount from what there is, in order; answers what was not there. */
+  #draw(amount: bigint, sources: readonly (ModelLot | ModelCommitment)[]): bigint {
+    let missing = amount;
+    for (const source of sources) {
+      const taken = source.left < missing ? source.left : missing;
+      source.left -= taken;
+      if ('consumed' in source) source.consumed += taken;
+      missing -= taken;
+    }
+    return missing;
+  }
+
+  #note(type: string, amount: bigint, month: string | null): void {
+    this.transactions.push({ type, amount, month, balanceAfter: sum(this.lots.map(({ left }) => left)) });
+  }
+}
+
+export type ModelLot = {
+  source: 'purchase' | 'promotion' | 'coupon' | 'adjustment';
+  granted: bigint;
+  left: bigint;
+  expiresMs: number | null;
+};
+export type ModelCommitment = { amount: bigint; left: bigint; consumed: bigint; startMs: number; endMs: number };
+export type ModelCall = {
+  id: string;
+  atMs: number;
+  userId: string;
+  apiKeyId: string;
+  model: string;
+  tokens: number;
+  cost: bigint;
+  /** The month on whose invoice it is. */
+  month: string;
+  /** What neither commitment nor credit paid. */
+  payg: bigint;
+  refunded: bigint;
+};
+export type ModelInvoice = {
+  status: 'draft' | 'finalized' | 'voided';
+  subtotal: bigint;
+  credits: bigint;
+  dueDate: string | null;
+  isPaid: boolean;
+};
+export type ModelTransaction = { type: string; amount: bigint; balanceAfter: bigint; month: string | null };
+
+const hourMs = 3_600_000;
+const dayMs = 24 * hourMs;
+
+const newInvoice = (): ModelInvoice => ({ status: 'draft', subtotal: 0n, credits: 0n, dueDate: null, isPaid: false });
+
+export const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n);
+export const dayOf = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+export const monthOf = (ms: number): string => dayOf(ms).slice(0, 7);
+export const nextMonth = (ms: number): number =>
+  Date.UTC(new Date(ms).getUTCFullYear(), new Date(ms).getUTCMonth() + 1);
+
+/** Rates in nano-USD per million tokens, and per request. */
+export type ModelRates = { input: bigint; cached: bigint; output: bigint; request: bigint };
+
+/** What a call costs: exact to the end, then rounded half up to a whole nano-USD. */
+export function costOf(rates: ModelRates, call: { input: number; cached: number; output: number }): bigint {
+  const millionths =
+    BigInt(call.input - call.cached) * rates.input +
+    BigInt(call.cached) * rates.cached +
+    BigInt(call.output) * rates.output +
+    rates.request * 1_000_000n;
+  return (2n * millionths + 1_000_000n) / 2_000_000n;
+}
