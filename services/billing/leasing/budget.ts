@@ -4,6 +4,7 @@ import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, lockAccounts } from '../ledger/accounts.ts';
+import { grantIncludedCredit } from '../ledger/included-credit.ts';
 import type { BudgetOfLease } from './lease-row.ts';
 import { lockSpends, readPosted } from './spend.ts';
 
@@ -64,7 +65,9 @@ export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], now
   );
   const organizations = new Map<string, BudgetState>();
   if (termsOf.size > 0) {
-    for (const [tenantId, account] of await lockAccounts(sql, [...termsOf.keys()])) {
+    const accounts = await lockAccounts(sql, [...termsOf.keys()]);
+    await grantIncludedCredit(sql, accounts, nowMs);
+    for (const [tenantId, account] of accounts) {
       organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs));
     }
   }

@@ -109,9 +109,13 @@ const account = (row: AccountRow): Account => ({
   },
 });
 
+/** Whether an account can count so much more. */
+export const hasRoomInAccount = ({ balances }: Account, amountNanoUsd: bigint): boolean =>
+  balances.funding + balances.grantedCredit + amountNanoUsd <= balanceNanoUsdMax;
+
 /** Refuses to take in more than an account can count. */
-export function requireRoomInAccount({ balances }: Account, amountNanoUsd: bigint): void {
-  if (balances.funding + balances.grantedCredit + amountNanoUsd > balanceNanoUsdMax) {
+export function requireRoomInAccount(account: Account, amountNanoUsd: bigint): void {
+  if (!hasRoomInAccount(account, amountNanoUsd)) {
     throw gatewayError(ErrorReason.CONFLICT, 'The organization has been given as much as an account can hold.');
   }
 }

@@ -1,7 +1,9 @@
 import { createHmac } from 'node:crypto';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
+import { v7 } from 'uuid';
 import { expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
@@ -335,4 +337,49 @@ test("a plan's credit is given once a month and ends with it", async () => {
   expect(await grant()).toBe(1);
   expect((await billing.getWallet({}, as(owner))).wallet!.lots).toHaveLength(1);
   await sound(started);
+});
+
+test("a month's included credit pays from its first call on, whether or not a worker has come by, and an organization's first as well", async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const [old, young] = [person(), person()];
+  const plan = {
+    code: 'developer',
+    name: 'Developer',
+    paygEnabled: true,
+    included: { monthlyCreditNanoUsd: 5n * usd },
+  };
+  await billing.putPlan({ plan }, operator);
+  await billing.assignPlan({ tenantId: old.tenantId, planCode: 'developer' }, operator);
+  await toNextMonth(started, 1_000);
+  const nowMs = await started.deps.databaseNow(started.deps.database.pool);
+  const events = [old, young].map(({ tenantId }) =>
+    usageEvent({ tenantId, id: v7({ msecs: nowMs }), costNanoUsd: usd }),
+  );
+  await billing.charge({ events }, service);
+  for (const owner of [old, young]) {
+    expect((await billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd).toBe(0n);
+    expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(4n * usd);
+  }
+  expect(await grantMonthlyCredit(started.deps)).toBe(0);
+  await sound(started);
+});
+
+test('an organization without pay as you go is admitted on its included credit from the first moment', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { tenantId, userId } = person();
+  const plan = {
+    code: 'developer',
+    name: 'Developer',
+    paygEnabled: false,
+    included: { monthlyCreditNanoUsd: 5n * usd },
+  };
+  await billing.putPlan({ plan }, operator);
+  const demands = [{ leaseId: uuidv7(), kind: BudgetKind.ORGANIZATION }];
+  const admitted = await billing.lease(
+    { holderId: uuidv7(), tenantId, userId, demands, costMaxNanoUsd: usd, costMinNanoUsd: 1n },
+    service,
+  );
+  expect(admitted.leases[0]!.heldNanoUsd).toBe(usd);
 });
