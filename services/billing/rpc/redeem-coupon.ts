@@ -11,7 +11,6 @@ import { lotMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
-import { walletBalance } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
 
@@ -55,7 +54,7 @@ export const redeemCoupon =
           after: { amount_usd: usdJson(coupon.amount_nano_usd) },
         };
         await audit(sql, caller, change, nowMs);
-        return `${lotId} ${walletBalance(account.balances)}`;
+        return `${lotId} ${await usableCredit(sql, tenantId, nowMs)}`;
       });
     });
     const [lotId, balance] = kept.split(' ');
@@ -87,6 +86,17 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
   throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many codes were tried. Try again later.', {
     retryAfterMs: hour + hourMs - nowMs,
   });
+}
+
+/** What the wallet shows: the account's balance has credit in it that has expired and is not written off yet. */
+async function usableCredit(sql: Sql, tenantId: string, nowMs: number): Promise<bigint> {
+  const { rows } = await sql.query<{ credit: bigint }>({
+    text: `
+      select sum(remaining_nano_usd)::bigint as credit from lots
+      where tenant_id = $1 and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)`,
+    values: [tenantId, new Date(nowMs)],
+  });
+  return rows[0]!.credit;
 }
 
 /** Coupons are locked before accounts, here alone. */

@@ -383,3 +383,16 @@ test('an organization without pay as you go is admitted on its included credit f
   );
   expect(admitted.leases[0]!.heldNanoUsd).toBe(usd);
 });
+
+test('what a redeemed coupon says of the balance is what the wallet shows, though credit has expired that is not written off', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const expiresAt = timestampFromMs((await deps.databaseNow(deps.database.pool)) + hourMs);
+  const grant = { requestId: uuidv7(), tenantId: owner.tenantId, amountNanoUsd: 9n * usd, expiresAt };
+  await billing.grantCredit({ ...grant, source: LotSource.PROMOTION }, operator);
+  started.travel(2 * hourMs);
+  const { code } = (await billing.createCoupon({ amountNanoUsd: 2n * usd }, operator)).coupon!;
+  expect((await billing.redeemCoupon({ code }, as(owner))).balanceNanoUsd).toBe(2n * usd);
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
+});
