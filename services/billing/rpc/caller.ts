@@ -1,5 +1,5 @@
 import type { HandlerContext } from '@connectrpc/connect';
-import { type Caller, callerOf, Role, requireRole } from '#shared/rpc/caller.ts';
+import { type Caller, callerOf, operatorCaller, Role, requireRole } from '#shared/rpc/caller.ts';
 
 type Context = Pick<HandlerContext, 'values'>;
 
@@ -8,6 +8,13 @@ export function memberCaller(context: Context): Caller {
   const caller = callerOf(context);
   requireRole(caller, Role.MEMBER);
   return caller;
+}
+
+/** Whose money is read: the organization that an operator names, or that of an admin or owner. */
+export function readableTenant(context: Context, tenantId: string): string {
+  if (tenantId === '') return adminCaller(context).tenantId;
+  operatorCaller(context);
+  return tenantId.toLowerCase();
 }
 
 /** An admin or owner: money is theirs to see (service.md, Endpoints). */

@@ -4,12 +4,12 @@ import { InvoiceEntity } from '../db/entities.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { dayOf } from '../domain/period.ts';
-import { adminCaller } from './caller.ts';
+import { readableTenant } from './caller.ts';
 
 export const listInvoices =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'listInvoices'> =>
-  async ({ page: asked, status, paymentStatus }, context) => {
-    const { tenantId } = adminCaller(context);
+  async ({ page: asked, status, paymentStatus, tenantId: named }, context) => {
+    const tenantId = readableTenant(context, named);
     const nowMs = await databaseNow(database.pool);
     const page = pageRows(asked);
     const where = {

@@ -8,12 +8,12 @@ import { transactionMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
 import { invoiceIdsByMonth } from '../invoices.ts';
-import { adminCaller } from './caller.ts';
+import { readableTenant } from './caller.ts';
 
 export const listTransactions =
   ({ database }: Pick<BillingDeps, 'database'>): BillingRpc<'listTransactions'> =>
   async (request, context) => {
-    const { tenantId } = adminCaller(context);
+    const tenantId = readableTenant(context, request.tenantId);
     const firstDay = readDay(request.startDate, 'start_date');
     const lastDay = readDay(request.endDate, 'end_date');
     if (firstDay !== null && lastDay !== null && Temporal.PlainDate.compare(firstDay, lastDay) > 0) {

@@ -1,16 +1,42 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { parseTime } from '../../../http/json.ts';
+import { paginationJson, parseTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { invoiceWithLinesJson } from '../billing/billing-json.ts';
+import { invoiceJson, invoiceWithLinesJson, transactionJson } from '../billing/billing-json.ts';
+import { invoiceQuery, invoiceQuerySchema } from '../billing/invoices.ts';
+import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
-import { organizationId } from './organization-id.ts';
+import { existingOrganization, organizationId } from './organization-id.ts';
 
 const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String(), invoice_id: Type.String() });
 
-/** What operators do with an organization's invoices: book that one was paid elsewhere, or take one back. */
-export const adminInvoiceRoutes: Routes = (app, { billing }) => {
+/** An organization's invoices for operators, who book that one was paid elsewhere, or take one back; and its transactions, which they refund. */
+export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
+  const organizationParams = Type.Object({ tenant_id: Type.String() });
+
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id/invoices',
+    { config: { access }, schema: { params: organizationParams, querystring: Type.Object(invoiceQuerySchema) } },
+    async (request) => {
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
+      const answer = await billing.listInvoices({ ...invoiceQuery(request.query), tenantId }, options);
+      return { data: answer.invoices.map(invoiceJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id/transactions',
+    { config: { access }, schema: { params: organizationParams, querystring: Type.Object(transactionQuerySchema) } },
+    async (request) => {
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
+      const answer = await billing.listTransactions({ ...transactionQuery(request.query), tenantId }, options);
+      return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
+
   app.post(
     '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id/pay',
     {

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
-import { service, usageEvent, webhookSecret } from '../../../../services/billing/fixtures/test-billing.ts';
+import { as, person, service, usageEvent, webhookSecret } from '../../../../services/billing/fixtures/test-billing.ts';
 import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
 
 let edge: BillingEdge;
@@ -349,4 +349,21 @@ test('operators put organizations on plans, agree commitments, adjust and refund
   expect((await call('GET', `/admin/organizations/${uuidv7()}/account`, 'operator')).status).toBe(404);
   const { faults } = await edge.billing.billing.verifyLedger({}, service);
   expect(faults).toEqual([]);
+});
+
+test('operators list the invoices and transactions of an organization as it sees them itself, and nobody else does', async () => {
+  for (const [name, query] of [
+    ['invoices', '?status=draft'],
+    ['transactions', '?type=usage&limit=1'],
+  ] as const) {
+    const own = await call('GET', `/billing/documents/${name}${query}`, 'owner');
+    expect((own.json as { data: object[] }).data.length).toBeGreaterThan(0);
+    const seen = await call('GET', `${organization()}/${name}${query}`, 'operator');
+    expect([seen.status, seen.text]).toEqual([200, own.text]);
+    expect((await call('GET', `${organization()}/${name}`, 'owner')).status).toBe(403);
+    expect((await call('GET', `/admin/organizations/${uuidv7()}/${name}`, 'operator')).status).toBe(404);
+  }
+  const named = { tenantId: edge.tenantId };
+  await expect(edge.billing.billing.listInvoices(named, as(person()))).rejects.toThrow();
+  await expect(edge.billing.billing.listTransactions(named, as(person()))).rejects.toThrow();
 });

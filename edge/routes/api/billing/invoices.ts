@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -10,6 +10,21 @@ import {
   transactionJson,
 } from './billing-json.ts';
 
+/** What a list of invoices is narrowed by. */
+export const invoiceQuerySchema = {
+  ...pageQuerySchema,
+  status: Type.Optional(invoiceStatuses.schema),
+  payment_status: Type.Optional(paymentStatuses.schema),
+};
+type InvoiceQuery = Static<TObject<typeof invoiceQuerySchema>>;
+
+/** The same as Billing takes it. */
+export const invoiceQuery = ({ page, limit, status, payment_status: payment }: InvoiceQuery) => ({
+  page: { page, limit },
+  status: invoiceStatuses.value(status),
+  paymentStatus: paymentStatuses.value(payment),
+});
+
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */
 export const invoiceRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } } as const;
@@ -20,23 +35,11 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     {
       config,
       schema: {
-        querystring: Type.Object({
-          ...pageQuerySchema,
-          status: Type.Optional(invoiceStatuses.schema),
-          payment_status: Type.Optional(paymentStatuses.schema),
-        }),
+        querystring: Type.Object(invoiceQuerySchema),
       },
     },
     async (request) => {
-      const { page, limit, status, payment_status: payment } = request.query;
-      const answer = await billing.listInvoices(
-        {
-          page: { page, limit },
-          status: invoiceStatuses.value(status),
-          paymentStatus: paymentStatuses.value(payment),
-        },
-        asCaller(request),
-      );
+      const answer = await billing.listInvoices(invoiceQuery(request.query), asCaller(request));
       return { data: answer.invoices.map(invoiceJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

@@ -1,10 +1,27 @@
-import { Type } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { transactionJson, transactionTypes } from './billing-json.ts';
 
 const daySchema = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$' });
+
+/** What a list of transactions is narrowed by. */
+export const transactionQuerySchema = {
+  ...pageQuerySchema,
+  type: Type.Optional(transactionTypes.schema),
+  start_date: Type.Optional(daySchema),
+  end_date: Type.Optional(daySchema),
+};
+type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
+
+/** The same as Billing takes it. */
+export const transactionQuery = ({ page, limit, type, start_date, end_date }: TransactionQuery) => ({
+  page: { page, limit },
+  type: transactionTypes.value(type),
+  startDate: start_date ?? '',
+  endDate: end_date ?? '',
+});
 
 /** The organization's transactions (service.md, Management endpoints). */
 export const transactionRoutes: Routes = (app, { billing }) => {
@@ -13,25 +30,11 @@ export const transactionRoutes: Routes = (app, { billing }) => {
     {
       config: { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } },
       schema: {
-        querystring: Type.Object({
-          ...pageQuerySchema,
-          type: Type.Optional(transactionTypes.schema),
-          start_date: Type.Optional(daySchema),
-          end_date: Type.Optional(daySchema),
-        }),
+        querystring: Type.Object(transactionQuerySchema),
       },
     },
     async (request) => {
-      const { page, limit, type, start_date: startDate, end_date: endDate } = request.query;
-      const answer = await billing.listTransactions(
-        {
-          page: { page, limit },
-          type: transactionTypes.value(type),
-          startDate: startDate ?? '',
-          endDate: endDate ?? '',
-        },
-        asCaller(request),
-      );
+      const answer = await billing.listTransactions(transactionQuery(request.query), asCaller(request));
       return { data: answer.transactions.map(transactionJson), pagination: paginationJson(answer.pageInfo) };
     },
   );
