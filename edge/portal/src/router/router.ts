@@ -35,11 +35,22 @@ export function navigate(to: string, { replace = false }: { replace?: boolean } 
   if (window.location.pathname !== before) window.scrollTo(0, 0);
 }
 
-/** A query parameter as state: filters and tabs live in the address, so that a link shows what its sender saw. */
+/**
+ * A query parameter as state: filters and tabs live in the address, so that a link shows what its sender saw. Another filter or tab
+ * begins at the first page of its list.
+ */
 export function useSearchParameter(name: string, fallback: string): [string, (value: string) => void] {
   const { path, search } = usePlace();
   const value = new URLSearchParams(search).get(name) ?? fallback;
-  return [value, (next) => navigate(path + searchWith({ [name]: next === fallback ? null : next }), { replace: true })];
+  const set = (next: string) =>
+    navigate(path + searchWith({ page: null, [name]: next === fallback ? null : next }), { replace: true });
+  return [value, set];
+}
+
+/** The page of the list on show, from 1, in the address as well: Back from one of its rows leads to it. */
+export function usePageParameter(): [number, (page: number) => void] {
+  const [text, setText] = useSearchParameter('page', '1');
+  return [/^[1-9]\d{0,8}$/.test(text) ? Number(text) : 1, (page) => setText(String(page))];
 }
 
 /** The current query with some parameters set, and those with null taken out. */

@@ -1,9 +1,16 @@
+import { useEffect } from 'react';
 import type { Pagination } from '../api/types.ts';
 import { formatCount } from '../format/number.ts';
 import { IconButton } from './button.tsx';
 
+/** Leads from page to page; from one that is no more, since its last row is gone, to the last that there is. */
 export function Pager({ pagination, onPage }: { pagination: Pagination; onPage: (page: number) => void }) {
   const { page, total, total_pages, has_next, has_prev } = pagination;
+  const isGone = page > Math.max(total_pages, 1);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: onPage is made anew with each drawing, and is the same.
+  useEffect(() => {
+    if (isGone) onPage(Math.max(total_pages, 1));
+  }, [isGone, total_pages]);
   if (total_pages <= 1) return null;
   return (
     <nav

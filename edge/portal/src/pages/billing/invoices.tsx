@@ -1,8 +1,8 @@
-import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { Invoice, List } from '../../api/types.ts';
 import { formatUtcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -13,7 +13,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { PdfButton } from './pdf-button.tsx';
 
 export function Invoices() {
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const invoices = useGet<List<Invoice>>('/billing/documents/invoices', { page, limit: 20 });
   return (
     <Card flush>

@@ -1,7 +1,7 @@
-import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List, Transaction } from '../../api/types.ts';
 import { downloadCsv } from '../../format/csv.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -14,7 +14,7 @@ import { Time } from '../../ui/time.tsx';
 
 /** Movements of money: all of the organization's, or those of one invoice. */
 export function Transactions({ invoiceId }: { invoiceId?: string }) {
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const path =
     invoiceId === undefined
       ? '/billing/documents/transactions'

@@ -1,9 +1,8 @@
-import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { Job, JobStats, List, Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { useSearchParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Card, Tile, TileRow } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -21,7 +20,7 @@ const refreshMs = 3000;
 
 export function Jobs() {
   const [status, setStatus] = useSearchParameter('status', '');
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const stats = useGet<JobStats>('/jobs/stats', undefined, { refetchIntervalMs: refreshMs });
   const jobs = useGet<List<Job>>('/jobs', { page, limit: 20, status }, { refetchIntervalMs: refreshMs });
   return (

@@ -3,7 +3,7 @@ import { useGet } from '../../api/hooks.ts';
 import type { ApiKey, KeyList } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { navigate, searchWith, useSearchParameter } from '../../router/router.ts';
+import { navigate, searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -24,7 +24,7 @@ export function Keys() {
   const [search] = useSearchParameter('search', '');
   const [type, setType] = useSearchParameter('type', '');
   const [status, setStatus] = useSearchParameter('status', '');
-  const [page, setPage] = useSearchParameter('page', '1');
+  const [page, setPage] = usePageParameter();
   const [create, setCreate] = useSearchParameter('create', '');
   const [dialog, setDialog] = useState<KeyDialog | null>(null);
   const keys = useGet<KeyList>('/api-keys', { page, limit: 20, key_type: type, status, search });
@@ -104,7 +104,7 @@ export function Keys() {
                   )
                 }
               />
-              <Pager pagination={list.pagination} onPage={(next) => setPage(String(next))} />
+              <Pager pagination={list.pagination} onPage={setPage} />
               <Quota list={list} />
             </>
           )}

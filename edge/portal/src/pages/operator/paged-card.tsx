@@ -2,7 +2,7 @@ import type { ReactNode } from 'react';
 import type { Query } from '../../api/client.ts';
 import { type GetOptions, useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
-import { useSearchParameter } from '../../router/router.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -20,7 +20,7 @@ type PagedCardProps<Row> = {
 
 /** A list of the API as a table with its pages; the page stands in the address. */
 export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty, options }: PagedCardProps<Row>) {
-  const [page, setPage] = useSearchParameter('page', '1');
+  const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
   return (
     <Card flush>
@@ -35,9 +35,7 @@ export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty
               empty={empty}
               pagination={loaded.pagination}
             />
-            {loaded.pagination !== undefined && (
-              <Pager pagination={loaded.pagination} onPage={(next) => setPage(String(next))} />
-            )}
+            {loaded.pagination !== undefined && <Pager pagination={loaded.pagination} onPage={setPage} />}
           </>
         )}
       </Loaded>

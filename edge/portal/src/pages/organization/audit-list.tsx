@@ -1,6 +1,6 @@
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
-import { useSearchParameter } from '../../router/router.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -11,7 +11,7 @@ import { Time } from '../../ui/time.tsx';
 
 /** `names` are those of users and organizations by their ids; whoever has none is shown by a short id. */
 export function AuditList({ path, names }: { path: string; names: ReadonlyMap<string, string> }) {
-  const [page, setPage] = useSearchParameter('page', '1');
+  const [page, setPage] = usePageParameter();
   const events = useGet<List<AuditEvent>>(path, { page, limit: 25 });
   return (
     <Card flush>
@@ -26,7 +26,7 @@ export function AuditList({ path, names }: { path: string; names: ReadonlyMap<st
               rowKey={(event) => event.id}
               empty={<EmptyState icon="log" title="No events yet" />}
             />
-            <Pager pagination={list.pagination} onPage={(next) => setPage(String(next))} />
+            <Pager pagination={list.pagination} onPage={setPage} />
           </>
         )}
       </Loaded>

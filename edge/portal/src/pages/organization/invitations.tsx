@@ -1,6 +1,6 @@
-import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Invitation, List } from '../../api/types.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -42,7 +42,7 @@ const columns: readonly Column<Invitation>[] = [
 ];
 
 export function Invitations() {
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const invitations = useGet<List<Invitation>>('/invitations', { page, limit: 20 });
   return (
     <Card flush>

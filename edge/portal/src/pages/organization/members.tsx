@@ -3,6 +3,7 @@ import { useState } from 'react';
 import type { Role } from '../../api/client.ts';
 import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -16,7 +17,7 @@ import { useToast } from '../../ui/toast.tsx';
 
 export function Members() {
   const claims = useClaims();
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const query = { page, limit: 20 };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);

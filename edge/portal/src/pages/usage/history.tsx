@@ -1,9 +1,9 @@
-import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List, UsageEvent } from '../../api/types.ts';
 import { downloadCsv } from '../../format/csv.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
+import { usePageParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -27,7 +27,7 @@ export function History({
   scope: string;
   keyName: (id: string | null) => string;
 }) {
-  const [page, setPage] = useState(1);
+  const [page, setPage] = usePageParameter();
   const events = useGet<List<UsageEvent>>('/usage/history', {
     start_date: range.start,
     end_date: range.end,

@@ -2,30 +2,33 @@ import { useMemo } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { ApiKey, List, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
 import { downloadCsv } from '../../format/csv.ts';
-import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { addDays, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
-import { Card, Tile, TileRow } from '../../ui/card.tsx';
+import { Card } from '../../ui/card.tsx';
 import { Chart } from '../../ui/chart.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
 import { Segments, Tabs } from '../../ui/tabs.tsx';
 import { barOf } from '../keys/analytics/buckets.ts';
+import { clampRange, type Granularity, isDay, rangeDaysMax } from '../keys/analytics/range.ts';
 import { BreakdownTable } from './breakdown-table.tsx';
 import { ExportButton } from './export-button.tsx';
 import { History } from './history.tsx';
 import { isMeasure, measureColumns, measures } from './measures.ts';
+import { SummaryTiles } from './summary-tiles.tsx';
 import { UserTable } from './user-table.tsx';
 
 export function Usage() {
   const isAdmin = useIsAdmin();
   const { path, search } = usePlace();
-  const range = useMemo(() => rangeOf(search), [search]);
+  const [wanted, setGranularity] = useSearchParameter('granularity', 'daily');
+  const granularity = wanted === 'weekly' || wanted === 'monthly' ? wanted : 'daily';
+  const range = useMemo(() => rangeOf(search, granularity), [search, granularity]);
   const [scope, setScope] = useSearchParameter('scope', '');
-  const [granularity, setGranularity] = useSearchParameter('granularity', 'daily');
-  const setRange = ({ start, end }: DayRange) => navigate(path + searchWith({ start, end }), { replace: true });
+  const setRange = ({ start, end }: DayRange) =>
+    navigate(path + searchWith({ start, end, page: null }), { replace: true });
   return (
     <Page
       title="Usage"
@@ -63,7 +66,7 @@ export function Usage() {
         <RangePicker
           range={range}
           today={localDay(new Date())}
-          daysMax={granularity === 'daily' ? 90 : 365}
+          daysMax={rangeDaysMax[granularity]}
           presets={[7, 30, 90, 365]}
           onChange={setRange}
         />
@@ -74,13 +77,14 @@ export function Usage() {
   );
 }
 
-function rangeOf(search: string): DayRange {
+/** The range in the address, as much of its end as the granularity allows. */
+function rangeOf(search: string, granularity: Granularity): DayRange {
   const parameters = new URLSearchParams(search);
   const today = localDay(new Date());
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
-  return start <= end && /^\d{4}-\d{2}-\d{2}$/.test(start) && /^\d{4}-\d{2}-\d{2}$/.test(end)
-    ? { start, end }
+  return start <= end && isDay(start) && isDay(end)
+    ? clampRange({ granularity, start, end })
     : { start: addDays(today, -29), end: today };
 }
 
@@ -219,30 +223,5 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
         ]}
       />
     </>
-  );
-}
-
-function SummaryTiles({ summary }: { summary: UsageSummary }) {
-  return (
-    <TileRow>
-      <Tile label="Cost" value={formatUsd(summary.cost_usd)} title={formatUsdExact(summary.cost_usd)} />
-      <Tile
-        label="Requests"
-        value={formatCompact(summary.requests)}
-        title={formatCount(summary.requests)}
-        detail={`${formatCount(summary.failed_requests)} failed`}
-      />
-      <Tile
-        label="Input tokens"
-        value={formatCompact(summary.input_tokens)}
-        title={formatCount(summary.input_tokens)}
-        detail={`${formatCompact(summary.cached_input_tokens)} cached`}
-      />
-      <Tile
-        label="Output tokens"
-        value={formatCompact(summary.output_tokens)}
-        title={formatCount(summary.output_tokens)}
-      />
-    </TileRow>
   );
 }

@@ -33,7 +33,8 @@ export function clampRange(range: Range): Range {
   return { granularity, start: addDays(end, 1 - days), end };
 }
 
-const dayPattern = /^\d{4}-\d{2}-\d{2}$/;
+/** Whether a text of the address is a day of the calendar. */
+export const isDay = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
 
 /** Reads a range from the address; anything odd becomes the last 7 days. */
 export function rangeFromSearch(search: string): Range {
@@ -42,12 +43,7 @@ export function rangeFromSearch(search: string): Range {
   const granularity = wanted in rangeDaysMax ? (wanted as Granularity) : 'daily';
   const start = parameters.get('start') ?? '';
   const end = parameters.get('end') ?? '';
-  if (
-    !dayPattern.test(start) ||
-    !dayPattern.test(end) ||
-    Number.isNaN(Date.parse(start)) ||
-    Number.isNaN(Date.parse(end))
-  ) {
+  if (!isDay(start) || !isDay(end)) {
     return lastDays(
       granularity,
       granularity === 'monthly' ? 365 : granularity === 'weekly' ? 90 : granularity === 'hourly' ? 2 : 7,

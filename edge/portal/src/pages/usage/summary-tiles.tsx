@@ -1,0 +1,29 @@
+import type { UsageSummary } from '../../api/types.ts';
+import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { Tile, TileRow } from '../../ui/card.tsx';
+
+/** The sums of a range. */
+export function SummaryTiles({ summary }: { summary: UsageSummary }) {
+  return (
+    <TileRow>
+      <Tile label="Cost" value={formatUsd(summary.cost_usd)} title={formatUsdExact(summary.cost_usd)} />
+      <Tile
+        label="Requests"
+        value={formatCompact(summary.requests)}
+        title={formatCount(summary.requests)}
+        detail={`${formatCount(summary.failed_requests)} failed`}
+      />
+      <Tile
+        label="Input tokens"
+        value={formatCompact(summary.input_tokens)}
+        title={formatCount(summary.input_tokens)}
+        detail={`${formatCompact(summary.cached_input_tokens)} cached`}
+      />
+      <Tile
+        label="Output tokens"
+        value={formatCompact(summary.output_tokens)}
+        title={formatCount(summary.output_tokens)}
+      />
+    </TileRow>
+  );
+}

@@ -1,0 +1,73 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+import { settled } from './support/settled.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+test('the page of a list stands in the address: a reload and Back lead to it, and another filter or tab begins at the first', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByText(/^Page 2 of/).waitFor();
+  const first = await page.getByRole('row').nth(1).textContent();
+  await page.reload();
+  await page.getByText(/^Page 2 of/).waitFor();
+  expect(await page.getByRole('row').nth(1).textContent()).toBe(first);
+  await page.getByRole('link', { name: 'Limits' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Limits' }).waitFor();
+  await page.goBack();
+  await page.getByText(/^Page 2 of/).waitFor();
+  await page.getByRole('tab', { name: 'Invoices' }).click();
+  await page.getByRole('table', { name: 'Invoices' }).waitFor();
+  expect(new URL(page.url()).search).toBe('?tab=invoices');
+
+  await signIn(page, portal.url, users.owner, '/usage?by=request');
+  await page.getByRole('button', { name: 'Next page' }).click();
+  await page.getByText(/^Page 2 of/).waitFor();
+  await page.getByRole('button', { name: '7 days' }).click();
+  await page
+    .getByText(/^Page 1 of|No requests/)
+    .or(page.getByRole('table', { name: 'Requests' }))
+    .first()
+    .waitFor();
+  expect(new URL(page.url()).searchParams.get('page')).toBeNull();
+  await close();
+});
+
+test('a page that is no more leads to the last that there is, not to a list that seems empty', async () => {
+  const { page, close } = await openPage(browser);
+  for (const path of ['/keys?page=7', '/billing?tab=transactions&page=900', '/operator/organizations?page=3']) {
+    await signIn(page, portal.url, path.startsWith('/operator') ? users.operator : users.owner, path);
+    await page.getByRole('row').nth(1).waitFor();
+    await settled(page);
+    expect(await page.getByRole('row').count(), path).toBeGreaterThan(1);
+  }
+  await close();
+});
+
+test('a range that is too wide for days is cut to what they allow, and comes back with weeks', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage?granularity=weekly');
+  await page.getByRole('button', { name: '1 year' }).click();
+  const from = page.getByLabel('From');
+  const year = await from.inputValue();
+  await page.getByRole('button', { name: 'Daily' }).click();
+  await settled(page);
+  expect(await page.getByText('This could not be loaded').count()).toBe(0);
+  const days =
+    (Date.parse(await page.getByLabel('To').inputValue()) - Date.parse(await from.inputValue())) / 86_400_000;
+  expect(days).toBe(89);
+  await page.getByRole('button', { name: 'Weekly' }).click();
+  expect(await from.inputValue()).toBe(year);
+  await close();
+});
