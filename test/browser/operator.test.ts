@@ -38,6 +38,11 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await page.getByRole('button', { name: 'Save settings' }).click();
   expect((await patch).postDataJSON()).toEqual({ key_quota: 25, rate_limits: { requests_per_minute: 1200 } });
   await page.getByText('The settings are saved.').first().waitFor();
+  // What was saved is what the next change is compared with: a quota is put back.
+  await page.getByLabel('Keys per user').fill('10');
+  const back = page.waitForRequest((one) => one.method() === 'PATCH');
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  expect((await back).postDataJSON()).toEqual({ key_quota: 10 });
   await page.getByLabel('Amount in USD').first().fill('40');
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('$40.00').waitFor();

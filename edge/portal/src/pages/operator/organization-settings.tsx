@@ -21,18 +21,19 @@ const limitLabels: Readonly<Record<LimitName, string>> = {
 /** What operators decide for an organization. Only what was changed is sent; an empty rate limit is the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganization; path: string }) {
   const toast = useToast();
-  const [before] = useState(() => ({
-    name: organization.name,
-    key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
-    plan: organization.plan ?? '',
-    limits: limitTexts(organization),
-  }));
+  const [before, setBefore] = useState(() => textsOf(organization));
   const plans = useGet<{ data: Plan[] }>('/admin/plans');
   const [name, setName] = useState(before.name);
   const [quota, setQuota] = useState(before.key_quota);
   const [plan, setPlan] = useState(before.plan);
   const [limits, setLimits] = useState(before.limits);
-  const save = useAction({ stale: ['/admin/organizations'], onSuccess: () => toast.say('The settings are saved.') });
+  const save = useAction<AdminOrganization>({
+    stale: ['/admin/organizations'],
+    onSuccess: (saved) => {
+      setBefore(textsOf(saved));
+      toast.say('The settings are saved.');
+    },
+  });
   const submit = () => {
     const wanted = quota.trim().toLowerCase();
     const changed = limitNames.filter((limit) => limits[limit].trim() !== before.limits[limit]);
@@ -92,6 +93,14 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
     </Card>
   );
 }
+
+/** What the fields show of an organization. */
+const textsOf = (organization: AdminOrganization) => ({
+  name: organization.name,
+  key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
+  plan: organization.plan ?? '',
+  limits: limitTexts(organization),
+});
 
 function limitTexts({ rate_limits }: AdminOrganization): Record<LimitName, string> {
   const text = (name: LimitName) => String(rate_limits?.[name] ?? '');
