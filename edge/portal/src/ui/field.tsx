@@ -37,7 +37,7 @@ export function Field({ label, hint, error, children }: FieldProps) {
   const errorId = `${id}error`;
   const described = [hint === undefined ? '' : hintId, error == null ? '' : errorId].filter(Boolean).join(' ');
   return (
-    <div className="grid content-start gap-1.5">
+    <div className="grid min-w-0 grid-cols-[minmax(0,1fr)] content-start gap-1.5">
       <label htmlFor={id} className="text-sm font-medium text-ink">
         {label}
       </label>
