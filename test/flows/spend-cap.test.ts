@@ -5,8 +5,9 @@ import { waitFor } from '../support/wait-for.ts';
 
 let gateway: TestGateway;
 let session: string;
+const logLines: string[] = [];
 beforeAll(async () => {
-  gateway = await startTestGateway();
+  gateway = await startTestGateway({ logLines });
   session = await gateway.login();
 });
 afterAll(async () => gateway?.[Symbol.asyncDispose]());
@@ -57,6 +58,18 @@ describe("a key's daily spend cap", () => {
     expect(error.message).toMatch(/will reset at \d{4}-\d{2}-\d{2}T00:00:00/);
     expect(error.headers.get('x-should-retry')).toBe('false');
     expect(Number(error.headers.get('retry-after'))).toBeLessThanOrEqual(86_400);
+  });
+
+  test('refuses a call, or a job, with lines in the log that all name the request', async () => {
+    const { key } = await gateway.createKey(session, { spend_cap_usd: 0 });
+    for (const background of [false, true]) {
+      logLines.length = 0;
+      const refused = await gateway.call('POST', '/v1/chat/completions', key, { ...request, background });
+      expect(refused.status).toBe(429);
+      const lines = logLines.map((line) => JSON.parse(line)).filter(({ reason }) => reason === 'SPEND_CAP_EXCEEDED');
+      expect(lines.map(({ method }) => method)).toContain('modelgateway.billing.v1.BillingService/Lease');
+      for (const { requestId } of lines) expect(requestId).toBe(refused.headers.get('x-request-id'));
+    }
   });
 });
 

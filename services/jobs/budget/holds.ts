@@ -12,12 +12,15 @@ export type HeldRoom = JobHold;
 export const holdMs = 3_600_000;
 
 const timeToLive = { seconds: BigInt(holdMs / 1000) };
-const options = () => ({ contextValues: callerContext(serviceCaller('jobs')), timeoutMs: 3_000 });
+const options = (requestId = '') => ({
+  contextValues: callerContext({ ...serviceCaller('jobs'), requestId }),
+  timeoutMs: 3_000,
+});
 
 /** What a job may cost, and who pays. */
 export type JobCost = {
   jobId: string;
-  caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'>;
+  caller: Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'> & Partial<Pick<Caller, 'requestId'>>;
   /** The key's daily cap; undefined: none, or no key. */
   spendCapNanoUsd: bigint | undefined;
   costMaxNanoUsd: bigint;
@@ -30,7 +33,7 @@ export type JobCost = {
  */
 export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<HeldRoom> {
   if (job.costMaxNanoUsd === 0n) return noHold(job.jobId);
-  const { tenantId, userId, apiKeyId } = job.caller;
+  const { tenantId, userId, apiKeyId, requestId } = job.caller;
   const ofKey = apiKeyId !== '' && job.spendCapNanoUsd !== undefined;
   const answer = await billing.lease(
     {
@@ -47,7 +50,8 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<H
         { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() },
       ],
     },
-    options(),
+    // A refusal is logged there as well.
+    options(requestId),
   );
   const leases = answer.leases
     .filter(({ unlimited }) => !unlimited)

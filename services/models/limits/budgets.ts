@@ -36,7 +36,7 @@ export type BudgetsDeps = {
   holderId?: string;
 };
 
-type BudgetCaller = Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'>;
+type BudgetCaller = Pick<Caller, 'tenantId' | 'userId' | 'apiKeyId'> & Partial<Pick<Caller, 'requestId'>>;
 /** One budget of a call, with the key's cap when it is the key's. */
 type Need = { view: BudgetView; limitNanoUsd: bigint | undefined };
 /** What Billing granted: slices, which count the call already, and central holds for it alone. */
@@ -239,7 +239,7 @@ export class Budgets {
   }
 
   async #lease(
-    { tenantId, userId, apiKeyId }: BudgetCaller,
+    { tenantId, userId, apiKeyId, requestId = '' }: BudgetCaller,
     needs: readonly Need[],
     cost: bigint,
     options: { costMin: bigint; sliceOf: bigint; attempts: number },
@@ -263,7 +263,8 @@ export class Budgets {
     for (let attempt = 1; ; attempt++) {
       try {
         return await this.#billing.lease(request, {
-          contextValues: callerContext(serviceCaller('inference')),
+          // A refusal is logged there as well.
+          contextValues: callerContext({ ...serviceCaller('inference'), requestId }),
           timeoutMs: rpcTimeoutMs,
         });
       } catch (error) {
