@@ -1,6 +1,7 @@
 import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { notFound } from '#shared/errors.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
-import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
@@ -38,13 +39,20 @@ export const keyCommands: readonly AdminCommand[] = [
   },
   {
     name: 'keys limits',
-    usage: '<id> [--requests n] [--tokens n] [--concurrent n]',
-    summary: "Sets a key's rate limits (per minute, and at a time); what is not given is left to its organization's.",
-    options: limitOptions,
+    usage: '<id> [--requests n] [--tokens n] [--concurrent n] [--organization-limits]',
+    summary:
+      "Sets a key's rate limits (per minute, and at a time), or goes back to its organization's, as 0 shows; without any, shows them.",
+    options: { ...limitOptions, 'organization-limits': { type: 'boolean' } },
     async run({ keys, asOperator }, args) {
-      const request = { keyId: argument(args, 0, "the key's id"), rateLimits: limitsOf(args) ?? {} };
-      const { key } = await keys.setKeyRateLimits(request, asOperator);
-      return { output: { ...shown(key!), ...shownLimits(key!.rateLimits) } };
+      const keyId = argument(args, 0, "the key's id");
+      const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
+      if (key === undefined) throw notFound('API key');
+      const withLimits = (one: Key) => ({ output: { ...shown(one), ...shownLimits(one.rateLimits) } });
+      const given = limitsOf(args);
+      if (given === null && args.values['organization-limits'] !== true) return withLimits(key);
+      const rateLimits =
+        args.values['organization-limits'] === true ? {} : { ...givenLimits(key.rateLimits), ...given };
+      return withLimits((await keys.setKeyRateLimits({ keyId, rateLimits }, asOperator)).key!);
     },
   },
 ];

@@ -1,9 +1,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
-import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 const statuses: Readonly<Record<string, OrganizationStatus>> = {
@@ -103,7 +102,7 @@ export const organizationCommands: readonly AdminCommand[] = [
       const given = limitsOf(args);
       const { rateLimits: own, effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
       if (given === null && args.values['plan-limits'] !== true) return { output: shownLimits(effectiveRateLimits) };
-      const rateLimits = args.values['plan-limits'] === true ? {} : { ...ownLimits(own), ...given };
+      const rateLimits = args.values['plan-limits'] === true ? {} : { ...givenLimits(own), ...given };
       const answer = await billing.setOrganizationRateLimits({ tenantId, rateLimits }, asOperator);
       return { output: shownLimits(answer.effectiveRateLimits) };
     },
@@ -116,12 +115,6 @@ function quotaOf(text: string): MessageInitShape<typeof KeyQuotaSchema> {
   if (!/^\d{1,7}$/.test(text)) throw new UsageError('the quota must be a whole number, unlimited or default');
   return { quota: { case: 'keysPerUser', value: Number(text) } };
 }
-
-const ownLimits = (limits: RateLimits | undefined) => ({
-  requestsPerMinute: limits?.requestsPerMinute,
-  tokensPerMinute: limits?.tokensPerMinute,
-  concurrentRequests: limits?.concurrentRequests,
-});
 
 const shown = (organization: Organization) => ({
   id: organization.id,

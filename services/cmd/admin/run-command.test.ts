@@ -69,7 +69,7 @@ test('a key is found and revoked from a shell', async () => {
   expect(await json('keys', 'revoke', key!.id)).toMatchObject({ status: 'revoked' });
 });
 
-test("a key's rate limits are set from a shell, and what is not given is its organization's", async () => {
+test("a key's rate limits are set, shown and given back to its organization's from a shell", async () => {
   const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
   const { key } = await keys.keys.createKey({ name: 'limited' }, as(owner));
   expect(await json('keys', 'limits', key!.id, '--requests', '30', '--concurrent', '2')).toMatchObject({
@@ -81,7 +81,16 @@ test("a key's rate limits are set from a shell, and what is not given is its org
     const { exitCode, stderr } = await admin('keys', 'limits', key!.id, `--requests=${wrong}`);
     expect([exitCode, stderr.includes('--requests must be a whole number')], wrong).toEqual([2, true]);
   }
-  expect(await json('keys', 'limits', key!.id)).toMatchObject({ requests_per_minute: 0, concurrent_requests: 0 });
+  const limits = { requests_per_minute: 30, tokens_per_minute: 9, concurrent_requests: 2 };
+  expect(await json('keys', 'limits', key!.id, '--tokens', '9')).toMatchObject(limits);
+  // To look changes nothing.
+  for (let look = 0; look < 2; look++) expect(await json('keys', 'limits', key!.id)).toMatchObject(limits);
+  expect(await json('keys', 'limits', key!.id, '--organization-limits')).toMatchObject({
+    requests_per_minute: 0,
+    tokens_per_minute: 0,
+    concurrent_requests: 0,
+  });
+  expect((await admin('keys', 'limits', auth.owner.userId)).exitCode).not.toBe(0);
 });
 
 test('a broken audit chain fails the command, a whole one does not', async () => {

@@ -42,6 +42,7 @@ export type KeyFilter = {
   keyType: KeyType;
   status: KeyStatus;
   search: string;
+  keyId?: string;
 };
 
 /** One page of undeleted keys, newest first, and how many there are. */
@@ -51,11 +52,12 @@ export function listKeys(
   page: { offset: number; limit: number },
   nowMs: number,
 ): Promise<[KeyRow[], number]> {
-  const { tenantId, userId, keyType, status, search } = filter;
+  const { tenantId, userId, keyType, status, search, keyId = '' } = filter;
   const where = {
     deletedAt: null,
     ...(tenantId !== '' && { tenantId }),
     ...(userId !== '' && { userId }),
+    ...(keyId !== '' && { id: keyId }),
     ...(keyType !== KeyType.UNSPECIFIED && { keyType }),
     $and: [inStatus(status, new Date(nowMs)), containing(search)],
   };
