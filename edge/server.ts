@@ -9,7 +9,6 @@ import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/l
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
-import { registerHealth } from './http/health.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
@@ -79,9 +78,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   installErrors(app, deps.clock, deps.portalDirectory !== undefined);
   installValidation(app);
   refuseEncodedBodies(app);
-  await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600 });
+  // Whoever asks for OPTIONS without being a browser is answered alike: the refusal would be plain text.
+  await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600, strictPreflight: false });
   installAccess(app, deps.credentials);
-  registerHealth(app, deps.readiness, deps.metricsText);
   await registerRoutes(app, { ...deps, metrics });
   return app;
 }

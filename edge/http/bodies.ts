@@ -9,8 +9,7 @@ export const inferenceBytesMax = 32 * 1024 * 1024;
 /** Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). */
 export function refuseEncodedBodies(app: EdgeApp): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
-    const coding = request.headers['content-encoding'];
-    if (coding === undefined || coding.toLowerCase() === 'identity') {
+    if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) {
       done(null, payload);
       return;
     }

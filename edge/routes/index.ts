@@ -1,4 +1,5 @@
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
+import { registerHealth } from '../http/health.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
 import { spooledForms } from '../http/uploads.ts';
 import { announceRetirementOnErrors } from '../inference/errors.ts';
@@ -29,6 +30,7 @@ import { realtimeRoutes } from './v1/realtime.ts';
  */
 export async function registerRoutes(app: EdgeApp, deps: RouteDeps): Promise<void> {
   const paths = methodNotAllowed(app);
+  registerHealth(app, deps.readiness, deps.metricsText);
 
   await app.register(async (inference: EdgeApp) => {
     rawJsonBodies(inference);

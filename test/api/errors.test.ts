@@ -173,6 +173,15 @@ describe('a body that cannot be read', () => {
     }
   });
 
+  test('sent as it is, and saying so, is taken', async () => {
+    const headers = {
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'content-encoding': 'Identity',
+    };
+    expect((await post(headers, JSON.stringify(body))).status).toBe(200);
+  });
+
   test('larger than the limit: 413', async () => {
     const answer = await post(auth(), Buffer.alloc(33 * 1024 * 1024, 0x20));
     expectError(answer, 413, invalid('request_too_large'));
@@ -260,6 +269,20 @@ describe('an address that leads nowhere', () => {
     const answer = await gateway.call('GET', '/v1/chat/completions', key);
     expectError(answer, 405, invalid('method_not_supported'));
     expect(answer.headers.get('allow')).toBe('POST');
+  });
+
+  test.each(['/healthz', '/readyz', '/metrics'])('a wrong method of %s: 405 with Allow', async (path) => {
+    const answer = await gateway.call('PUT', path);
+    expectError(answer, 405, invalid('method_not_supported'));
+    expect(answer.headers.get('allow')).toBe('GET, HEAD');
+  });
+
+  test('OPTIONS that asks for no method is answered as a browser would be, and not in plain text', async () => {
+    for (const path of ['/v1/models', '/v1/chat/completions', '/api/v1/api-keys']) {
+      const answer = await gateway.call('OPTIONS', path);
+      expect([answer.status, answer.text]).toEqual([204, '']);
+      expect(answer.headers.get('x-request-id')).toMatch(/^req_/);
+    }
   });
 
   test('an unknown model: 404 with param', async () => {
