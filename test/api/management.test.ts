@@ -224,3 +224,32 @@ test.each(['1e1', '0x10', '%2B5', '10.0', '%2010', '0b1', '1_0', '١'])(
     for (const param of ['page', 'limit']) expectRefused(await call('GET', `/api-keys?${param}=${text}`), param);
   },
 );
+
+test('an Idempotency-Key stands for one movement of money, however the URL is written, and for no other movement', async () => {
+  const post = async (path: string, body: object, tenantId = organization): Promise<Answer> => {
+    const response = await fetch(`${gateway.url}/api/v1/admin/organizations/${tenantId}${path}`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${session}`,
+        'content-type': 'application/json',
+        'idempotency-key': 'one-gift',
+      },
+      body: JSON.stringify(body),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: JSON.parse(text) };
+  };
+  const gift = { amount_usd: 7, source: 'promotion', description: 'A gift' };
+  const lot = (await post('/credits', gift)).json;
+  for (const path of ['/credits', '/credits?', '/credits?again=1', '/%63redits']) {
+    expect((await post(path, gift)).json.id, path).toBe(lot.id);
+  }
+  expect((await post('/credits', gift, organization.toUpperCase())).json.id).toBe(lot.id);
+  const others: [string, object][] = [
+    ['/adjustments', { amount_usd: 7, description: 'A gift' }],
+    ['/commitments', { amount_usd: 7, period_start: '2150-01-01', period_end: '2150-02-01' }],
+  ];
+  for (const [path, body] of others) expectRefused(await post(path, body), 'Idempotency-Key', 'idempotency_key_reused');
+  const { lots } = (await call('GET', '/billing/wallet')).json;
+  expect(lots.filter((one: { granted_usd: number }) => one.granted_usd === 7)).toHaveLength(1);
+});

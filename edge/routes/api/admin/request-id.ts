@@ -3,12 +3,15 @@ import type { FastifyRequest } from 'fastify';
 import { uuidv7 } from '#shared/ids.ts';
 import { idempotencyKey } from '../../routes.ts';
 
-/** The request_id of a movement of money: a name of the Idempotency-Key where there is one, so that a repeat is the same request. */
+/**
+ * The request_id of a movement of money: a name of the operator's Idempotency-Key where there is one, so that a repeat is the same request
+ * however its URL is written, and another movement under it is refused.
+ */
 export function requestId(request: FastifyRequest): string {
   const key = idempotencyKey(request);
   if (key === '') return uuidv7();
   const digest = createHash('sha256')
-    .update(JSON.stringify([request.principal!.userId, request.method, request.url, key]))
+    .update(JSON.stringify([request.principal!.userId, key]))
     .digest('hex');
   return digest.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12}).*$/, '$1-$2-$3-$4-$5');
 }
