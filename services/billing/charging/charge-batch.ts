@@ -11,7 +11,7 @@ import { type LeaseRow, lockLeases, readLeases, saveLeases } from '../leasing/le
 import { addPosted, changeHeld, heldChange, SpendSums } from '../leasing/spend.ts';
 import { lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
-import { grantIncludedCredit } from '../ledger/included-credit.ts';
+import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
 import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
 import { DayTexts, periodsOf, usagePosting } from './usage-posting.ts';
@@ -30,7 +30,7 @@ export async function chargeBatch(
   const accounts = await lockAccounts(sql, tenantIds);
   // Behind the locks, since the wait for them may have lasted into another day.
   const nowMs = await now();
-  await grantIncludedCredit(sql, accounts, nowMs);
+  for (const account of accounts.values()) await giveCreditOfNewMonth(sql, account, nowMs);
   const fresh = await notYetCharged(sql, events);
   const leasesById = await leasesOf(sql, fresh);
   const funds = await lockFunds(sql, tenantIds, nowMs);

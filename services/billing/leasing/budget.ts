@@ -4,7 +4,7 @@ import type { BudgetState } from '../domain/lease.ts';
 import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, lockAccounts } from '../ledger/accounts.ts';
-import { grantIncludedCredit } from '../ledger/included-credit.ts';
+import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import type { BudgetOfLease } from './lease-row.ts';
 import { lockSpends, readPosted } from './spend.ts';
 
@@ -65,9 +65,8 @@ export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], now
   );
   const organizations = new Map<string, BudgetState>();
   if (termsOf.size > 0) {
-    const accounts = await lockAccounts(sql, [...termsOf.keys()]);
-    await grantIncludedCredit(sql, accounts, nowMs);
-    for (const [tenantId, account] of accounts) {
+    for (const [tenantId, account] of await lockAccounts(sql, [...termsOf.keys()])) {
+      await giveCreditOfNewMonth(sql, account, nowMs);
       organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs));
     }
   }

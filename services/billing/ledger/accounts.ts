@@ -10,6 +10,8 @@ export type Account = {
   /** Null: none. */
   paygCapNanoUsd: bigint | null;
   heldNanoUsd: bigint;
+  /** First day of the last month for which the plan's credit was asked for; null: none yet. */
+  creditMonth: string | null;
   balances: Balances;
 };
 
@@ -17,6 +19,7 @@ type AccountRow = {
   tenant_id: string;
   plan_code: string | null;
   payg_cap_nano_usd: bigint | null;
+  credit_month: string | null;
   held_nano_usd: bigint;
   receivable: bigint;
   wallet: bigint;
@@ -47,6 +50,7 @@ const emptyAccount = (tenantId: string): Account => ({
   planCode: null,
   paygCapNanoUsd: null,
   heldNanoUsd: 0n,
+  creditMonth: null,
   balances: { ...noBalances },
 });
 
@@ -96,6 +100,7 @@ const account = (row: AccountRow): Account => ({
   planCode: row.plan_code,
   paygCapNanoUsd: row.payg_cap_nano_usd,
   heldNanoUsd: row.held_nano_usd,
+  creditMonth: row.credit_month,
   balances: {
     receivable: row.receivable,
     wallet: row.wallet,

@@ -19,7 +19,8 @@ export const assignPlan =
       const { planCode: before } = await lockAccount(sql, tenantId.toLowerCase());
       if (before === planCode) return;
       await sql.query({
-        text: 'update accounts set plan_code = $2 where tenant_id = $1',
+        // What it includes is asked for anew.
+        text: 'update accounts set plan_code = $2, credit_month = null where tenant_id = $1',
         values: [tenantId, planCode],
       });
       await touchRateLimits(sql);

@@ -3,6 +3,7 @@ import { paygCapAt } from '../budgets.ts';
 import { commitmentMessage, planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readAccount } from '../ledger/accounts.ts';
+import { giveCreditBeforeLook } from '../ledger/monthly-credit.ts';
 import { planOf } from '../plans.ts';
 import { effectiveRateLimits, ownRateLimits } from '../rate-limits/read-limits.ts';
 import { commitmentAt, walletAt } from '../wallet.ts';
@@ -13,6 +14,7 @@ export const getAccount =
     operatorCaller(context);
     const em = database.em();
     const nowMs = await databaseNow(database.pool);
+    await giveCreditBeforeLook(database, tenantId, nowMs);
     const commitment = await commitmentAt(em, tenantId, nowMs);
     const { balances } = await readAccount(database.pool, tenantId);
     return {

@@ -1,4 +1,5 @@
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { giveCreditBeforeLook } from '../ledger/monthly-credit.ts';
 import { walletAt } from '../wallet.ts';
 import { adminCaller } from './caller.ts';
 
@@ -6,5 +7,7 @@ export const getWallet =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'getWallet'> =>
   async (_request, context) => {
     const { tenantId } = adminCaller(context);
-    return { wallet: await walletAt(database.em(), tenantId, await databaseNow(database.pool)) };
+    const nowMs = await databaseNow(database.pool);
+    await giveCreditBeforeLook(database, tenantId, nowMs);
+    return { wallet: await walletAt(database.em(), tenantId, nowMs) };
   };

@@ -1,18 +1,33 @@
 import type { BillingDeps } from '../deps.ts';
-import { lockAccounts } from '../ledger/accounts.ts';
-import { grantIncludedCredit, tenantsWithoutIncludedCredit } from '../ledger/included-credit.ts';
+import { monthOf } from '../domain/period.ts';
+import { defaultPlanCode } from '../domain/plan-default.ts';
+import { lockAccount } from '../ledger/accounts.ts';
+import { giveMonthlyCredit } from '../ledger/monthly-credit.ts';
 import { eachOrganization } from './each-organization.ts';
 
 const tenantsPerRun = 1_000;
 
-/** Gives organizations that use nothing the credit of their plan for this month, so that their wallet shows it; answers to how many. */
+/**
+ * Gives organizations the credit that their plan includes for this month, once; answers to how many. Those that use or look at their credit
+ * have it before; this is for all others, and for a plan that includes more than before.
+ */
 export async function grantMonthlyCredit(
   deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>,
 ): Promise<number> {
   const { database, databaseNow } = deps;
-  const nowMs = await databaseNow(database.pool);
-  const rows = await tenantsWithoutIncludedCredit(database.pool, nowMs, tenantsPerRun);
-  return eachOrganization(deps, rows, async (sql, { tenant_id }) =>
-    grantIncludedCredit(sql, await lockAccounts(sql, [tenant_id]), await databaseNow(sql)),
-  );
+  const { rows } = await database.query<{ tenant_id: string }>({
+    name: 'tenants-without-monthly-credit',
+    text: `
+      select accounts.tenant_id
+      from accounts join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
+      where plans.monthly_credit_nano_usd > 0 and not exists (
+        select from transactions where transactions.tenant_id = accounts.tenant_id
+          and request_id = md5('plan credit ' || accounts.tenant_id || ' ' || $1)::uuid)
+      limit ${tenantsPerRun}`,
+    values: [monthOf(await databaseNow(database.pool))],
+  });
+  return eachOrganization(deps, rows, async (sql, { tenant_id }) => {
+    const account = await lockAccount(sql, tenant_id);
+    return Number(await giveMonthlyCredit(sql, account, await databaseNow(sql)));
+  });
 }

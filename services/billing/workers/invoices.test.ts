@@ -1,7 +1,6 @@
 import { createHmac } from 'node:crypto';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
-import { v7 } from 'uuid';
 import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
@@ -333,55 +332,9 @@ test("a plan's credit is given once a month and ends with it", async () => {
   };
   expect([await grant(), await grant()]).toEqual([1, 0]);
   await toNextMonth(started, 1_000);
-  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
   expect(await grant()).toBe(1);
   expect((await billing.getWallet({}, as(owner))).wallet!.lots).toHaveLength(1);
   await sound(started);
-});
-
-test("a month's included credit pays from its first call on, whether or not a worker has come by, and an organization's first as well", async () => {
-  await using started = await startTestBilling();
-  const { billing } = started;
-  const [old, young] = [person(), person()];
-  const plan = {
-    code: 'developer',
-    name: 'Developer',
-    paygEnabled: true,
-    included: { monthlyCreditNanoUsd: 5n * usd },
-  };
-  await billing.putPlan({ plan }, operator);
-  await billing.assignPlan({ tenantId: old.tenantId, planCode: 'developer' }, operator);
-  await toNextMonth(started, 1_000);
-  const nowMs = await started.deps.databaseNow(started.deps.database.pool);
-  const events = [old, young].map(({ tenantId }) =>
-    usageEvent({ tenantId, id: v7({ msecs: nowMs }), costNanoUsd: usd }),
-  );
-  await billing.charge({ events }, service);
-  for (const owner of [old, young]) {
-    expect((await billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd).toBe(0n);
-    expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(4n * usd);
-  }
-  expect(await grantMonthlyCredit(started.deps)).toBe(0);
-  await sound(started);
-});
-
-test('an organization without pay as you go is admitted on its included credit from the first moment', async () => {
-  await using started = await startTestBilling();
-  const { billing } = started;
-  const { tenantId, userId } = person();
-  const plan = {
-    code: 'developer',
-    name: 'Developer',
-    paygEnabled: false,
-    included: { monthlyCreditNanoUsd: 5n * usd },
-  };
-  await billing.putPlan({ plan }, operator);
-  const demands = [{ leaseId: uuidv7(), kind: BudgetKind.ORGANIZATION }];
-  const admitted = await billing.lease(
-    { holderId: uuidv7(), tenantId, userId, demands, costMaxNanoUsd: usd, costMinNanoUsd: 1n },
-    service,
-  );
-  expect(admitted.leases[0]!.heldNanoUsd).toBe(usd);
 });
 
 test('what a redeemed coupon says of the balance is what the wallet shows, though credit has expired that is not written off', async () => {
@@ -395,4 +348,33 @@ test('what a redeemed coupon says of the balance is what the wallet shows, thoug
   const { code } = (await billing.createCoupon({ amountNanoUsd: 2n * usd }, operator)).coupon!;
   expect((await billing.redeemCoupon({ code }, as(owner))).balanceNanoUsd).toBe(2n * usd);
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
+});
+
+test("a plan's credit is there for the first call of an organization and of a month, and for who looks first, without any worker", async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const [charged, prepaid, looking] = [person(), person(), person()];
+  const plan = { name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan: { ...plan, code: 'developer', paygEnabled: true } }, operator);
+  await billing.putPlan({ plan: { ...plan, code: 'prepaid', paygEnabled: false } }, operator);
+  await billing.assignPlan({ tenantId: prepaid.tenantId, planCode: 'prepaid' }, operator);
+  const walletOf = async (owner: typeof charged) => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd;
+  for (const round of ['the first month of all', 'another']) {
+    await billing.charge({ events: [usageEvent({ tenantId: charged.tenantId, costNanoUsd: 2n * usd })] }, service);
+    expect((await billing.getPaygSpendCap({}, as(charged))).budget!.spentNanoUsd, round).toBe(0n);
+    expect(await walletOf(charged), round).toBe(3n * usd);
+    const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() };
+    const ids = { holderId: uuidv7(), tenantId: prepaid.tenantId, userId: prepaid.userId };
+    await billing.lease({ ...ids, costMaxNanoUsd: 5n * usd, demands: [demand] }, service);
+    await billing.releaseHold(
+      { holderId: ids.holderId, leases: [{ leaseId: demand.leaseId, fencingToken: 1n }] },
+      service,
+    );
+    expect(await walletOf(looking), round).toBe(5n * usd);
+    // Who was given it is not given it again.
+    expect(await grantMonthlyCredit(deps), round).toBe(0);
+    expect(await walletOf(prepaid), round).toBe(5n * usd);
+    await toNextMonth(started, 1_000);
+  }
+  await sound(started);
 });

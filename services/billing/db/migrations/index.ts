@@ -3,6 +3,7 @@ import { CreateBilling } from './0001-create-billing.ts';
 import { AddRateLimits } from './0002-add-rate-limits.ts';
 import { CheckByStatement } from './0003-check-by-statement.ts';
 import { SetRefusedEventsAside } from './0004-set-refused-events-aside.ts';
+import { NoteCreditMonth } from './0005-note-credit-month.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -10,4 +11,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0002-add-rate-limits', class: AddRateLimits },
   { name: '0003-check-by-statement', class: CheckByStatement },
   { name: '0004-set-refused-events-aside', class: SetRefusedEventsAside },
+  { name: '0005-note-credit-month', class: NoteCreditMonth },
 ];
