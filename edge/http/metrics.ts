@@ -50,6 +50,7 @@ export function createEdgeMetrics(registry: Registry): EdgeMetrics {
   });
   const retiring = new CellCounter({
     name: 'gateway_retiring_model_requests_total',
+    // Private models too: /metrics is for operators, whose names these are (README.md, Operation).
     help: 'Requests answered that named a model whose retirement is announced, refused ones included.',
     labelNames: ['model'],
     registers: [registry],

@@ -1,4 +1,4 @@
-import { collectDefaultMetrics, Registry } from 'prom-client';
+import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { createCallReport } from '#shared/rpc/call-report.ts';
@@ -6,6 +6,7 @@ import type { LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
 import { createMessageValidation } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
+import project from '../../package.json' with { type: 'json' };
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import type { Closer } from './close-all.ts';
 import { metricsOfAll } from './metrics-of-all.ts';
@@ -41,10 +42,23 @@ export const drainMs = 20_000;
 /** The largest message that carries a request body, in bytes: an audio upload and its form. */
 export const bodyReadMaxBytes = 36 * 1024 * 1024;
 
+/** Says on `/metrics` which version runs; whoever rolls one out sees where it has arrived. */
+function showBuild(registry: Registry): void {
+  new Gauge({
+    name: 'gateway_build_info',
+    help: 'Always 1; the label says which version runs.',
+    labelNames: ['version'],
+    // One for all processes of WORKERS.
+    aggregator: 'first',
+    registers: [registry],
+  }).set({ version: project.version }, 1);
+}
+
 export function openBase(env: Env, logger: Logger): Base {
   const { clock } = env;
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  showBuild(registry);
   const allMetrics = metricsOfAll(registry);
   const switchboard = new Switchboard({ clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
   return {

@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
@@ -114,6 +115,12 @@ test('tokens are counted by model, and what a deployment was sent by how it answ
   expect(await sum(/^gateway_upstream_available\{model="sim-chat"/)).toBe(1);
   expect(await sum(/^gateway_cached_keys /)).toBeGreaterThan(0);
   expect(await sum(/^gateway_feed_live\{/)).toBe(2);
+});
+
+test('the version that runs is shown', async () => {
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));
+  expect(text).toContain(`gateway_build_info{version="${version}"} 1\n`);
 });
 
 test('addresses that nobody serves share one label, whatever clients make up', async () => {
