@@ -32,6 +32,10 @@ type AccountRow = {
   granted_credit: bigint;
 };
 
+/** By name: a statement that is prepared for all columns fails once there is one more. */
+const columns = `tenant_id, plan_code, payg_cap_nano_usd, held_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
+  payg_accrual, funding, granted_credit, credit_months.month as credit_month`;
+
 const noBalances: Balances = {
   receivable: 0n,
   wallet: 0n,
@@ -80,7 +84,7 @@ export async function lockAccount(sql: Sql, tenantId: string): Promise<Account> 
 export async function readAccount(sql: Sql, tenantId: string): Promise<Account> {
   const { rows } = await sql.query<AccountRow>({
     name: 'read-account',
-    text: 'select * from accounts where tenant_id = $1',
+    text: `select ${columns} from accounts left join credit_months using (tenant_id) where tenant_id = $1`,
     values: [tenantId],
   });
   return rows[0] === undefined ? emptyAccount(tenantId) : account(rows[0]);
@@ -89,7 +93,9 @@ export async function readAccount(sql: Sql, tenantId: string): Promise<Account> 
 async function selectForUpdate(sql: Sql, tenantIds: readonly string[]): Promise<Map<string, Account>> {
   const { rows } = await sql.query<AccountRow>({
     name: 'lock-accounts',
-    text: 'select * from accounts where tenant_id = any($1::uuid[]) order by tenant_id for update',
+    text: `
+      select ${columns} from accounts left join credit_months using (tenant_id)
+      where tenant_id = any($1::uuid[]) order by tenant_id for update of accounts`,
     values: [plainArray(tenantIds)],
   });
   return new Map(rows.map((row) => [row.tenant_id, account(row)]));

@@ -16,7 +16,9 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
   const { rows } = await sql.query<{ credit: bigint; plan: string; given: boolean }>({
     name: 'ask-for-monthly-credit',
     text: `
-      with asked as (update accounts set credit_month = $2 where tenant_id = $1)
+      with asked as (
+        insert into credit_months (tenant_id, month) values ($1, $2)
+        on conflict (tenant_id) do update set month = excluded.month)
       select monthly_credit_nano_usd as credit, name as plan,
         exists (select from transactions where tenant_id = $1 and request_id = $3) as given
       from plans where code = $4`,

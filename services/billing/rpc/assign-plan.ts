@@ -19,10 +19,11 @@ export const assignPlan =
       const { planCode: before } = await lockAccount(sql, tenantId.toLowerCase());
       if (before === planCode) return;
       await sql.query({
-        // What it includes is asked for anew.
-        text: 'update accounts set plan_code = $2, credit_month = null where tenant_id = $1',
+        text: 'update accounts set plan_code = $2 where tenant_id = $1',
         values: [tenantId, planCode],
       });
+      // What it includes is asked for anew.
+      await sql.query({ text: 'delete from credit_months where tenant_id = $1', values: [tenantId] });
       await touchRateLimits(sql);
       const change = {
         tenantId,

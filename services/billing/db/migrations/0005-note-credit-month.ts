@@ -1,8 +1,11 @@
 import { Migration } from '@mikro-orm/migrations';
 
-/** Whether the plan's credit of a month was asked for, seen with the lock of the account: whoever draws on it asks first. */
+/**
+ * The last month for which an organization's plan was asked for its credit: whoever draws on credit asks first. A table of its own, since
+ * processes of the version before read all columns of accounts by prepared statements, which a new column would break.
+ */
 export class NoteCreditMonth extends Migration {
   override up(): void {
-    this.addSql('alter table accounts add column credit_month date;');
+    this.addSql('create table credit_months (tenant_id uuid primary key, month date not null);');
   }
 }
