@@ -76,7 +76,14 @@ test('a background job is followed to its result, and one that runs is cancelled
   await running.waitFor({ state: 'detached' });
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
+  const result = page.getByRole('region', { name: 'Result' });
   await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  // Who was asked and says no still has the result.
+  await result.waitFor();
+  await page.getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete job' }).click();
   await page.getByText('The job and its result are deleted.').first().waitFor();
   await page.getByRole('link', { name: portal.world.jobId }).waitFor({ state: 'detached' });
   await close();

@@ -1,3 +1,4 @@
+import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
@@ -5,6 +6,7 @@ import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
@@ -16,6 +18,7 @@ const refreshMs = 2000;
 
 export function JobPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
+  const [asking, setAsking] = useState(false);
   const toast = useToast();
   const job = useGet<Job>(`/jobs/${id}`, undefined, {
     // The result of a job that has ended never changes, and may be large.
@@ -28,7 +31,6 @@ export function JobPage({ parameters }: PageParameters) {
       toast.say('The job and its result are deleted.');
       navigate('/jobs');
     },
-    onError: toast.complain,
   });
   const data = job.data;
   return (
@@ -39,11 +41,7 @@ export function JobPage({ parameters }: PageParameters) {
       description={<code className="font-mono text-sm wrap-anywhere">{id}</code>}
       actions={
         data === undefined ? undefined : hasEnded(data) ? (
-          <Button
-            icon="trash"
-            pending={remove.pending}
-            onClick={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
-          >
+          <Button icon="trash" onClick={() => setAsking(true)}>
             Delete
           </Button>
         ) : (
@@ -51,6 +49,17 @@ export function JobPage({ parameters }: PageParameters) {
         )
       }
     >
+      {asking && (
+        <ConfirmDialog
+          title="Delete this job?"
+          description="Its result goes with it, and cannot be fetched again. This cannot be undone."
+          act="Delete job"
+          onAct={() => remove.run({ method: 'DELETE', path: `/jobs/${id}` })}
+          onClose={() => setAsking(false)}
+          pending={remove.pending}
+          error={remove.error}
+        />
+      )}
       <Loaded of={job}>
         {(loaded) => (
           <>
