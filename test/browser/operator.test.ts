@@ -152,3 +152,16 @@ test('a list sorts by its columns while it is whole, and not where the order wou
   expect(await table.getByRole('button', { name: 'Amount' }).count()).toBe(0);
   await close();
 });
+
+test('why a mail failed stands in the list, where a touch screen shows no hints', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/admin/mail?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    Object.assign(list.data[0], { status: 'failed', last_error: '550 5.1.1 No such mailbox.' });
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.operator, '/operator/mail');
+  await page.getByRole('row').getByText('550 5.1.1 No such mailbox.').waitFor();
+  await close();
+});

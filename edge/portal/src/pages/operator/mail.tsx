@@ -38,12 +38,17 @@ export function Mail() {
     {
       name: 'Status',
       cell: (mail) => (
-        <Status tone={tones[mail.status] ?? 'neutral'}>
-          <span className="capitalize">{mail.status}</span>
-        </Status>
+        <>
+          <Status tone={tones[mail.status] ?? 'neutral'}>
+            <span className="capitalize">{mail.status}</span>
+          </Status>
+          {mail.last_error !== null && (
+            <span className="mt-1 line-clamp-2 max-w-64 text-xs text-danger wrap-anywhere">{mail.last_error}</span>
+          )}
+        </>
       ),
     },
-    { name: 'Tries', end: true, cell: (mail) => <span title={mail.last_error ?? undefined}>{mail.attempts}</span> },
+    { name: 'Tries', end: true, cell: (mail) => mail.attempts },
     { name: 'Handed over', sortBy: (mail) => mail.created_at, cell: (mail) => <Time value={mail.created_at} /> },
     {
       name: 'Sent',
