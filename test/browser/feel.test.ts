@@ -133,8 +133,13 @@ test('on a phone no text of a list runs under its button or out of its card', as
   await close();
 });
 
-test('a laptop shows every column of every list', async () => {
-  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 800 } });
+test.each([
+  ['a laptop', 1280],
+  ['a window that is a little smaller', 1279],
+  ['a tablet on its side', 1024],
+  ['a tablet', 768],
+])('%s shows every column of every list', async (_what, width) => {
+  const { page, close } = await openPage(browser, { viewport: { width, height: 800 } });
   await signIn(page, portal.url, users.operator);
   const lists = ['keys', 'audit', 'jobs', 'mail', 'coupons', 'models', 'organizations'].map(
     (name) => `/operator/${name}`,

@@ -29,7 +29,7 @@ type TableProps<Row> = {
   pagination?: Pagination | undefined;
 };
 
-/** A table whose columns sort by a click; below 640 px each row is a card. Inside a flush Card. */
+/** A table whose columns sort by a click; below 1280 px each row is a card. Inside a flush Card. */
 export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: TableProps<Row>) {
   const isPart = pagination !== undefined && pagination.total_pages > 1;
   const data = useMemo(() => [...rows], [rows]);
@@ -111,8 +111,8 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: 
                   key={column.name}
                   data-label={column.name}
                   className={classNames(
-                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5 sm:first:min-w-44',
-                    column.end && 'sm:text-right sm:whitespace-nowrap tabular',
+                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5 xl:first:min-w-44',
+                    column.end && 'xl:text-right xl:whitespace-nowrap tabular',
                   )}
                 >
                   <div className="min-w-0">{column.cell(row.original)}</div>
