@@ -17,7 +17,7 @@ import { Switchboard } from './switchboard.ts';
 // services, at RPC_URLS or at RPC_HOST and RPC_PORT.
 try {
   const env = readEnv(process.env);
-  const here = `http://${env.rpcHost}:${env.rpcPort}`;
+  const here = `http${env.rpcTls ? 's' : ''}://${env.rpcHost}:${env.rpcPort}`;
   const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
   const switchboard = new Switchboard({ clock: env.clock, secrets: env.serviceSecrets, urls });
   const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });

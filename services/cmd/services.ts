@@ -48,7 +48,7 @@ export async function startServices(
 /** Serves services to other processes, at the address that is returned. */
 export async function serveServices({ env, calls, closers }: Base, services: readonly RpcService[]): Promise<string> {
   const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
-  const server = createRpcServer({ services, tokens, ...calls, drainMs });
+  const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
   const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
   closers.push(() => server.close());
   return url;

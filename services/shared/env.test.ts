@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
+import { selfSignedCertificate } from '../../test/support/certificate.ts';
 import { readEnv } from './env.ts';
 
 let dataDir: string;
@@ -24,4 +25,21 @@ test.each(['', 'cut'])('a secret of which %j is left stops the start, instead of
   mkdirSync(secrets);
   writeFileSync(join(secrets, 'key_pepper'), left);
   expect(read).toThrow(/^KEY_PEPPER in .*key_pepper is shorter than 32 characters/);
+});
+
+test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its key, stops the start by the name', () => {
+  const file = (name: string, text: string): string => {
+    writeFileSync(join(dataDir, name), text);
+    return join(dataDir, name);
+  };
+  const [ours, other] = [selfSignedCertificate(), selfSignedCertificate()];
+  const withTls = (cert: string, key: string) => () =>
+    readEnv({ DATA_DIR: dataDir, RPC_TLS_CERT: cert, RPC_TLS_KEY: key });
+  const cert = file('cert.pem', ours.cert);
+  const key = file('key.pem', ours.key);
+  expect(withTls(cert, key)().rpcTls).toEqual({ cert: ours.cert, key: ours.key });
+  expect(withTls(cert, '')).toThrow(/^RPC_TLS_KEY is missing/);
+  expect(withTls('', key)).toThrow(/^RPC_TLS_CERT is missing/);
+  expect(withTls(join(dataDir, 'nothing'), key)).toThrow(/^RPC_TLS_CERT is not valid/);
+  expect(withTls(cert, file('other.pem', other.key))).toThrow(/^RPC_TLS_CERT and RPC_TLS_KEY are not a certificate/);
 });

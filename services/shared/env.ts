@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { createSecureContext } from 'node:tls';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
 import { StartError } from './start-error.ts';
@@ -11,6 +12,8 @@ export type Env = {
   host: string;
   rpcPort: number;
   rpcHost: string;
+  /** With what services answer other processes by TLS, as PEM; undefined: in clear text (h2c). */
+  rpcTls: { cert: string; key: string } | undefined;
   /** Where a process without an edge shows its health and metrics; undefined: nowhere. */
   metricsPort: number | undefined;
   /** Where each service answers, when it is not in this process; empty in the one-process mode. */
@@ -71,6 +74,7 @@ export function readEnv(source: Source): Env {
     host,
     rpcPort: readInteger(source, 'RPC_PORT', 8081, 0, 65_535),
     rpcHost: source.RPC_HOST || '127.0.0.1',
+    rpcTls: readRpcTls(source),
     metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     rpcUrls: readRpcUrls(source),
     databaseUrl: readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']),
@@ -162,6 +166,27 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
     urls.set(match[1]!, match[2]!);
   }
   return urls;
+}
+
+function readRpcTls(source: Source): Env['rpcTls'] {
+  if (!source.RPC_TLS_CERT && !source.RPC_TLS_KEY) return undefined;
+  const [cert, key] = [readPem(source, 'RPC_TLS_CERT'), readPem(source, 'RPC_TLS_KEY')];
+  try {
+    createSecureContext({ cert, key });
+  } catch (cause) {
+    throw new StartError('RPC_TLS_CERT and RPC_TLS_KEY are not a certificate and its key in PEM.', { cause });
+  }
+  return { cert, key };
+}
+
+function readPem(source: Source, name: string): string {
+  const path = source[name];
+  if (!path) throw new StartError(`${name} is missing: RPC_TLS_CERT and RPC_TLS_KEY are set both or neither.`);
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new StartError(`${name} is not valid: expected the path of a file that can be read.`, { cause });
+  }
 }
 
 function readPrivateKey(source: Source, production: boolean): string | undefined {

@@ -1,5 +1,7 @@
 import { createHmac } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { create, type DescMethod, type DescService, toBinary } from '@bufbuild/protobuf';
 import { type CallOptions, type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -13,6 +15,7 @@ import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { clockStartingAt } from '#shared/clock.ts';
 import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import { selfSignedCertificate } from '../support/certificate.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
@@ -74,7 +77,7 @@ const call = async (method: DescMethod, issuer: string, caller: Caller): Promise
   callWith(method, await tokenFor(method.parent.typeName, issuer, caller));
 
 /** What an RPC answers a client that shares no code with ours; of a stream, its first message will do. */
-async function callWith(method: DescMethod, token: string | null): Promise<Answer> {
+async function callWith(method: DescMethod, token: string | null, through = client): Promise<Answer> {
   const definition = grpcServiceDefinition(method.parent)[method.localName]!;
   const { path, requestSerialize, responseDeserialize } = definition;
   const metadata = new Metadata();
@@ -85,10 +88,10 @@ async function callWith(method: DescMethod, token: string | null): Promise<Answe
     if (!definition.responseStream) {
       const done = (error: ServiceError | null) =>
         resolve({ code: error?.code ?? status.OK, details: error?.details ?? '' });
-      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, options, done);
+      through.makeUnaryRequest(path, requestSerialize, responseDeserialize, request, metadata, options, done);
       return;
     }
-    const stream = client.makeServerStreamRequest(
+    const stream = through.makeServerStreamRequest(
       path,
       requestSerialize,
       responseDeserialize,
@@ -217,6 +220,24 @@ test('a token that is made by the words of caller.proto alone lets a caller in',
     const token = `${signed}.${createHmac('sha256', secret!).update(signed).digest('base64url')}`;
     expect(await callWith(method, token), method.name).toEqual({ code: status.OK, details: '' });
   }
+});
+
+test('with RPC_TLS_CERT and RPC_TLS_KEY services answer by TLS, and in clear text nobody', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'rpc-tls-'));
+  const { cert, key, ca } = selfSignedCertificate();
+  const env = { RPC_TLS_CERT: join(folder, 'cert.pem'), RPC_TLS_KEY: join(folder, 'key.pem') };
+  writeFileSync(env.RPC_TLS_CERT, cert);
+  writeFileSync(env.RPC_TLS_KEY, key);
+  await using encrypted = await startTestGateway({ env });
+  rmSync(folder, { recursive: true });
+  const url = encrypted.gateway.rpcUrl!;
+  const method = KeysService.method.listKeys;
+  const token = await tokenFor(KeysService.typeName, 'edge', owner);
+  const [byTls, inClear] = [grpcClient(url, ca), grpcClient(url.replace('https:', 'http:'))];
+  expect(await callWith(method, token, byTls)).toEqual({ code: status.OK, details: '' });
+  expect((await callWith(method, token, inClear)).code).toBe(status.UNAVAILABLE);
+  byTls.close();
+  inClear.close();
 });
 
 test('a service answers nobody who has nothing to ask of it', async () => {
