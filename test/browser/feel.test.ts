@@ -101,6 +101,45 @@ test('a change of page moves the focus to its title, and back and forth work', a
   await close();
 });
 
+test('a dialog that is closed gives the focus back to what opened it, be it a button, a menu or the palette’s keys', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/keys');
+  await settled(page);
+  const isBack = (name: string) => async () => {
+    const active = 'document.activeElement.getAttribute("aria-label") || document.activeElement.textContent';
+    await expect.poll(() => page.evaluate(active)).toBe(name);
+  };
+  const create = page.getByRole('button', { name: 'Create key' });
+  const menu = page.getByRole('button', { name: 'Actions for Checkout production' });
+  const menuName = (await menu.getAttribute('aria-label'))!;
+  for (const [open, opened, back] of [
+    [() => create.press('Enter'), 'Create an API key', isBack('Create key')],
+    [
+      async () => {
+        await menu.press('Enter');
+        await page.getByRole('menuitem', { name: 'Edit' }).press('Enter');
+      },
+      /./,
+      isBack(menuName),
+    ],
+    [
+      async () => {
+        await create.focus();
+        await page.keyboard.press('Control+k');
+      },
+      'Go to',
+      isBack('Create key'),
+    ],
+  ] as const) {
+    await open();
+    await page.getByRole('dialog', { name: opened }).waitFor();
+    await page.keyboard.press('Escape');
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await back();
+  }
+  await close();
+});
+
 test('a long name takes nothing from the mark beside it', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/profile', async (route) => {

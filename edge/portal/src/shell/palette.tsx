@@ -5,6 +5,7 @@ import type { ApiKey, List, Model } from '../api/types.ts';
 import { navigate } from '../router/router.ts';
 import { classNames } from '../ui/class-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
+import { useReturnFocus } from '../ui/return-focus.ts';
 import { navigationFor } from './navigation.ts';
 import { setTheme } from './theme.ts';
 
@@ -14,12 +15,14 @@ const shownMax = 12;
 
 /** Everything by a few letters: pages, keys, models, actions. Opened by Ctrl K or ⌘ K. */
 export function Palette({ open, onClose }: { open: boolean; onClose: () => void }) {
+  const returnFocus = useReturnFocus(open);
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
         <div data-scroll-lock className="fixed inset-0 z-40 bg-scrim" />
         <Radix.Content
           aria-describedby={undefined}
+          onCloseAutoFocus={returnFocus}
           className="raised fixed top-[10dvh] left-1/2 z-50 w-[calc(100vw-2rem)] max-w-xl -translate-x-1/2 overflow-hidden rounded-xl bg-surface"
         >
           <Radix.Title className="sr-only">Go to</Radix.Title>

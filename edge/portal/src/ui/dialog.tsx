@@ -2,6 +2,7 @@ import { Dialog as Radix } from 'radix-ui';
 import type { ReactNode } from 'react';
 import { IconButton } from './button.tsx';
 import { classNames } from './class-names.ts';
+import { useReturnFocus } from './return-focus.ts';
 
 type DialogProps = {
   open: boolean;
@@ -19,12 +20,14 @@ type DialogProps = {
  * Content-Security-Policy refuses; styles.css locks it by `data-scroll-lock` instead.
  */
 export function Dialog({ open, onClose, title, description, children, wide = false, keep = false }: DialogProps) {
+  const returnFocus = useReturnFocus(open);
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
       <Radix.Portal>
         <div data-scroll-lock className="fixed inset-0 z-40 bg-scrim" />
         <Radix.Content
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
+          onCloseAutoFocus={returnFocus}
           onInteractOutside={(event) => keep && event.preventDefault()}
           className={classNames(
             'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto scroll-pb-20 rounded-t-2xl bg-surface p-5',
