@@ -27,6 +27,10 @@ export function formatUtcDay(day: string): string {
   );
 }
 
+/** The UTC days from a moment up to another, which is the first that does not belong to them. */
+export const formatUtcRange = (start: string, end: string): string =>
+  `${formatUtcDay(start)} – ${formatUtcDay(new Date(Date.parse(end) - 1).toISOString())}`;
+
 const relative = new Intl.RelativeTimeFormat('en-US', { numeric: 'auto' });
 const relativeUnits: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['year', 31_536_000],

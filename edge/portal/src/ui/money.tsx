@@ -1,11 +1,11 @@
 import { formatUsd, formatUsdExact } from '../format/number.ts';
 
-/** An amount, with all of its digits on hover. */
-export function Money({ usd }: { usd: number | null | undefined }) {
+/** An amount, with all of its digits on hover; `exact`: in sight, where amounts have to add up to what is paid. */
+export function Money({ usd, exact = false }: { usd: number | null | undefined; exact?: boolean }) {
   if (usd == null) return <span className="text-faint">—</span>;
   return (
     <span className="tabular" title={formatUsdExact(usd)}>
-      {formatUsd(usd)}
+      {exact ? formatUsdExact(usd) : formatUsd(usd)}
     </span>
   );
 }

@@ -1,7 +1,7 @@
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { Commitment, Plan, Wallet } from '../../api/types.ts';
 import { formatCount, formatUsd } from '../../format/number.ts';
-import { formatUtcDay } from '../../format/time.ts';
+import { formatDate, formatUtcRange } from '../../format/time.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
@@ -69,7 +69,7 @@ function Overview() {
                 value={formatUsd(data.balance_usd)}
                 detail={`${data.lots.length} ${data.lots.length === 1 ? 'lot' : 'lots'} · ${data.currency}`}
               />
-              <Tile label="Next to expire" value={nextExpiry(data)} />
+              <Tile label="Next to expire" value={<NextExpiry wallet={data} />} />
               <Tile
                 label="Commitment left"
                 value={commitment.data == null ? '—' : formatUsd(commitment.data.remaining_usd)}
@@ -99,7 +99,7 @@ function Overview() {
                 <p className="text-sm text-faint">None.</p>
               ) : (
                 <Meter
-                  label={`${formatUtcDay(data.period_start)} – ${formatUtcDay(data.period_end)}`}
+                  label={`${formatUtcRange(data.period_start, data.period_end)} (UTC)`}
                   value={data.consumed_usd}
                   max={data.amount_usd}
                   text={`${formatUsd(data.consumed_usd)} of ${formatUsd(data.amount_usd)}`}
@@ -122,11 +122,12 @@ function Overview() {
   );
 }
 
-function nextExpiry(wallet: Wallet): string {
+/** In the reader's zone, as the list of lots has it. */
+function NextExpiry({ wallet }: { wallet: Wallet }) {
   const dates = wallet.lots
     .flatMap((lot) => (lot.expires_at === null || lot.remaining_usd <= 0 ? [] : [lot.expires_at]))
     .sort();
-  return dates[0] === undefined ? 'Never' : formatUtcDay(dates[0]);
+  return dates[0] === undefined ? 'Never' : <time dateTime={dates[0]}>{formatDate(dates[0])}</time>;
 }
 
 const lotColumns: readonly Column<Wallet['lots'][number]>[] = [

@@ -1,7 +1,7 @@
 import { useGet } from '../../api/hooks.ts';
 import type { Invoice } from '../../api/types.ts';
 import { formatUsdExact } from '../../format/number.ts';
-import { formatUtcDay } from '../../format/time.ts';
+import { formatUtcDay, formatUtcRange } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -41,8 +41,11 @@ const columns: readonly Column<Line>[] = [
     cell: (line) => `${line.quantity.toLocaleString('en-US')} ${line.unit.replaceAll('_', ' ')}`,
   },
   { name: 'Unit price', end: true, cell: (line) => formatUsdExact(line.unit_price_usd) },
-  { name: 'Amount', end: true, cell: (line) => <Money usd={line.amount_usd} /> },
+  { name: 'Amount', end: true, cell: (line) => <Money exact usd={line.amount_usd} /> },
 ];
+
+/** A total has nine decimals and money has two: what is paid above the total becomes credit. */
+const inWholeCents = (usd: number): number => Math.ceil(Math.round(usd * 1e9) / 1e7) / 100;
 
 function Details({ invoice }: { invoice: Invoice }) {
   return (
@@ -51,7 +54,7 @@ function Details({ invoice }: { invoice: Invoice }) {
         <div className="grid gap-x-10 gap-y-3 lg:grid-cols-2">
           <Facts
             facts={[
-              ['Period', `${formatUtcDay(invoice.period_start)} – ${formatUtcDay(invoice.period_end)} (UTC)`],
+              ['Period', `${formatUtcRange(invoice.period_start, invoice.period_end)} (UTC)`],
               ['Issued', <Time key="issued" value={invoice.issued_at} />],
               ['Due', invoice.due_date ? formatUtcDay(invoice.due_date) : '—'],
               ['Paid', <Time key="paid" value={invoice.paid_at} none="Not yet" />],
@@ -59,14 +62,20 @@ function Details({ invoice }: { invoice: Invoice }) {
           />
           <Facts
             facts={[
-              ['Subtotal', <Money key="subtotal" usd={invoice.subtotal_usd} />],
-              ['Credits', <Money key="credits" usd={invoice.credits_usd === 0 ? 0 : -Math.abs(invoice.credits_usd)} />],
+              ['Subtotal', <Money key="subtotal" exact usd={invoice.subtotal_usd} />],
+              [
+                'Paid from commitment and credit',
+                <Money key="credits" exact usd={invoice.credits_usd === 0 ? 0 : -invoice.credits_usd} />,
+              ],
               [
                 'Total',
                 <strong key="total">
-                  <Money usd={invoice.total_usd} />
+                  <Money exact usd={invoice.total_usd} />
                 </strong>,
               ],
+              ...(invoice.status === 'finalized' && invoice.payment_status !== 'paid'
+                ? [['To pay, in whole cents', <Money key="pay" usd={inWholeCents(invoice.total_usd)} />] as const]
+                : []),
             ]}
           />
         </div>

@@ -1,0 +1,34 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+const nano = (text: string | null): bigint => BigInt(Math.round(Number(text!.replace(/[$,]/g, '')) * 1e9));
+
+test('the amounts in sight on an invoice add up to its total, and it says what is to be paid and for which days', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'America/Los_Angeles' });
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
+  const lines = page.getByRole('table', { name: 'Line items' }).getByRole('row');
+  await lines.nth(1).waitFor();
+  const amounts = await lines.locator('td:last-child').allTextContents();
+  const fact = (name: string) => page.locator('dt', { hasText: name }).locator('xpath=following-sibling::dd').first();
+  const sum = amounts.reduce((total, amount) => total + nano(amount), 0n);
+  expect(nano(await fact('Subtotal').textContent())).toBe(sum);
+  const total = nano(await fact('Total').last().textContent());
+  expect(sum + nano(await fact('Paid from commitment and credit').textContent())).toBe(total);
+  const toPay = nano(await fact('To pay, in whole cents').textContent());
+  expect([toPay % 10_000_000n, toPay >= total, toPay - total < 10_000_000n]).toEqual([0n, true, true]);
+  // A month's period ends with its last day, in UTC.
+  expect(await fact('Period').textContent()).toMatch(/^\w+ 1, \d{4} – \w+ (28|29|30|31), \d{4} \(UTC\)$/);
+  await close();
+});
