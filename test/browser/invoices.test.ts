@@ -1,7 +1,9 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
+import { settled } from './support/settled.ts';
 
 let portal: Portal;
 let browser: Browser;
@@ -30,5 +32,28 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
   expect([toPay % 10_000_000n, toPay >= total, toPay - total < 10_000_000n]).toEqual([0n, true, true]);
   // A month's period ends with its last day, in UTC.
   expect(await fact('Period').textContent()).toMatch(/^\w+ 1, \d{4} – \w+ (28|29|30|31), \d{4} \(UTC\)$/);
+  await close();
+});
+
+test('an operator finds the invoices of an organization, and marks one as paid or voids it after a question', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
+  const { invoiceNumber } = portal.world;
+  const row = page.getByRole('table', { name: 'Invoices' }).getByRole('row').filter({ hasText: invoiceNumber });
+  await row.getByText('pending').waitFor();
+  await settled(page);
+  expect(await seriousFindings(page)).toEqual([]);
+  const dialog = page.getByRole('dialog');
+  await page.getByRole('button', { name: `Void ${invoiceNumber}` }).click();
+  await dialog.getByText('This cannot be undone.').waitFor();
+  await page.keyboard.press('Escape');
+  // Nothing was done, and the focus is where it was.
+  const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
+  await expect.poll(focused).toBe(`Void ${invoiceNumber}`);
+  await page.getByRole('button', { name: `Mark as paid: ${invoiceNumber}` }).click();
+  await dialog.getByRole('button', { name: 'Mark as paid' }).click();
+  await row.getByText('paid', { exact: true }).waitFor();
+  expect(await row.getByRole('button').count()).toBe(0);
   await close();
 });

@@ -11,6 +11,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CommitmentForm, CreditForm } from './money-forms.tsx';
+import { OrganizationInvoices } from './organization-invoices.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
 import { isSuspended } from './organizations.tsx';
 import { SuspensionDialog } from './suspension.tsx';
@@ -71,6 +72,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
               <CreditForm path={path} />
               <CommitmentForm path={`${path}/commitments`} />
             </div>
+            <OrganizationInvoices path={path} />
             {changing && <SuspensionDialog organization={loaded} path={path} onClose={() => setChanging(false)} />}
           </>
         )}

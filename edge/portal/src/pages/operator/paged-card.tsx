@@ -10,6 +10,8 @@ import { type Column, Table } from '../../ui/table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
+  /** The card's head, where the page has more than one. */
+  title?: string;
   path: string;
   query?: Query;
   columns: readonly Column<Row>[];
@@ -19,11 +21,20 @@ type PagedCardProps<Row> = {
 };
 
 /** A list of the API as a table with its pages; the page stands in the address. */
-export function PagedCard<Row>({ label, path, query = {}, columns, rowKey, empty, options }: PagedCardProps<Row>) {
+export function PagedCard<Row>({
+  label,
+  title,
+  path,
+  query = {},
+  columns,
+  rowKey,
+  empty,
+  options,
+}: PagedCardProps<Row>) {
   const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
   return (
-    <Card flush>
+    <Card flush title={title}>
       <Loaded of={list}>
         {(loaded) => (
           <>

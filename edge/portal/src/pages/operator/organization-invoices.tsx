@@ -1,0 +1,87 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import type { Invoice } from '../../api/types.ts';
+import { formatUsdExact } from '../../format/number.ts';
+import { formatUtcDay } from '../../format/time.ts';
+import { Button } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Money } from '../../ui/money.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
+import { PagedCard } from './paged-card.tsx';
+
+type Act = { invoice: Invoice; what: 'pay' | 'void' };
+
+/** An organization's invoices, of which an operator books that one was paid elsewhere, or takes one back. */
+export function OrganizationInvoices({ path }: { path: string }) {
+  const toast = useToast();
+  const [act, setAct] = useState<Act | null>(null);
+  const change = useAction<Invoice>({
+    stale: ['/admin/organizations', '/billing'],
+    onSuccess: ({ number, status }) => {
+      toast.say(status === 'voided' ? `${number} is voided.` : `${number} is marked as paid.`);
+      setAct(null);
+    },
+  });
+  const ask = (next: Act) => {
+    change.reset();
+    setAct(next);
+  };
+  return (
+    <>
+      <PagedCard<Invoice>
+        title="Invoices"
+        label="Invoices"
+        path={`${path}/invoices`}
+        columns={columnsOf(ask)}
+        rowKey={(invoice) => invoice.id}
+        empty={<EmptyState icon="card" title="No invoices yet" />}
+      />
+      {act !== null && (
+        <ConfirmDialog
+          title={act.what === 'pay' ? `Mark ${act.invoice.number} as paid?` : `Void ${act.invoice.number}?`}
+          description={
+            act.what === 'pay'
+              ? `${formatUsdExact(act.invoice.total_usd)} was paid elsewhere. This cannot be undone.`
+              : `Nobody will have to pay ${formatUsdExact(act.invoice.total_usd)}. This cannot be undone.`
+          }
+          act={act.what === 'pay' ? 'Mark as paid' : 'Void'}
+          pending={change.pending}
+          error={change.error}
+          onAct={() => change.run({ method: 'POST', path: `${path}/invoices/${act.invoice.id}/${act.what}` })}
+          onClose={() => setAct(null)}
+        />
+      )}
+    </>
+  );
+}
+
+const columnsOf = (ask: (act: Act) => void): readonly Column<Invoice>[] => [
+  { name: 'Invoice', cell: (invoice) => <span className="font-medium">{invoice.number || 'Draft'}</span> },
+  { name: 'Month', cell: invoiceMonth },
+  { name: 'Status', cell: (invoice) => <PaymentStatus invoice={invoice} /> },
+  { name: 'Due', cell: (invoice) => (invoice.due_date ? formatUtcDay(invoice.due_date) : '—') },
+  { name: 'Total', end: true, cell: (invoice) => <Money usd={invoice.total_usd} /> },
+  {
+    name: '',
+    end: true,
+    cell: (invoice) =>
+      invoice.status === 'finalized' &&
+      invoice.payment_status !== 'paid' && (
+        <span className="inline-flex gap-2">
+          <Button
+            size="small"
+            aria-label={`Mark as paid: ${invoice.number}`}
+            onClick={() => ask({ invoice, what: 'pay' })}
+          >
+            Mark as paid
+          </Button>
+          <Button size="small" aria-label={`Void ${invoice.number}`} onClick={() => ask({ invoice, what: 'void' })}>
+            Void
+          </Button>
+        </span>
+      ),
+  },
+];
