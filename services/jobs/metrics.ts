@@ -1,4 +1,5 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 
 export type JobOutcome = 'completed' | 'failed' | 'cancelled';
@@ -61,9 +62,11 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
       try {
         const { rows } = await database.query<{ queued: bigint; running: bigint; oldest_seconds: number }>({
           name: 'jobs-depth',
-          text: `select count(*) filter (where status = 1) as queued, count(*) filter (where status = 2) as running,
-              coalesce(extract(epoch from now() - min(created_at) filter (where status = 1)), 0)::float8 as oldest_seconds
-            from jobs where status in (1, 2)`,
+          text: `select count(*) filter (where status = ${JobStatus.QUEUED}) as queued,
+              count(*) filter (where status = ${JobStatus.IN_PROGRESS}) as running,
+              coalesce(extract(epoch from now() - min(created_at) filter (where status = ${JobStatus.QUEUED})), 0)::float8
+                as oldest_seconds
+            from jobs where status in (${JobStatus.QUEUED}, ${JobStatus.IN_PROGRESS})`,
         });
         const { queued, running, oldest_seconds: oldestSeconds } = rows[0]!;
         depth.set({ status: 'queued' }, Number(queued));

@@ -5,6 +5,7 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
+import { accountNumbers as numbers } from '../domain/ledger.ts';
 
 type Fault = { tenant_id: string; subject_id: string; expected: bigint; actual: bigint };
 
@@ -29,8 +30,10 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
     LedgerFaultKind.WRONG_BALANCE,
     `select tenant_id, tenant_id as subject_id, coalesce(booked, 0)::bigint as expected, balance as actual
      from accounts
-     cross join lateral (values (1, receivable), (2, wallet), (3, promotional), (4, commitment), (5, revenue),
-       (6, expired_credit), (7, payg_accrual), (8, funding), (9, granted_credit)) as kept (account, balance)
+     cross join lateral (values (${numbers.receivable}, receivable), (${numbers.wallet}, wallet),
+       (${numbers.promotional}, promotional), (${numbers.commitment}, commitment), (${numbers.revenue}, revenue),
+       (${numbers.expiredCredit}, expired_credit), (${numbers.paygAccrual}, payg_accrual), (${numbers.funding}, funding),
+       (${numbers.grantedCredit}, granted_credit)) as kept (account, balance)
      left join (select tenant_id, account, sum(amount_nano_usd) as booked from entries group by 1, 2) as sums
        using (tenant_id, account)
      where ($1::uuid is null or tenant_id = $1) and balance <> coalesce(booked, 0)`,
@@ -39,7 +42,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
     LedgerFaultKind.WRONG_BALANCE,
     `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected, remaining_nano_usd as actual
      from lots left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
-       where account in (2, 3) group by 1, 2) as sums using (tenant_id, id)
+       where account in (${numbers.wallet}, ${numbers.promotional}) group by 1, 2) as sums using (tenant_id, id)
      where ($1::uuid is null or tenant_id = $1) and remaining_nano_usd <> coalesce(booked, 0)`,
   ],
   [
@@ -47,7 +50,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
     `select tenant_id, id as subject_id, coalesce(booked, 0)::bigint as expected,
        amount_nano_usd - consumed_nano_usd - expired_nano_usd as actual
      from commitments left join (select tenant_id, item_id as id, -sum(amount_nano_usd) as booked from entries
-       where account = 4 group by 1, 2) as sums using (tenant_id, id)
+       where account = ${numbers.commitment} group by 1, 2) as sums using (tenant_id, id)
      where ($1::uuid is null or tenant_id = $1)
        and amount_nano_usd - consumed_nano_usd - expired_nano_usd <> coalesce(booked, 0)`,
   ],
@@ -56,7 +59,7 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
     `select t.tenant_id, t.id as subject_id, -coalesce(sum(e.amount_nano_usd), 0)::bigint as expected,
        -t.amount_nano_usd as actual
      from transactions t left join entries e
-       on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = 5
+       on e.tenant_id = t.tenant_id and e.transaction_id = t.id and e.account = ${numbers.revenue}
      where ($1::uuid is null or t.tenant_id = $1) and t.type = ${TransactionType.USAGE}
      group by t.tenant_id, t.id, t.amount_nano_usd
      having t.amount_nano_usd <> coalesce(sum(e.amount_nano_usd), 0)`,

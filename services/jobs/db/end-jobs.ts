@@ -35,7 +35,8 @@ const end = `
       worker_id = null, lease_expires_at = null, hold_expires_at = null,
       error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body
     from told, (select ${presentSql(9)} as at) as present
-    where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence and jobs.status = 2
+    where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence
+      and jobs.status = ${JobStatus.IN_PROGRESS}
     returning jobs.tenant_id, jobs.id
   ), requests as (
     delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
@@ -104,10 +105,11 @@ export async function requeueJob(
 ): Promise<boolean> {
   const { rowCount } = await database.query({
     name: 'jobs-requeue',
-    text: `update jobs set status = 1, worker_id = null, lease_expires_at = null, hold = $5, attempts = attempts - $6,
+    text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, hold = $5,
+        attempts = attempts - $6,
         hold_expires_at = ${presentSql(8)} + $7::float8 * interval '1 millisecond',
         available_at = ${presentSql(8)} + $4::float8 * interval '1 millisecond'
-      where tenant_id = $1 and id = $2 and fence = $3 and status = 2`,
+      where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
     values: [
       job.tenantId,
       job.id,
@@ -132,7 +134,7 @@ export async function saveHold(
   const { rowCount } = await database.query({
     name: 'jobs-save-hold',
     text: `update jobs set hold = $4, hold_expires_at = ${presentSql(6)} + $5::float8 * interval '1 millisecond'
-      where tenant_id = $1 and id = $2 and fence = $3 and status = 2`,
+      where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
     values: [
       job.tenantId,
       job.id,

@@ -83,7 +83,7 @@ const insert = `
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
     created_at, available_at, deadline_at, request)
   select $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16,
-    present.at + $17::float8 * interval '1 millisecond', 1, present.at, '-infinity',
+    present.at + $17::float8 * interval '1 millisecond', ${JobStatus.QUEUED}, present.at, '-infinity',
     present.at + interval '${deadlineHours} hours', $19
   from (select ${presentSql(18)} as at) as present
   returning created_at`;

@@ -1,3 +1,4 @@
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { leaseMs, type TakenJob } from './take-jobs.ts';
 import { presentSql } from './time.ts';
@@ -14,7 +15,8 @@ export async function extendLeases(
     name: 'jobs-extend-leases',
     text: `update jobs set lease_expires_at = ${presentSql(4)} + interval '${leaseMs} milliseconds'
       from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as held (tenant_id, id, fence)
-      where jobs.tenant_id = held.tenant_id and jobs.id = held.id and jobs.fence = held.fence and jobs.status = 2
+      where jobs.tenant_id = held.tenant_id and jobs.id = held.id and jobs.fence = held.fence
+        and jobs.status = ${JobStatus.IN_PROGRESS}
       returning jobs.id`,
     values: [jobs.map(({ tenantId }) => tenantId), jobs.map(({ id }) => id), jobs.map(({ fence }) => fence), shiftMs],
   });
@@ -25,8 +27,9 @@ export async function extendLeases(
 export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, shiftMs: number): Promise<number> {
   const { rowCount } = await database.query({
     name: 'jobs-reclaim',
-    text: `update jobs set status = 1, worker_id = null, lease_expires_at = null
-      where (tenant_id, id) in (select tenant_id, id from jobs where status = 2 and lease_expires_at <= ${presentSql(1)}
+    text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null
+      where (tenant_id, id) in (
+        select tenant_id, id from jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}
         for update skip locked)`,
     values: [shiftMs],
   });
@@ -39,7 +42,7 @@ export async function reclaimLapsed(database: Pick<ServiceDatabase, 'query'>, sh
  */
 export const dueStatement = (shiftMs: number) => ({
   text: `select
-      exists (select 1 from jobs.jobs where status = 1 and available_at <= ${presentSql(1)}) as is_queued,
-      exists (select 1 from jobs.jobs where status = 2 and lease_expires_at <= ${presentSql(1)}) as is_lapsed`,
+      exists (select 1 from jobs.jobs where status = ${JobStatus.QUEUED} and available_at <= ${presentSql(1)}) as is_queued,
+      exists (select 1 from jobs.jobs where status = ${JobStatus.IN_PROGRESS} and lease_expires_at <= ${presentSql(1)}) as is_lapsed`,
   values: [shiftMs],
 });

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -42,12 +43,14 @@ type LaneRow = { tenant_id: string | null; subject_id: string; model: string; co
 
 const lanesAndRunning = `
   with recursive lanes as (
-    (select tenant_id, subject_id, model from jobs where status = 1 order by tenant_id, subject_id, model limit 1)
+    (select tenant_id, subject_id, model from jobs where status = ${JobStatus.QUEUED}
+      order by tenant_id, subject_id, model limit 1)
     union all
     -- A loose index scan: one step for each lane, however many jobs wait in it.
     select next.tenant_id, next.subject_id, next.model from lanes cross join lateral (
       select tenant_id, subject_id, model from jobs
-      where status = 1 and (tenant_id, subject_id, model) > (lanes.tenant_id, lanes.subject_id, lanes.model)
+      where status = ${JobStatus.QUEUED}
+        and (tenant_id, subject_id, model) > (lanes.tenant_id, lanes.subject_id, lanes.model)
       order by tenant_id, subject_id, model limit 1
     ) as next
   )
@@ -55,7 +58,7 @@ const lanesAndRunning = `
     left join served_tenants on served_tenants.tenant_id = lanes.tenant_id
     order by served_at nulls first, lanes.tenant_id)
   union all
-  select null, subject_id, model, count(*) from jobs where status = 2 group by subject_id, model`;
+  select null, subject_id, model, count(*) from jobs where status = ${JobStatus.IN_PROGRESS} group by subject_id, model`;
 
 const take = `
   with chosen as (
@@ -63,7 +66,7 @@ const take = `
     from unnest($1::uuid[], $2::uuid[], $3::text[], $4::integer[]) as lane (tenant_id, subject_id, model, slots)
     cross join lateral (
       select jobs.tenant_id, jobs.id from jobs
-      where jobs.status = 1 and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
+      where jobs.status = ${JobStatus.QUEUED} and jobs.tenant_id = lane.tenant_id and jobs.subject_id = lane.subject_id
         and jobs.model = lane.model and jobs.available_at <= ${presentSql(7)}
       order by jobs.id limit lane.slots for update skip locked
     ) as picked
@@ -73,7 +76,7 @@ const take = `
     from unnest($5::uuid[]) with ordinality as turn (tenant_id, place)
     on conflict (tenant_id) do update set served_at = excluded.served_at
   )
-  update jobs set status = 2, worker_id = $6, fence = fence + 1, attempts = attempts + 1,
+  update jobs set status = ${JobStatus.IN_PROGRESS}, worker_id = $6, fence = fence + 1, attempts = attempts + 1,
     started_at = coalesce(started_at, ${presentSql(7)}),
     lease_expires_at = ${presentSql(7)} + interval '${leaseMs} milliseconds'
   from chosen where jobs.tenant_id = chosen.tenant_id and jobs.id = chosen.id
