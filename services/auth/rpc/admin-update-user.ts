@@ -1,8 +1,8 @@
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { changesOf } from '../changes-of.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import { lockUser } from '../db/user.repository.ts';
@@ -32,7 +32,7 @@ export const adminUpdateUser =
           'The last operator of the platform stays: make another operator first.',
         );
       }
-      const changes = changesOf(before, after);
+      const changes = changedFields(before, after);
       if (changes === null) return { user: found, version: null };
       found.isActive = after.is_active;
       found.operator = after.operator;

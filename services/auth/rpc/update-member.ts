@@ -1,9 +1,9 @@
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { changesOf } from '../changes-of.ts';
 import { lockOrganization } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { countOtherActiveOwners, lockUser } from '../db/user.repository.ts';
@@ -31,7 +31,7 @@ export const updateMember =
       if (losesLastOwner(before, after, await countOtherActiveOwners(em, user))) {
         throw gatewayError(ErrorReason.CONFLICT, 'The last owner of an organization stays: make another owner first.');
       }
-      const changes = changesOf(
+      const changes = changedFields(
         { role: roleName(before.role), is_active: before.isActive },
         { role: roleName(after.role), is_active: after.isActive },
       );

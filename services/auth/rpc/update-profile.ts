@@ -1,8 +1,8 @@
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { changesOf } from '../changes-of.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
@@ -29,7 +29,7 @@ export const updateProfile =
       user.lastName = next(request.lastName, user.lastName, 'last_name');
       user.phone = next(request.phone, user.phone, 'phone');
       user.onboardingCompleted = request.onboardingCompleted ?? user.onboardingCompleted;
-      const changes = changesOf(before, shown());
+      const changes = changedFields(before, shown());
       if (changes !== null) {
         await em.flush();
         await recordAudit(em, clock, {

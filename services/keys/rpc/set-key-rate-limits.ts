@@ -1,4 +1,5 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -6,7 +7,6 @@ import { appendChanges, currentVersion } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { changedFields } from '../domain/changed-fields.ts';
 import { keyMessage } from './key-message.ts';
 
 export const setKeyRateLimits =

@@ -2,6 +2,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
@@ -9,7 +10,6 @@ import { appendChanges, currentVersion } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { changedFields } from '../domain/changed-fields.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
 import { requireFutureExpiry, requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { checkScopes, keyTypeName } from '../domain/key-scopes.ts';
@@ -71,11 +71,11 @@ const ordinaryFields = new Set(['name', 'expires_at']);
 async function recordUpdate(
   em: SqlEntityManager,
   key: KeyRow,
-  { before, after }: { before: Record<string, unknown>; after: Record<string, unknown> },
+  { before, after }: NonNullable<ReturnType<typeof changedFields>>,
   caller: Caller,
   nowMs: number,
 ): Promise<void> {
-  const pick = (fields: Record<string, unknown>, ordinary: boolean) =>
+  const pick = (fields: Readonly<Record<string, unknown>>, ordinary: boolean) =>
     Object.fromEntries(Object.entries(fields).filter(([name]) => ordinaryFields.has(name) === ordinary));
   for (const ordinary of [false, true]) {
     const changes = { before: pick(before, ordinary), after: pick(after, ordinary) };

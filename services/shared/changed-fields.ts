@@ -1,6 +1,6 @@
-type Fields = Record<string, unknown>;
+type Fields = Readonly<Record<string, unknown>>;
 
-/** The fields that differ, before and after; null when none does. Fields are compared as JSON shows them. */
+/** The fields that differ, before and after, for an audit event; null when none does. They are compared as JSON shows them. */
 export function changedFields(before: Fields, after: Fields): { before: Fields; after: Fields } | null {
   const names = Object.keys(after).filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
   if (names.length === 0) return null;
