@@ -70,3 +70,19 @@ test('closing waits for the round under way, tells it, and begins no other', asy
   expect(held).toHaveLength(1);
   expect(log.warn).not.toHaveBeenCalled();
 });
+
+test('whoever wakes the work in the moment in which a round ends has another one', async () => {
+  for (let turns = 0; turns < 8; turns += 1) {
+    const { held, round } = heldRounds();
+    const work = startRecurringWork({ name: 'the test', everyMs: hourMs, round, logger: logger() });
+    held[0]!.resolve();
+    for (let turn = 0; turn < turns; turn += 1) await null;
+    work.wake();
+    await waitFor(() => held.length === 2, {
+      description: `a round that was asked for ${turns} turns behind the first`,
+      timeoutMs: 2_000,
+    });
+    held[1]!.resolve();
+    await work.close();
+  }
+});

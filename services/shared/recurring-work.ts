@@ -41,7 +41,10 @@ export function startRecurringWork(work: {
     clearTimeout(timer);
     running = rounds().finally(() => {
       running = null;
-      if (!closing.signal.aborted) timer = setTimeout(wake, everyMs).unref();
+      if (closing.signal.aborted) return;
+      // Woken while the last round came to its end.
+      if (isWanted) wake();
+      else timer = setTimeout(wake, everyMs).unref();
     });
   };
   wake();
