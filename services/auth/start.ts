@@ -12,7 +12,6 @@ import { createKeyRefreshes, type KeysClient } from './feed/key-refreshes.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { authService } from './index.ts';
 import { createMailOutbox } from './mail/outbox.ts';
-import { startMailSender } from './mail/sender.ts';
 import { createLoginThrottle } from './passwords/login-throttle.ts';
 import { createPasswordHasher } from './passwords/password-hasher.ts';
 import { openSigningKeys } from './tokens/signing-keys.ts';
@@ -55,7 +54,12 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
   const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
   const { smtpUrl } = options;
-  const sender = smtpUrl === undefined ? null : startMailSender({ database, clock, logger, outbox, smtpUrl, from });
+  let sender: { close(): Promise<void> } | undefined;
+  if (smtpUrl !== undefined) {
+    // What it loads is of use to nobody without a mail server.
+    const { startMailSender } = await import('./mail/sender.ts');
+    sender = startMailSender({ database, clock, logger, outbox, smtpUrl, from });
+  }
   const housekeeping = startHousekeeping({ database, clock, logger });
   const passwords = createPasswordHasher(clock);
 
