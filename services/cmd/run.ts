@@ -1,15 +1,12 @@
 import cluster from 'node:cluster';
-import { enableCompileCache, flushCompileCache } from 'node:module';
-import { fileURLToPath } from 'node:url';
+import { flushCompileCache } from 'node:module';
 import { type Env, readEnv } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
+import './compile-cache.js';
 
 /** `delayMs`: how long it goes on first, as not ready. */
 type Running = { close(delayMs: number): Promise<void> };
-
-/** Beside the packages, so that a new installation starts with an empty one; where it cannot be written there is none. */
-const compileCache = fileURLToPath(new URL('../../node_modules/.cache/model-gateway', import.meta.url));
 
 /** A signal so soon after the first is the same one by another way: npm passes on what the terminal has sent to the whole group. */
 const sameSignalMs = 1_000;
@@ -24,7 +21,6 @@ export async function run(name: string, start: (env: Env, logger: Logger) => Pro
   let running: Running;
   try {
     const env = readEnv(process.env);
-    enableCompileCache(compileCache);
     const { createLogger } = await import('#shared/logger.ts');
     const logger = createLogger({ level: env.logLevel, name });
     process.on('unhandledRejection', (err) => logger.error({ err }, 'unhandled rejection'));
