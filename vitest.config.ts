@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os';
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
@@ -30,6 +31,12 @@ class LongestFirst extends BaseSequencer {
     return (await super.sort(files)).sort((a, b) => place(a) - place(b));
   }
 }
+
+/*
+ * Where starts keep their compiled modules (services/cmd/compile-cache.js). Test processes inherit it, and all that they start: none
+ * strips the types of a module, or compiles it, that another has loaded before.
+ */
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/model-gateway', import.meta.url));
 
 export default defineConfig({
   test: {

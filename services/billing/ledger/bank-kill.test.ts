@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { SeededRandom } from '../../../test/support/leases/schedule.ts';
 import { type StartedProcess, startProcess } from '../../../test/support/processes.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -19,8 +16,6 @@ test(`after ${kills} kills in the middle of postings every operation has been po
   await using started = await startTestBilling();
   const { billing, database } = started;
   const random = new SeededRandom(20);
-  const compiled = mkdtempSync(join(tmpdir(), 'teller-'));
-  onTestFinished(() => rmSync(compiled, { recursive: true, force: true }));
   const outcomes = new Map(tellers.map((name) => [name, new Map<number, string>()]));
   let killed = 0;
 
@@ -29,12 +24,8 @@ test(`after ${kills} kills in the middle of postings every operation has been po
     return startProcess({
       script: 'services/billing/fixtures/teller.ts',
       args: [database.url, name, String(from), String(to)],
-      // Many lives of one script: only the first, which ends in peace, compiles it.
-      env: { NODE_COMPILE_CACHE: compiled },
     });
   };
-  await using idle = life('anna', 0);
-  await idle.exited();
   const hear = (name: (typeof tellers)[number], teller: StartedProcess): void => {
     for (const [index, outcome] of heardOf(teller)) {
       // What was not heard of is posted again: had it been refused for want of credit, it may succeed now, but not the other way.

@@ -4,6 +4,7 @@
  * more and ends once all that any process left behind is stored.
  */
 import { writeSync } from 'node:fs';
+import { flushCompileCache } from 'node:module';
 import { systemClock } from '#shared/clock.ts';
 import { createLogger } from '#shared/logger.ts';
 import { openJournal } from '../../../services/models/metering/journal.ts';
@@ -64,6 +65,9 @@ for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, 
     },
   });
 }
+
+// A process that is killed writes nothing at its end, and the next life would compile all anew.
+flushCompileCache();
 
 let number = 0;
 function meterSome(): void {
