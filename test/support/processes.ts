@@ -6,6 +6,9 @@ import { waitFor } from './wait-for.ts';
 /** The folder of package.json. */
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
+/** As `npm start` has it: with less room, V8 collects garbage all the time while modules are loaded. */
+const roomFromTheStart = '--min-semi-space-size=16';
+
 export type ProcessOptions = {
   /** The script, from the repository's root: `services/cmd/all.ts`. */
   script: string;
@@ -38,7 +41,7 @@ export type StartedProcess = AsyncDisposable & {
  * end without that, it is killed then.
  */
 export function startProcess({ script, args = [], env = {}, detached = false }: ProcessOptions): StartedProcess {
-  const child: ChildProcess = spawn(process.execPath, [script, ...args], {
+  const child: ChildProcess = spawn(process.execPath, [roomFromTheStart, script, ...args], {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
