@@ -4,7 +4,7 @@ import type { Logger } from '#shared/logger.ts';
 import { createCallReport } from '#shared/rpc/call-report.ts';
 import type { LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { validateMessage } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
 import project from '../../package.json' with { type: 'json' };
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
@@ -69,7 +69,7 @@ export function openBase(env: Env, logger: Logger): Base {
     switchboard,
     calls: {
       report: createCallReport({ logger, clock, metrics: createRpcMetrics(registry) }),
-      validate: createMessageValidation(),
+      validate: validateMessage,
     },
     connectUpstream: connectUpstream({
       clock,

@@ -25,7 +25,7 @@ import { CallerKind, CallerSchema, callerContext, serviceCaller } from '#shared/
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createLocalTransport } from '#shared/rpc/local-transport.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { validateMessage } from '#shared/rpc/validation.ts';
 import { billingEntities } from '../../services/billing/db/entities.ts';
 import { migrations } from '../../services/billing/db/migrations/index.ts';
 import { databaseNow } from '../../services/billing/db/sql.ts';
@@ -122,7 +122,7 @@ try {
   });
   const transport = createLocalTransport([rpcService(BillingService, implementation)], {
     report: createCallReport({ logger, clock: systemClock }),
-    validate: createMessageValidation(),
+    validate: validateMessage,
   });
   const billing = createRpcClient(BillingService, transport);
 

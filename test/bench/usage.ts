@@ -28,7 +28,7 @@ import { CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#s
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createLocalTransport } from '#shared/rpc/local-transport.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { validateMessage } from '#shared/rpc/validation.ts';
 import { noMeasures } from '../../services/models/domain/price.ts';
 import type { MeteredEvent } from '../../services/models/metering/metered-event.ts';
 import { migrations } from '../../services/usage/db/migrations/index.ts';
@@ -270,7 +270,7 @@ try {
   const report = createCallReport({ logger, clock: systemClock });
   const transport = createLocalTransport([rpcService(UsageService, implementation)], {
     report,
-    validate: createMessageValidation(),
+    validate: validateMessage,
   });
   const usage = createRpcClient(UsageService, transport);
   const owner = new pg.Client({ connectionString: postgres.url });

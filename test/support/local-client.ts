@@ -6,7 +6,7 @@ import { createCallReport } from '#shared/rpc/call-report.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createLocalTransport } from '#shared/rpc/local-transport.ts';
 import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { validateMessage } from '#shared/rpc/validation.ts';
 
 /** A client of a service in this process, which it calls as the parts of one gateway call each other. */
 export const localClient = <Service extends DescService>(
@@ -18,6 +18,6 @@ export const localClient = <Service extends DescService>(
     service,
     createLocalTransport([rpcService(service, implementation)], {
       report: createCallReport({ logger, clock: systemClock }),
-      validate: createMessageValidation(),
+      validate: validateMessage,
     }),
   );

@@ -11,7 +11,7 @@ import { createLocalTransport } from '#shared/rpc/local-transport.ts';
 import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createRpcServer, type RpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens, type ServiceTokens } from '#shared/rpc/service-token.ts';
-import { createMessageValidation } from '#shared/rpc/validation.ts';
+import { validateMessage } from '#shared/rpc/validation.ts';
 import { selfSignedCertificate } from './certificate.ts';
 
 /** The ways in which a call can reach a service. */
@@ -57,7 +57,7 @@ export async function serveRpc(
     services,
     tokens: testTokens('test-server', { clock }),
     report: createCallReport({ logger, clock: systemClock }),
-    validate: createMessageValidation(),
+    validate: validateMessage,
     tls: certificate && { key: certificate.key, cert: certificate.cert },
     drainMs: options.drainMs ?? 200,
   });
@@ -77,7 +77,7 @@ export async function carry(carrier: Carrier, services: readonly RpcService[]): 
   if (carrier === 'local') {
     const { lines, logger } = logCollector();
     const report = createCallReport({ logger, clock: systemClock });
-    const transport = createLocalTransport(services, { report, validate: createMessageValidation() });
+    const transport = createLocalTransport(services, { report, validate: validateMessage });
     return carried(transport, lines, async () => {});
   }
   const running = await serveRpc(services, { tls: carrier === 'tls' });

@@ -13,14 +13,14 @@ import { createRpcClient } from './client.ts';
 import { createLocalTransport } from './local-transport.ts';
 import { createRpcMetrics } from './rpc-metrics.ts';
 import { type RpcService, rpcService } from './rpc-service.ts';
-import { createMessageValidation } from './validation.ts';
+import { validateMessage } from './validation.ts';
 
 const keyId = '0197f2a4-0000-7000-8000-000000000001';
 
 function localTransport(services: RpcService[], interceptors?: Interceptor[], registry = new Registry()) {
   const { logger } = logCollector('info');
   const report = createCallReport({ logger, clock: systemClock, metrics: createRpcMetrics(registry) });
-  return createLocalTransport(services, { report, validate: createMessageValidation(), interceptors });
+  return createLocalTransport(services, { report, validate: validateMessage, interceptors });
 }
 
 test('messages are passed on as they are, not copied', async () => {
