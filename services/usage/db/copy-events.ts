@@ -1,20 +1,26 @@
 import type pg from 'pg';
 import { from } from 'pg-copy-streams';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
+import { inTurns } from '#shared/in-turns.ts';
 import { BinaryWriter } from './binary.ts';
 
 const copyText = `copy events (tenant_id, id, user_id, api_key_id, session_id, model, deployment_id, endpoint, operation, success,
   status, error_code, input_tokens, cached_input_tokens, output_tokens, images, audio_ms, characters, cost_nano_usd, latency_ms,
   ttft_ms, streamed, price_version_id, request_id, job_id, lease_ids) from stdin (format binary)`;
 
+/** Some millisecond of work. */
+const rowsPerTurn = 250;
+
 /**
  * Writes events by COPY, half the cost of any INSERT. It knows no `on conflict`: an id that is there already fails it with
  * unique_violation. Give events sorted by organization and id, so that two batches with the same ones wait for each other.
  */
-export function copyEvents(client: Pick<pg.ClientBase, 'query'>, events: readonly UsageEvent[]): Promise<void> {
+export async function copyEvents(client: Pick<pg.ClientBase, 'query'>, events: readonly UsageEvent[]): Promise<void> {
   const writer = new BinaryWriter(events.length * 512);
   writer.raw(fileStart);
-  for (const event of events) writeRow(writer, event);
+  for await (const slice of inTurns(events, rowsPerTurn)) {
+    for (const event of slice) writeRow(writer, event);
+  }
   writer.int16(fileEnd);
   return new Promise((resolve, reject) => {
     const copy = client.query(from(copyText));

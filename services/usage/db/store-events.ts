@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import type pg from 'pg';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { type RollUp, rollUp, rollUpName } from '../domain/roll-up.ts';
@@ -95,6 +96,7 @@ export async function storeEvents(
   await client.query({ name: 'store-shared', text: `select pg_advisory_xact_lock_shared(${storingLock})` });
   await copyEvents(client, events);
   const rows = rollUp(events);
+  await nextTurn();
   const due = charges?.events ?? [];
   const { rows: summedDays } = await client.query<RollUpKeyRow>({
     ...rollUpQuarterHours,

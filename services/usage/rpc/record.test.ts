@@ -67,6 +67,16 @@ test('a bad event is refused by itself, and the others of its batch are stored',
   expect(answer.rejected[0]?.reason).toBe('id is not a UUIDv7');
 });
 
+test('of a full batch every event is stored but those stored before, and a bad one is told by its place', async () => {
+  const events = Array.from({ length: 1_000 }, (_, number) =>
+    testEvent(testNowMs - number, { tenantId: testId(107), ...(number === 700 ? { model: '' } : {}) }),
+  );
+  await usage.client.record({ events: [events[300]!] }, asService());
+  const answer = await usage.client.record({ events }, asService());
+  expect(answer).toMatchObject({ accepted: 998, duplicates: 1, rejected: [{ index: 700, eventId: events[700]!.id }] });
+  expect((await usage.client.getCurrent({}, me(107))).measures).toMatchObject({ requests: 999n, inputTokens: 9990n });
+});
+
 test('events of any month find their partition', async () => {
   const months = [Date.UTC(2025, 0, 31, 23, 59, 59, 999), Date.UTC(2025, 1, 1), Date.UTC(2026, 7, 1)];
   const events = months.map((ms) => testEvent(ms, { tenantId: testId(102) }));
@@ -187,5 +197,5 @@ test('the lag from the end of a call to its stored row is measured', async () =>
   await usage.client.record({ events: [testEvent(testNowMs - 600, { latencyMs: 200 })] }, asService());
   const text = await usage.registry.metrics();
   expect(text).toContain('gateway_usage_lag_seconds_bucket{le="0.5"}');
-  expect(text).toMatch(/gateway_usage_events_total\{outcome="rejected"\} 11/);
+  expect(text).toMatch(/gateway_usage_events_total\{outcome="rejected"\} 12/);
 });

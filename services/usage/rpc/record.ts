@@ -2,6 +2,7 @@ import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isUniqueViolation, sqlState } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
+import { inTurns } from '#shared/in-turns.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import { storeEvents, withoutStored } from '../db/store-events.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
@@ -27,17 +28,24 @@ export const record =
     }
   };
 
+/** Some millisecond of work. */
+const eventsPerTurn = 250;
+
 /** Parts the events that can be stored, each id once, from those that never can. */
 async function sift({ partitions, clock }: Deps, events: readonly UsageEvent[]) {
   const nowMs = clock.now();
   const storable = new Map<string, UsageEvent>();
   const rejected: Rejection[] = [];
   const isPlaced = ({ id }: UsageEvent) => partitions.has(uuidv7Ms(id));
-  for (const [index, given] of events.entries()) {
-    const event = withPlainIds(given);
-    const reason = refusalOf(event, nowMs) ?? (isPlaced(event) ? null : await retentionRefusal(partitions, event));
-    if (reason === null) storable.set(event.id, event);
-    else rejected.push({ index, eventId: event.id, reason });
+  let index = 0;
+  for await (const slice of inTurns(events, eventsPerTurn)) {
+    for (const given of slice) {
+      const event = withPlainIds(given);
+      const reason = refusalOf(event, nowMs) ?? (isPlaced(event) ? null : await retentionRefusal(partitions, event));
+      if (reason === null) storable.set(event.id, event);
+      else rejected.push({ index, eventId: event.id, reason });
+      index += 1;
+    }
   }
   return { storable, rejected };
 }
