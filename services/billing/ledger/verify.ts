@@ -91,14 +91,10 @@ type Verdict = MessageInitShape<typeof VerifyLedgerResponseSchema>;
 
 /** Recomputes every sum from the entries, of one organization or (null) of all, as they stand at one moment. */
 export const verifyLedgerOf = (database: Pick<ServiceDatabase, 'pool'>, tenantId: string | null): Promise<Verdict> =>
-  sqlTransaction(
-    database,
-    async (sql) => {
-      await sql.query(`set local statement_timeout = ${statementTimeoutMs}`);
-      return runChecks(sql, tenantId);
-    },
-    { isolationLevel: IsolationLevel.REPEATABLE_READ },
-  );
+  sqlTransaction(database, (sql) => runChecks(sql, tenantId), {
+    isolationLevel: IsolationLevel.REPEATABLE_READ,
+    settings: { statement_timeout: statementTimeoutMs },
+  });
 
 async function runChecks(sql: Sql, tenantId: string | null): Promise<Verdict> {
   const faults = [];

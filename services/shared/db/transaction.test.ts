@@ -114,6 +114,17 @@ test('a transaction that throws changes nothing, and its connection serves again
   expect(await balances()).toEqual([100n, 100n]);
 });
 
+test("a transaction's settings hold until it ends, and not longer", async () => {
+  const shown = async (sql: Pick<pg.ClientBase, 'query'>) => {
+    const { rows } = await sql.query('select current_setting($1) as timeout', ['statement_timeout']);
+    return rows[0].timeout;
+  };
+  const usual = await shown(database.pool);
+  expect(await sqlTransaction(database, shown, { settings: { statement_timeout: 1234 } })).toBe('1234ms');
+  // The pool gives out the connection that came back last.
+  expect(await shown(database.pool)).toBe(usual);
+});
+
 test('when every connection is taken, one more is refused as overloaded within a second', async () => {
   const small = await openServiceDatabase({
     service: 'bank',

@@ -22,18 +22,25 @@ export function transaction<T>(
   return retryingConflicts(() => database.em().transactional(work, options));
 }
 
-/** Like `transaction`, in plain SQL on one connection: for prepared statements, `unnest` and COPY. */
+/**
+ * Like `transaction`, in plain SQL on one connection: for prepared statements, `unnest` and COPY. `settings` hold until it ends; they
+ * go with BEGIN, since each further round trip waits for its turn here and in Postgres.
+ */
 export function sqlTransaction<T>(
   database: Pick<ServiceDatabase, 'pool'>,
   work: (client: pg.PoolClient) => Promise<T>,
-  options: { isolationLevel?: IsolationLevel } = {},
+  options: { isolationLevel?: IsolationLevel; settings?: Readonly<Record<string, string | number>> } = {},
 ): Promise<T> {
-  const { isolationLevel = IsolationLevel.READ_COMMITTED } = options;
+  const { isolationLevel = IsolationLevel.READ_COMMITTED, settings = {} } = options;
+  const begin = [
+    `begin isolation level ${isolationLevel}`,
+    ...Object.entries(settings).map(([name, value]) => `set local ${name} = ${value}`),
+  ].join('; ');
   return retryingConflicts(async () => {
     const client = await database.pool.connect();
     let broken: Error | undefined;
     try {
-      await client.query(`begin isolation level ${isolationLevel}`);
+      await client.query(begin);
       const result = await work(client);
       await client.query('commit');
       return result;

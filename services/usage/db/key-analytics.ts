@@ -21,14 +21,10 @@ export const onOneSnapshot = <T>(
   database: Pick<ServiceDatabase, 'pool'>,
   work: (client: Client) => Promise<T>,
 ): Promise<T> =>
-  sqlTransaction(
-    database,
-    async (client) => {
-      await client.query('set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off');
-      return work(client);
-    },
-    { isolationLevel: IsolationLevel.REPEATABLE_READ },
-  );
+  sqlTransaction(database, work, {
+    isolationLevel: IsolationLevel.REPEATABLE_READ,
+    settings: { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' },
+  });
 
 /**
  * One key of one organization, and for a member only while it is theirs: events and roll-ups carry both, so that no key

@@ -49,12 +49,12 @@ const sums = rollUpSums.join(', ');
 
 /** An organization's day. A batch with a late event of it waits for the transaction, then adds to the new rows. */
 const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day: string): Promise<void> =>
-  sqlTransaction(database, async (client) => {
-    // What a crash undoes is gathered again.
-    await client.query('set local synchronous_commit = off');
-    await client.query({
-      name: 'gather-day',
-      text: `with gathered as (
+  sqlTransaction(
+    database,
+    async (client) => {
+      await client.query({
+        name: 'gather-day',
+        text: `with gathered as (
           delete from rollups where tenant_id = $1 and bucket_start >= $2::timestamptz
             and bucket_start < $2::timestamptz + interval '24 hours' returning *
         ),
@@ -63,9 +63,12 @@ const gatherDay = (database: DayGathererDeps['database'], tenantId: string, day:
         ),
         uncounted as (select * from gathered where not in_day),
         ${addToDaysAndWeeks('uncounted')}`,
-      values: [tenantId, day],
-    });
-  });
+        values: [tenantId, day],
+      });
+    },
+    // What a crash undoes is gathered again.
+    { settings: { synchronous_commit: 'off' } },
+  );
 
 /** Gathers every hour; several processes doing so do no harm. */
 export const startDayGatherer = (deps: DayGathererDeps): RecurringWork =>
