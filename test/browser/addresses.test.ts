@@ -55,6 +55,22 @@ test('a page that is no more leads to the last that there is, not to a list that
   await close();
 });
 
+test('transactions are narrowed to a type, which stands in the address', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions&page=2');
+  await page.getByLabel('Type').selectOption('purchase');
+  const rows = page.getByRole('table', { name: 'Transactions' }).getByRole('row');
+  await expect.poll(() => rows.getByText('usage', { exact: true }).count()).toBe(0);
+  await rows.getByText('Card payment').waitFor();
+  expect(new URL(page.url()).search).toBe('?tab=transactions&type=purchase');
+  await page.reload();
+  await rows.getByText('Card payment').waitFor();
+  expect(await page.getByLabel('Type').inputValue()).toBe('purchase');
+  await page.getByLabel('Type').selectOption('expiry');
+  await page.getByText('No transaction is of this type').waitFor();
+  await close();
+});
+
 test('a range that is too wide for days is cut to what they allow, and comes back with weeks', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/usage?granularity=weekly');

@@ -1,12 +1,13 @@
 import { useGet } from '../../api/hooks.ts';
 import type { List, Transaction } from '../../api/types.ts';
 import { downloadCsv } from '../../format/csv.ts';
-import { usePageParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -15,11 +16,13 @@ import { Time } from '../../ui/time.tsx';
 /** Movements of money: all of the organization's, or those of one invoice. */
 export function Transactions({ invoiceId }: { invoiceId?: string }) {
   const [page, setPage] = usePageParameter();
+  const [wanted, setType] = useSearchParameter('type', '');
+  const type = invoiceId === undefined ? wanted : '';
   const path =
     invoiceId === undefined
       ? '/billing/documents/transactions'
       : `/billing/documents/invoices/${invoiceId}/transactions`;
-  const transactions = useGet<List<Transaction>>(path, { page, limit: 25 });
+  const transactions = useGet<List<Transaction>>(path, { page, limit: 25, type });
   const exportPage = (rows: readonly Transaction[]) =>
     downloadCsv(
       'transactions.csv',
@@ -33,14 +36,19 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
           flush
           title="Transactions"
           action={
-            <Button
-              size="small"
-              icon="download"
-              disabled={list.data.length === 0}
-              onClick={() => exportPage(list.data)}
-            >
-              CSV of this page
-            </Button>
+            <div className="flex flex-wrap items-center gap-2">
+              {invoiceId === undefined && (
+                <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
+              )}
+              <Button
+                size="small"
+                icon="download"
+                disabled={list.data.length === 0}
+                onClick={() => exportPage(list.data)}
+              >
+                CSV of this page
+              </Button>
+            </div>
           }
         >
           <Table
@@ -49,7 +57,13 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
             columns={columns}
             pagination={list.pagination}
             rowKey={(row) => row.id}
-            empty={<EmptyState icon="card" title="No money has moved yet" />}
+            empty={
+              type === '' ? (
+                <EmptyState icon="card" title="No money has moved yet" />
+              ) : (
+                <EmptyState icon="search" title="No transaction is of this type" />
+              )
+            }
           />
           <Pager pagination={list.pagination} onPage={setPage} />
         </Card>
@@ -57,6 +71,12 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
     </Loaded>
   );
 }
+
+/** Among thousands of calls nobody would find a payment. */
+const typeChoices = [
+  { value: '', label: 'All types' },
+  ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({ value, label: value })),
+];
 
 const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
