@@ -69,7 +69,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     clock,
     capacity,
     onRevoked: (isRevoked) => revocations.revoke(isRevoked),
-    onReset: () => void revocations.checkAll(),
+    onReset: () => revocations.checkAll(),
   });
   /** The process of Keys which granted the lease: it alone may extend it while its database is away. */
   let leaseHolder = '';
@@ -144,6 +144,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     async close() {
       clearInterval(reportTimer);
       await feed.close();
+      await revocations.close();
       await uses.close();
     },
   };

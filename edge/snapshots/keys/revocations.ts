@@ -1,20 +1,32 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Logger } from '#shared/logger.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 
 type Listener = { principal: KeyPrincipal; call: () => void };
 
+const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
+/** How soon a key is asked about again of which Keys could not tell. */
+const retryMs = 1_000;
+
 /** Those who hold a connection open with a key and must hear when the key ends. */
 export class Revocations {
   readonly #keys: Pick<Client<typeof KeysService>, 'getPrincipal'>;
-  readonly #logger: Logger;
   readonly #listeners = new Set<Listener>();
+  /** Keys which may have been revoked without a word. */
+  readonly #doubtful = new Set<string>();
+  readonly #checks;
 
   constructor(keys: Pick<Client<typeof KeysService>, 'getPrincipal'>, logger: Logger) {
     this.#keys = keys;
-    this.#logger = logger;
+    this.#checks = startRecurringWork({
+      name: 'the check of keys with open connections',
+      everyMs: retryMs,
+      round: () => this.#check(),
+      logger,
+    });
   }
 
   listen(principal: KeyPrincipal, call: () => void): () => void {
@@ -32,19 +44,30 @@ export class Revocations {
     }
   }
 
-  /** Revocations may have been missed: asks Keys about each key with an open connection. */
-  async checkAll(): Promise<void> {
-    const keyIds = new Set([...this.#listeners].map(({ principal }) => principal.keyId));
-    for (const keyId of keyIds) {
+  /** Revocations may have been missed: Keys is asked about each key with an open connection, until it has answered. */
+  checkAll(): void {
+    for (const { principal } of this.#listeners) this.#doubtful.add(principal.keyId);
+    this.#checks.wake();
+  }
+
+  close(): Promise<void> {
+    return this.#checks.close();
+  }
+
+  /** Rejects with what became of the last key that could not be checked. */
+  async #check(): Promise<void> {
+    let failure: unknown;
+    for (const keyId of [...this.#doubtful]) {
+      // Before it is asked about, lest a doubt that comes meanwhile is lost.
+      this.#doubtful.delete(keyId);
       try {
-        const options = { contextValues: callerContext(serviceCaller('edge')) };
-        const { principal } = await this.#keys.getPrincipal({ keyId }, options);
-        if (principal === undefined || principal.tenantSuspended) {
-          this.revoke((held) => held.keyId === keyId);
-        }
-      } catch (err) {
-        this.#logger.warn({ err, keyId }, 'a key with open connections could not be checked');
+        const { principal } = await this.#keys.getPrincipal({ keyId }, asEdge);
+        if (principal === undefined || principal.tenantSuspended) this.revoke((held) => held.keyId === keyId);
+      } catch (error) {
+        this.#doubtful.add(keyId);
+        failure = error;
       }
     }
+    if (failure !== undefined) throw failure;
   }
 }
