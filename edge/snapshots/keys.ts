@@ -24,8 +24,8 @@ export type KeyCredentials = {
    */
   authenticate(token: string): KeyPrincipal | Promise<KeyPrincipal>;
   /**
-   * Calls back, once, when the principal's key is deleted or revoked, its user deactivated or its organization suspended, so that
-   * a connection which it holds open is closed. Answers how to stop listening.
+   * Calls back, once, when the principal's key is deleted, revoked or rotated without a grace period, when a change has it expire, when its
+   * user is deactivated or its organization suspended, so that a connection which it holds open is closed. Answers how to stop listening.
    */
   onRevoked(principal: KeyPrincipal, listener: () => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
@@ -69,6 +69,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     clock,
     capacity,
     onRevoked: (isRevoked) => revocations.revoke(isRevoked),
+    onExpiryKnown: (keyId, expiresAtMs) => revocations.expireIn(keyId, expiresAtMs - clock.now()),
     onReset: () => revocations.checkAll(),
   });
   /** The process of Keys which granted the lease: it alone may extend it while its database is away. */

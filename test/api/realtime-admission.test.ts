@@ -297,6 +297,31 @@ describe('a session that is under way', () => {
     expect((await session.close()).code).toBe(1008);
   });
 
+  test('is closed when its key is rotated without a grace period, and stays open with one', async () => {
+    const { id, key } = await bench.gateway.createKey(bench.session);
+    const rotate = (seconds: number) =>
+      bench.gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, bench.session, { grace_period_seconds: seconds });
+    const session = await talk({ key });
+    await session.event('session.created');
+    expect((await rotate(600)).status).toBe(200);
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+    using watch = startStopwatch();
+    expect((await rotate(0)).status).toBe(200);
+    expect((await session.close()).code).toBe(1008);
+    expect(watch.ms).toBeLessThan(2_000);
+  });
+
+  test('is closed when its key expires earlier than it did when the session was opened', async () => {
+    const { id, key } = await bench.gateway.createKey(bench.session);
+    const session = await talk({ key });
+    await session.event('session.created');
+    const expires_at = new Date(Date.now() + 1_500).toISOString();
+    await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { expires_at });
+    expect((await session.close()).code).toBe(1008);
+    expect(Date.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+  });
+
   test('of a portal session ends with its sign-out', async () => {
     const token = await bench.gateway.login();
     const session = await talk({ key: token });

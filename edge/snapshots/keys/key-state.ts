@@ -16,6 +16,8 @@ export type KeyStateDeps = {
   capacity: number;
   /** Open connections of such keys must be closed. */
   onRevoked: (isRevoked: Revoked) => void;
+  /** Open connections of this key end with it, at another time than when they were opened. */
+  onExpiryKnown: (keyId: string, expiresAtMs: number) => void;
   /** Changes were missed: open connections must be checked one by one. */
   onReset: () => void;
 };
@@ -85,12 +87,9 @@ export class KeyState {
         if (principal === undefined) return;
         // The principal may be of a later version than the change that caused the event.
         this.#changes.note(keySubject(principal.keyId), principal.version);
-        this.#cache.replace(
-          principal.keyId,
-          new Set(digests.map(digestName)),
-          keyPrincipal(principal),
-          principal.version,
-        );
+        const changed = keyPrincipal(principal);
+        this.#cache.replace(principal.keyId, new Set(digests.map(digestName)), changed, principal.version);
+        this.#deps.onExpiryKnown(principal.keyId, changed.expiresAtMs);
         return;
       }
       case 'keyRemoved':
@@ -121,7 +120,8 @@ export class KeyState {
     for (const digest of digests) this.#changes.note(digest, version);
     this.#changes.note(keySubject(keyId), version);
     this.#cache.removeKey(keyId, wholeKey ? null : new Set(digests), version);
-    if (wholeKey) this.#deps.onRevoked((principal) => principal.keyId === keyId);
+    // Without its old secrets too: whatever is open was opened by one of them.
+    this.#deps.onRevoked((principal) => principal.keyId === keyId);
   }
 
   #changeTenant(tenantId: string, suspended: boolean, version: bigint): void {

@@ -5,7 +5,10 @@ import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 
-type Listener = { principal: KeyPrincipal; call: () => void };
+type Listener = { principal: KeyPrincipal; call: () => void; expiry?: NodeJS.Timeout };
+
+/** setTimeout fires at once above this; no connection stays open for so long. */
+const timerMsMax = 2_147_483_647;
 
 const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
 /** How soon a key is asked about again of which Keys could not tell. */
@@ -30,17 +33,24 @@ export class Revocations {
   }
 
   listen(principal: KeyPrincipal, call: () => void): () => void {
-    const listener = { principal, call };
+    const listener: Listener = { principal, call };
     this.#listeners.add(listener);
-    return () => this.#listeners.delete(listener);
+    return () => this.#forget(listener);
   }
 
   /** Calls whoever holds a connection with such a principal, once. */
   revoke(isRevoked: (principal: KeyPrincipal) => boolean): void {
     for (const listener of [...this.#listeners]) {
-      if (!isRevoked(listener.principal)) continue;
-      this.#listeners.delete(listener);
-      listener.call();
+      if (isRevoked(listener.principal)) this.#end(listener);
+    }
+  }
+
+  /** Calls whoever holds a connection with this key once it expires, in so many milliseconds; Infinity: it does not. */
+  expireIn(keyId: string, ms: number): void {
+    for (const listener of this.#listeners) {
+      if (listener.principal.keyId !== keyId) continue;
+      clearTimeout(listener.expiry);
+      if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener), ms).unref();
     }
   }
 
@@ -69,5 +79,15 @@ export class Revocations {
       }
     }
     if (failure !== undefined) throw failure;
+  }
+
+  #end(listener: Listener): void {
+    this.#forget(listener);
+    listener.call();
+  }
+
+  #forget(listener: Listener): void {
+    clearTimeout(listener.expiry);
+    this.#listeners.delete(listener);
   }
 }
