@@ -48,8 +48,14 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   const pool = new pg.Pool({ ...poolConfig, types: plainTypes() });
   surviveLostConnections(pool, logger);
 
+  let isClosed = false;
+  const onPoolCreated = (created: pg.Pool): void => {
+    takeBackLostConnections(created);
+    // The ORM opens a closed database anew for whoever comes too late, such as a call of another service; nobody would close it again.
+    if (isClosed) void created.end();
+  };
   const orm = await MikroORM.init({
-    driverOptions: { ...poolConfig, onPoolCreated: takeBackLostConnections },
+    driverOptions: { ...poolConfig, onPoolCreated },
     dbName: databaseOf(connection),
     schema: service,
     entities,
@@ -71,6 +77,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
       }
     },
     close: async () => {
+      isClosed = true;
       await Promise.all([pool.end(), orm.close()]);
     },
   };

@@ -191,3 +191,13 @@ test('a database closes although a transaction was still waiting for its connect
   await proxy.set({ kind: 'pass' });
   await Promise.all([closed, failed]);
 });
+
+test('nobody opens a closed database anew, by which a connection would stay behind', async () => {
+  const options = { service: 'bank', connection: testDatabase.url, entities: [Account], logger };
+  const closed = await openServiceDatabase(options);
+  const read = () => transaction(closed, (em) => em.find(Account, {}));
+  expect(await read()).toHaveLength(2);
+  await closed.close();
+  await expect(read()).rejects.toThrow();
+  await expect(closed.em().find(Account, {})).rejects.toThrow();
+});
