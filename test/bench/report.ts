@@ -131,7 +131,9 @@ const place = ({ machine }: Results): string =>
 function costCell(cost: Cost | undefined): string {
   if (cost === undefined) return '–';
   if ('refused' in cost) return `refused: ${cost.refused}`;
-  return `${range(cost.cpuUs)}, ×${digits(cost.ratioToFirst.median)}`;
+  const ratio = cost.ratioToFirst.median;
+  // Nothing is told as a multiple of a figure that was refused; JSON has null for it.
+  return Number.isFinite(ratio) ? `${range(cost.cpuUs)}, ×${digits(ratio)}` : range(cost.cpuUs);
 }
 
 const rateCell = (cost: Cost | undefined): string =>
