@@ -5,7 +5,9 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { startRecurringWork } from '#shared/recurring-work.ts';
 import { createPartitions } from './db/partitions.ts';
+import { dropEmptyBuckets } from './db/rate-limit-buckets.ts';
 import type { UsageDeps } from './deps.ts';
 import { usageService } from './index.ts';
 import { createUsageMetrics } from './metrics.ts';
@@ -42,12 +44,19 @@ export async function startUsage(options: {
     monthsKept: options.eventsKeptMonths ?? eventsKeptMonthsDefault,
     logger,
   });
+  // Work of its own: without partitions no event is stored, so that nothing else may hold them up.
+  const bucketDropper = startRecurringWork({
+    name: 'the dropping of empty buckets of rate limits',
+    everyMs: 3_600_000,
+    round: () => dropEmptyBuckets(database),
+    logger,
+  });
   const dayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
     implementation: usageService({ database, partitions, charges, auth, metrics, clock }),
     close: async () => {
-      await Promise.all([partitionKeeper.close(), dayGatherer.close()]);
+      await Promise.all([partitionKeeper.close(), bucketDropper.close(), dayGatherer.close()]);
       await charges?.close();
       await database.close();
     },

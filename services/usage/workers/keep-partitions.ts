@@ -1,7 +1,6 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
-import { dropEmptyBuckets } from '../db/rate-limit-buckets.ts';
 
 type PartitionKeeperDeps = {
   database: Pick<ServiceDatabase, 'query'>;
@@ -39,14 +38,11 @@ export async function keepPartitions({ database, monthsKept, logger }: Partition
   }
 }
 
-/** Keeps partitions, and drops buckets of rate limits that are empty, every hour; several processes doing so do no harm. */
+/** Keeps partitions every hour; several processes doing so do no harm. */
 export const startPartitionKeeper = (deps: PartitionKeeperDeps): RecurringWork =>
   startRecurringWork({
     name: 'the keeping of partitions',
     everyMs,
-    async round() {
-      await dropEmptyBuckets(deps.database);
-      await keepPartitions(deps);
-    },
+    round: () => keepPartitions(deps),
     logger: deps.logger,
   });
