@@ -10,7 +10,7 @@ import { refuseEncodedBodies } from './http/bodies.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, newRequestId } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
-import { cutOffSlowBodies, headTimeouts, patience } from './http/slow-clients.ts';
+import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
@@ -57,7 +57,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   });
 
   app.addHook('onClose', async () => memory.close());
-  cutOffSlowBodies(app, patience);
+  attendSlowClients(app, patience);
   app.addHook('onRoute', ({ method, url, config }) => {
     if (config?.startsWork && method === 'POST') workPaths.add(url);
   });

@@ -5,7 +5,7 @@ import { fastify } from 'fastify';
 import { afterEach, expect, test } from 'vitest';
 import { edgeServer } from '../../test/support/routes.ts';
 import { waitFor } from '../../test/support/wait-for.ts';
-import { cutOffSlowBodies, headTimeouts, type Patience, patience } from './slow-clients.ts';
+import { attendSlowClients, headTimeouts, type Patience, patience } from './slow-clients.ts';
 
 /** A fiftieth of the real one. */
 const short: Patience = { ...patience, headMs: patience.headMs / 50, checkMs: patience.checkMs / 50 };
@@ -17,7 +17,7 @@ afterEach(async () => {
 
 async function start() {
   const app = fastify({ http: headTimeouts(short) });
-  cutOffSlowBodies(app, short);
+  attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
   await app.listen({ port: 0, host: '127.0.0.1' });
   closers.push(() => app.close());

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, Server } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 
@@ -30,8 +30,11 @@ export const headTimeouts = ({ headMs, checkMs }: Patience) => ({
 const receiving = Symbol('the request that a socket carries');
 type RequestSocket = Socket & { [receiving]?: IncomingMessage };
 
-/** Cuts clients off whose bodies trickle. Costs a request one assignment: connections are looked at now and then. */
-export function cutOffSlowBodies(app: FastifyInstance, { checkMs, slowChecksMax }: Patience): void {
+/**
+ * Cuts clients off whose bodies trickle, and lets those read on who are slow to take their answer when the server closes. Costs a
+ * request one assignment: connections are looked at now and then.
+ */
+export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax }: Patience): void {
   const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
   app.server.on('connection', (socket: RequestSocket) => {
     seen.set(socket, { bytes: 0, slowChecks: 0 });
@@ -50,4 +53,17 @@ export function cutOffSlowBodies(app: FastifyInstance, { checkMs, slowChecksMax 
     }
   }, checkMs).unref();
   app.addHook('onClose', async () => clearInterval(timer));
+  sparing(app.server, () => [...seen.keys()].filter(({ writableLength }) => writableLength > 0));
+}
+
+/** Node takes a connection for idle as soon as its answer was ended, and would destroy it with what the client has yet to read. */
+function sparing(server: Server, unread: () => Socket[]): void {
+  const closeIdleConnections = server.closeIdleConnections.bind(server);
+  server.closeIdleConnections = () => {
+    const spared = unread();
+    // Node has no list of exceptions.
+    for (const socket of spared) socket.destroy = () => socket;
+    closeIdleConnections();
+    for (const socket of spared) Reflect.deleteProperty(socket, 'destroy');
+  };
 }

@@ -1,4 +1,5 @@
 import { Agent, get } from 'node:http';
+import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -60,6 +61,45 @@ test('no request is lost while replicas are restarted one after the other', asyn
     await database.drop();
   }
 });
+
+test('an answer that its client has yet to read arrives whole, though the gateway is told to stop meanwhile', async () => {
+  const started = await startTestGateway();
+  try {
+    const { key } = await started.createKey(await started.login());
+    const body = JSON.stringify({ model: 'sandbox-embed', input: Array.from({ length: 2_000 }, String) });
+    const { hostname, port } = new URL(started.url);
+    const client = connect(Number(port), hostname);
+    const pieces: Buffer[] = [];
+    // It takes the first piece and stops; what comes then fills the network's own buffers, and waits behind them.
+    client.once('data', () => client.pause());
+    const over = new Promise<void>((resolve, reject) => {
+      client
+        .on('data', (piece) => pieces.push(Buffer.from(piece)))
+        .on('error', reject)
+        .on('close', () => resolve());
+    });
+    client.write(
+      `POST /v1/embeddings HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${key}\r\ncontent-type: application/json\r\n` +
+        `content-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+    );
+    await waitFor(() => pieces.length > 0, { description: 'the start of the answer' });
+    const closing = started.gateway.close();
+    await waitFor(() => isGone(started), { description: 'the end of listening' });
+    client.resume();
+    await Promise.all([over, closing]);
+    const answer = Buffer.concat(pieces).toString();
+    const [, json] = answer.split('\r\n\r\n') as [string, string];
+    expect(JSON.parse(json).data).toHaveLength(2_000);
+  } finally {
+    await started[Symbol.asyncDispose]();
+  }
+});
+
+const isGone = ({ url }: TestGateway): Promise<boolean> =>
+  fetch(`${url}/readyz`).then(
+    () => false,
+    () => true,
+  );
 
 const isReady = ({ url }: TestGateway): Promise<boolean> =>
   fetch(`${url}/readyz`).then(
