@@ -102,34 +102,63 @@ test('a lost network says so over what is on the page, and goes when it is back'
   await close();
 });
 
-test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
+test('a session outlives a refresh that is not answered, answered too late or refused for a time, and an answer that breaks off', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');
-  await page.getByRole('table', { name: 'API keys' }).waitFor();
-  const starting = await page.context().newPage();
-  await starting.goto(portal.url);
-  await starting.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
-  await starting.route('**/api/**', (route) => route.abort());
-  await starting.reload();
-  await starting.getByRole('heading', { name: 'The gateway cannot be reached' }).waitFor();
-  await starting.unroute('**/api/**');
-
-  const { env } = portal.gateway;
-  await portal.gateway.gateway.close();
-  await page.getByLabel('Type', { exact: true }).selectOption('inference');
-  await page.getByText('The gateway cannot be reached. Trying again').waitFor();
-  await page.getByRole('link', { name: 'Models' }).click();
-  const again = await startTestGateway({
-    databaseUrl: env.databaseUrl!,
-    portal: Promise.resolve(portalDist),
-    env: { PORT: new URL(portal.url).port, BOOTSTRAP_EMAIL: users.operator.email },
+  const tooMany = { ...outOfOrder, status: 429 };
+  const brokenOff = { status: 200, contentType: 'application/json', body: '{"first_na' };
+  let refreshes = 0;
+  let profiles = 0;
+  await page.route('**/api/v1/auth/refresh', (route) => {
+    refreshes += 1;
+    if (refreshes === 1) return; // never answered
+    return refreshes === 2 ? route.fulfill(tooMany) : route.continue();
   });
+  await page.route('**/api/v1/profile', (route) => {
+    profiles += 1;
+    return profiles === 1 ? route.fulfill(brokenOff) : route.continue();
+  });
+  await page.goto(portal.url);
+  await page.getByRole('heading', { name: 'The gateway cannot be reached' }).waitFor();
+  await page.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+  expect({ refreshes, profiles }).toEqual({ refreshes: 3, profiles: 2 });
+  await close();
+});
+
+test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
+  // One of its own, so that the test can be tried a second time.
+  const { url, gateway, [Symbol.asyncDispose]: dispose } = await startPortal();
+  const { page, close } = await openPage(browser);
   try {
+    await signIn(page, url, users.member, '/keys');
+    await page.getByRole('table', { name: 'API keys' }).waitFor();
+    const starting = await page.context().newPage();
+    await starting.goto(url);
+    await starting.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+    await starting.route('**/api/**', (route) => route.abort());
+    await starting.reload();
+    await starting.getByRole('heading', { name: 'The gateway cannot be reached' }).waitFor();
+    await starting.unroute('**/api/**');
+
+    await gateway.gateway.close();
+    await page.getByLabel('Type', { exact: true }).selectOption('inference');
+    await page.getByText('The gateway cannot be reached. Trying again').waitFor();
+    await page.getByRole('link', { name: 'Models' }).click();
+    await using _again = await startTestGateway({
+      databaseUrl: gateway.env.databaseUrl!,
+      portal: Promise.resolve(portalDist),
+      env: { PORT: new URL(url).port, BOOTSTRAP_EMAIL: users.operator.email },
+    });
     await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
     await page.getByText('The gateway cannot be reached. Trying again').waitFor({ state: 'detached' });
-    await starting.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+    await starting
+      .getByRole('heading', { name: 'Hello, Mia' })
+      .waitFor()
+      .catch(async (cause) => {
+        throw new Error(`${starting.url()} shows: ${await starting.locator('body').innerText()}`, { cause });
+      });
   } finally {
     await close();
-    await again[Symbol.asyncDispose]();
+    await dispose();
   }
 });

@@ -1,4 +1,4 @@
-import { ApiError, errorOfResponse, unreachable } from './error.ts';
+import { bodyOf, errorOfResponse, isTransient, unreachable } from './error.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
@@ -43,6 +43,12 @@ type LoginResult = { access_token: string; expires_in: number };
 /** A token is refreshed this long before its end, so that no request goes out with one that ends on the way. */
 const refreshAheadMs = 30_000;
 
+/**
+ * A refresh whose answer does not come is given up, and tried again while the gateway still answers a repeat of the spent token with
+ * the same pair: 10 s (decisions.md, Auth). Later, the session would end as if its token had been stolen.
+ */
+const refreshTimeoutMs = 5_000;
+
 export function createApi(): Api {
   let session: SessionState = { status: 'starting' };
   let accessToken: string | null = null;
@@ -81,7 +87,7 @@ export function createApi(): Api {
       setReached(true);
       return response;
     } catch (error) {
-      if (signal?.aborted) throw error;
+      if (error instanceof DOMException && error.name === 'AbortError') throw error;
       setReached(false);
       throw unreachable();
     }
@@ -101,9 +107,10 @@ export function createApi(): Api {
   /** At most one refresh runs: its token may be spent only once. The refresh token is in an HttpOnly cookie. */
   const refresh = (): Promise<void> => {
     refreshing ??= (async () => {
-      const response = await send('/api/v1/auth/refresh', { method: 'POST' }, null);
+      const signal = AbortSignal.timeout(refreshTimeoutMs);
+      const response = await send('/api/v1/auth/refresh', { method: 'POST', signal }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      accept((await response.json()) as LoginResult);
+      accept(await bodyOf<LoginResult>(response));
     })().finally(() => {
       refreshing = null;
     });
@@ -113,7 +120,7 @@ export function createApi(): Api {
     try {
       await refresh();
     } catch (error) {
-      if (error instanceof ApiError && error.status >= 400 && error.status < 500) setSession({ status: 'signed-out' });
+      if (!isTransient(error)) setSession({ status: 'signed-out' });
       throw error;
     }
   };
@@ -135,7 +142,7 @@ export function createApi(): Api {
     fetch: authorizedFetch,
     request: async <Answer>(path: string, options?: RequestOptions) => {
       const response = await authorizedFetch(path, options);
-      return (response.status === 204 ? undefined : await response.json()) as Answer;
+      return response.status === 204 ? (undefined as Answer) : bodyOf<Answer>(response);
     },
     token: async () => {
       if (performance.now() > accessTokenEndsAt - refreshAheadMs) await refreshOrSignOut();
@@ -146,14 +153,13 @@ export function createApi(): Api {
       try {
         await refresh();
       } catch (error) {
-        const refused = error instanceof ApiError && error.status >= 400 && error.status < 500;
-        setSession({ status: refused ? 'signed-out' : 'unreachable' });
+        setSession({ status: isTransient(error) ? 'unreachable' : 'signed-out' });
       }
     },
     signIn: async (email, password) => {
       const response = await send('/api/v1/auth/login', { method: 'POST', body: { email, password } }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      accept((await response.json()) as LoginResult);
+      accept(await bodyOf<LoginResult>(response));
     },
     signOut: async () => {
       await authorizedFetch('/api/v1/auth/logout', { method: 'POST' });

@@ -25,9 +25,9 @@ export class ApiError extends Error {
   }
 }
 
-/** Whether trying again later may help: no answer, or the gateway's own fault. */
+/** Whether trying again later may help: no answer, one that came too late or too soon, or the gateway's own fault. */
 export function isTransient(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 0 || error.status >= 500);
+  return error instanceof ApiError && ([0, 408, 429].includes(error.status) || error.status >= 500);
 }
 
 /** Reads the error body of an answer; anything that is not the documented shape gets a plain sentence. */
@@ -42,6 +42,15 @@ export async function errorOfResponse(response: Response): Promise<ApiError> {
     param: typeof error?.param === 'string' ? error.param : null,
     requestId: response.headers.get('x-request-id'),
   });
+}
+
+/** Reads what an answer says. One that breaks off half-way is as good as none. */
+export async function bodyOf<Answer>(response: Response): Promise<Answer> {
+  try {
+    return (await response.json()) as Answer;
+  } catch {
+    throw unreachable();
+  }
 }
 
 export function unreachable(): ApiError {
