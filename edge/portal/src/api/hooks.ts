@@ -40,6 +40,9 @@ export type GetOptions<Answer> = {
   keepPrevious?: boolean;
 };
 
+/** No read takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
+const readTimeoutMs = 30_000;
+
 /**
  * Reads `/api/v1` + `path`. The cache key is the path and the query, so that every view of the same address shares
  * one copy. A failure that may pass is tried again every few seconds, so that pages recover on their own.
@@ -53,7 +56,10 @@ export function useGet<Answer>(
   const { refetchIntervalMs: interval } = options;
   return useQuery<Answer, ApiError>({
     queryKey: query === undefined ? [path] : [path, query],
-    queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
+    queryFn: ({ signal }) => {
+      const timely = AbortSignal.any([signal, AbortSignal.timeout(readTimeoutMs)]);
+      return api.request<Answer>(`/api/v1${path}`, { query, signal: timely });
+    },
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
     refetchInterval: ({ state }) =>
