@@ -20,17 +20,13 @@ import { migrateAll } from '#shared/db/migrate.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
-import { createCallReport } from '#shared/rpc/call-report.ts';
 import { CallerKind, CallerSchema, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { createRpcClient } from '#shared/rpc/client.ts';
-import { createLocalTransport } from '#shared/rpc/local-transport.ts';
-import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { validateMessage } from '#shared/rpc/validation.ts';
 import { billingEntities } from '../../services/billing/db/entities.ts';
 import { migrations } from '../../services/billing/db/migrations/index.ts';
 import { databaseNow } from '../../services/billing/db/sql.ts';
 import { billingService } from '../../services/billing/index.ts';
 import { createRecalls } from '../../services/billing/leasing/recalls.ts';
+import { localClient } from '../support/local-client.ts';
 import { cpuMsOfTree } from './machine.ts';
 
 const chargeCount = Number(process.argv[2] ?? 50_000);
@@ -120,11 +116,7 @@ try {
     clock: systemClock,
     logger,
   });
-  const transport = createLocalTransport([rpcService(BillingService, implementation)], {
-    report: createCallReport({ logger, clock: systemClock }),
-    validate: validateMessage,
-  });
-  const billing = createRpcClient(BillingService, transport);
+  const billing = localClient(BillingService, implementation, logger);
 
   const events = (count: number, leaseOf: (index: number) => string[] = () => []) =>
     Array.from({ length: count }, (_, index) => eventOf(index, leaseOf(index)));

@@ -23,18 +23,14 @@ import { migrateAll } from '#shared/db/migrate.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
-import { createCallReport } from '#shared/rpc/call-report.ts';
 import { CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
-import { createRpcClient } from '#shared/rpc/client.ts';
-import { createLocalTransport } from '#shared/rpc/local-transport.ts';
-import { rpcService } from '#shared/rpc/rpc-service.ts';
-import { validateMessage } from '#shared/rpc/validation.ts';
 import { noMeasures } from '../../services/models/domain/price.ts';
 import type { MeteredEvent } from '../../services/models/metering/metered-event.ts';
 import { migrations } from '../../services/usage/db/migrations/index.ts';
 import { createPartitions } from '../../services/usage/db/partitions.ts';
 import { usageService } from '../../services/usage/index.ts';
 import { createUsageMetrics } from '../../services/usage/metrics.ts';
+import { localClient } from '../support/local-client.ts';
 import { measureDrain, measureLags } from './usage-lag.ts';
 import { loadYear } from './usage-year.ts';
 
@@ -285,12 +281,7 @@ try {
     metrics: createUsageMetrics(new Registry()),
     clock: systemClock,
   });
-  const report = createCallReport({ logger, clock: systemClock });
-  const transport = createLocalTransport([rpcService(UsageService, implementation)], {
-    report,
-    validate: validateMessage,
-  });
-  const usage = createRpcClient(UsageService, transport);
+  const usage = localClient(UsageService, implementation, logger);
   const owner = new pg.Client({ connectionString: postgres.url });
   await owner.connect();
   await owner.query('set search_path = usage');
