@@ -1,4 +1,5 @@
 import * as fs from 'node:fs';
+import { EndOfTurn } from '#shared/end-of-turn.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { LogPosition } from './event-codec.ts';
 import { FrameBuffer } from './frame.ts';
@@ -32,7 +33,7 @@ export type SegmentLogOptions = {
 };
 
 const groupSyncMs = 10;
-/** A turn of the loop may take seconds when thousands of connections have something to say: nobody waits for its end so long. */
+/** How long a record may wait for others to be written with it, where a turn of the event loop is long. */
 const waitMsMax = 20;
 const writeRetryMs = 100;
 
@@ -51,8 +52,10 @@ export class SegmentLog {
   /** Bytes of the current segment which are in its file. */
   #written = 0;
   #fd: number | null = null;
-  #flushScheduled = false;
-  #scheduledMs = 0;
+  readonly #writing = new EndOfTurn(waitMsMax, () => {
+    if (this.#retry === null) this.flush();
+    else this.#release();
+  });
   #retry: NodeJS.Timeout | null = null;
   #healthy = true;
   #failed = false;
@@ -121,13 +124,9 @@ export class SegmentLog {
    */
   append(record: RecordText, onWritten?: () => void): void {
     // Before the record, so that its place is known once it is appended.
-    if (this.#flushScheduled && performance.now() - this.#scheduledMs > waitMsMax) this.#scheduledFlush();
+    this.#writing.ask();
     this.#frames.append(record.head, record.json, recordTail);
     if (onWritten !== undefined) this.#onWritten.push(onWritten);
-    if (this.#flushScheduled) return;
-    this.#flushScheduled = true;
-    this.#scheduledMs = performance.now();
-    setImmediate(this.#scheduledFlush);
   }
 
   /** Appends records; `onDurable` follows only when all of them are on the disk, however long that takes. */
@@ -135,12 +134,6 @@ export class SegmentLog {
     for (const record of records) this.append(record);
     this.#onDurable.push(onDurable);
   }
-
-  #scheduledFlush = (): void => {
-    this.#flushScheduled = false;
-    if (this.#retry === null) this.flush();
-    else this.#release();
-  };
 
   /** Writes what is buffered, now. */
   flush(): void {

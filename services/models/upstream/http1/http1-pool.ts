@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP } from 'node:net';
 import { connect as connectTls } from 'node:tls';
+import { EndOfTurn } from '#shared/end-of-turn.ts';
 import type { UpstreamExchange, UpstreamHandler, UpstreamRequest } from '../upstream.ts';
 import { Connection, type ConnectionOwner, Exchange } from './connection.ts';
 
@@ -32,7 +33,11 @@ export class Http1Pool implements ConnectionOwner {
   readonly #all = new Set<Connection>();
   /** Those with a request that has not left yet. */
   #ready: Connection[] = [];
-  #readySinceMs = 0;
+  readonly #leaving = new EndOfTurn(waitMsMax, () => {
+    const ready = this.#ready;
+    this.#ready = [];
+    for (const connection of ready) connection.send();
+  });
   readonly #headStarts = new Map<string, string>();
   /** All connections read into it: libuv reads and calls back in one go, and the parser keeps copies only. */
   readonly #buffer = Buffer.allocUnsafeSlow(readBytes);
@@ -74,19 +79,9 @@ export class Http1Pool implements ConnectionOwner {
    * each wake-up of a process on another core costs more CPU time than all else of a write.
    */
   onReady(connection: Connection): void {
-    if (this.#ready.length === 0) {
-      this.#readySinceMs = performance.now();
-      setImmediate(this.#sendReady);
-    }
     this.#ready.push(connection);
-    if (performance.now() - this.#readySinceMs > waitMsMax) this.#sendReady();
+    this.#leaving.ask();
   }
-
-  #sendReady = (): void => {
-    const ready = this.#ready;
-    this.#ready = [];
-    for (const connection of ready) connection.send();
-  };
 
   onClosed(connection: Connection): void {
     this.#all.delete(connection);
