@@ -105,7 +105,6 @@ export class Connection {
     this.#parser.reset();
     this.#socket.ref();
     this.#phase = 'ready';
-    this.#deadlineIn(exchange.request.headTimeoutMs);
     this.#owner.onReady(this);
   }
 
@@ -122,12 +121,11 @@ export class Connection {
     this.#socket.resume();
   }
 
-  /** The deadline has passed. A reader that pauses is waited for. */
+  /** The deadline has passed. A reader that pauses is waited for; a request that is about to leave has yet to set its own. */
   expire(): void {
-    if (this.#paused) return;
+    if (this.#paused || this.#phase === 'ready') return;
     const failures = {
       connecting: { kind: 'refused', message: 'no connection in time' },
-      ready: { kind: 'timeout', message: 'no time to send the request' },
       head: { kind: 'timeout', message: 'no response head in time' },
       body: { kind: 'timeout', message: 'no more of the body in time' },
     } as const;
@@ -267,8 +265,9 @@ export class Connection {
   }
 
   #broken(message: string): void {
+    const unsent = this.#phase === 'connecting' || this.#phase === 'ready';
     if (this.#phase === 'idle' || this.#phase === 'closed') this.destroy();
-    else this.#fail({ kind: this.#phase === 'connecting' || this.#phase === 'ready' ? 'refused' : 'reset', message });
+    else this.#fail({ kind: unsent ? 'refused' : 'reset', message });
   }
 
   #fail(failure: UpstreamFailure): void {
