@@ -34,6 +34,11 @@ export class Funds {
     this.#lots = lots.map((lot) => ({ ...lot })).sort(byDrawOrder);
   }
 
+  /** What is left in the lots. */
+  get creditNanoUsd(): bigint {
+    return this.#lots.reduce((sum, lot) => sum + lot.remainingNanoUsd, 0n);
+  }
+
   /** Takes an amount; answers the debits, and how much of it is PAYG. */
   draw(costNanoUsd: bigint): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
     const debits: LedgerEntry[] = [];
@@ -54,8 +59,7 @@ export class Funds {
 
   /** Takes an amount from lots alone; null, and nothing taken, when they have less. */
   drawLots(amountNanoUsd: bigint): LedgerEntry[] | null {
-    const credit = this.#lots.reduce((sum, lot) => sum + lot.remainingNanoUsd, 0n);
-    if (credit < amountNanoUsd) return null;
+    if (this.creditNanoUsd < amountNanoUsd) return null;
     const commitments = this.#commitments.splice(0);
     const { debits } = this.draw(amountNanoUsd);
     this.#commitments.push(...commitments);

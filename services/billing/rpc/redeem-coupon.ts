@@ -13,6 +13,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
+import { lockFunds } from '../ledger/funds.ts';
 
 /** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
 const attemptsPerHourMax = 20;
@@ -54,7 +55,9 @@ export const redeemCoupon =
           after: { amount_usd: usdJson(coupon.amount_nano_usd) },
         };
         await audit(sql, caller, change, nowMs);
-        return `${lotId} ${await usableCredit(sql, tenantId, nowMs)}`;
+        // What the wallet shows: the account's balance has credit in it that has expired and is not written off yet.
+        const funds = (await lockFunds(sql, [tenantId], nowMs)).get(tenantId)!;
+        return `${lotId} ${funds.creditNanoUsd}`;
       });
     });
     const [lotId, balance] = kept.split(' ');
@@ -86,17 +89,6 @@ async function countAttempt(sql: Sql, { tenantId, userId }: Caller, nowMs: numbe
   throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many codes were tried. Try again later.', {
     retryAfterMs: hour + hourMs - nowMs,
   });
-}
-
-/** What the wallet shows: the account's balance has credit in it that has expired and is not written off yet. */
-async function usableCredit(sql: Sql, tenantId: string, nowMs: number): Promise<bigint> {
-  const { rows } = await sql.query<{ credit: bigint }>({
-    text: `
-      select sum(remaining_nano_usd)::bigint as credit from lots
-      where tenant_id = $1 and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)`,
-    values: [tenantId, new Date(nowMs)],
-  });
-  return rows[0]!.credit;
 }
 
 /** Coupons are locked before accounts, here alone. */
