@@ -9,7 +9,8 @@ export const inferenceBytesMax = 32 * 1024 * 1024;
 /** Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). */
 export function refuseEncodedBodies(app: EdgeApp): void {
   app.addHook('preParsing', (request, reply, payload, done) => {
-    if (/^(identity)?$/i.test(request.headers['content-encoding'] ?? '')) {
+    const coding = request.headers['content-encoding'];
+    if (coding === undefined || /^(identity)?$/i.test(coding)) {
       done(null, payload);
       return;
     }
