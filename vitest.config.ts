@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
+import { compileCacheFolder } from './services/cmd/compile-cache.js';
 
 /** Those that take longest come first, so that none of them is left when the rest is done; the others follow by size. */
 const longest = [
@@ -32,11 +32,8 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
-/*
- * Where starts keep their compiled modules (services/cmd/compile-cache.js). Test processes inherit it, and all that they start: none
- * strips the types of a module, or compiles it, that another has loaded before.
- */
-process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL('node_modules/.cache/model-gateway', import.meta.url));
+// Test processes inherit it, and all that they start: none strips the types of a module, or compiles it, that another has loaded before.
+process.env.NODE_COMPILE_CACHE ??= compileCacheFolder;
 
 export default defineConfig({
   test: {
