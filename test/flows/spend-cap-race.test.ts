@@ -14,7 +14,8 @@ import {
   type TestBilling,
   usageEvent,
 } from '../../services/billing/fixtures/test-billing.ts';
-import { Budgets, type BudgetsDeps, type Hold } from '../../services/models/limits/budgets.ts';
+import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
+import type { Hold } from '../../services/models/limits/hold.ts';
 import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';

@@ -2,7 +2,8 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
-import type { Budgets, Hold } from '../limits/budgets.ts';
+import type { Budgets } from '../limits/budgets.ts';
+import type { Hold } from '../limits/hold.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 /** Estimates count four bytes to a token; no token is shorter than one byte, so this is the most it can be. */

@@ -3,7 +3,7 @@ import type { BillingService } from '#gen/modelgateway/billing/v1/billing_servic
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import type { Hold } from './budgets.ts';
+import type { Hold } from './hold.ts';
 
 const rpcTimeoutMs = 3_000;
 

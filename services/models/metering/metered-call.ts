@@ -4,7 +4,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
-import type { Hold } from '../limits/budgets.ts';
+import type { Hold } from '../limits/hold.ts';
 import type { Journal } from './journal.ts';
 import type { MeteredEvent, MeteredProgress } from './metered-event.ts';
 

@@ -2,7 +2,7 @@ import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_se
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { noMeasures, priceAt, priceUsage } from '../domain/price.ts';
-import { freeHold, type Hold } from '../limits/budgets.ts';
+import { freeHold, type Hold } from '../limits/hold.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
 import type { Outbox } from './outbox.ts';
 import type { SessionConfig } from './session-config.ts';

@@ -5,7 +5,8 @@ import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
-import type { Budgets, Hold } from '../limits/budgets.ts';
+import type { Budgets } from '../limits/budgets.ts';
+import type { Hold } from '../limits/hold.ts';
 import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 
 export type MeteringDeps = { journal: MeteringJournal; clock: Clock; budgets: Pick<Budgets, 'hold'> };
