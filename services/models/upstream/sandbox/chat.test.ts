@@ -1,7 +1,7 @@
 import { countTokens, encodeChat } from 'gpt-tokenizer/model/gpt-4o';
 import { describe, expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askEvents, askJson } from './test-exchange.ts';
+import { askEvents, askJson } from './fixtures/test-exchange.ts';
 
 const chat = (fields: object, status?: number) =>
   askJson(Operation.CHAT_COMPLETIONS, { model: 'sandbox-chat', ...fields }, status);

@@ -1,7 +1,7 @@
 import { countTokens, encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askEvents, askJson } from './test-exchange.ts';
+import { askEvents, askJson } from './fixtures/test-exchange.ts';
 
 const complete = (fields: object, status?: number) =>
   askJson(Operation.COMPLETIONS, { model: 'sandbox-chat', max_tokens: 200, ...fields }, status);

@@ -1,7 +1,7 @@
 import { countTokens, encode } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askJson } from './test-exchange.ts';
+import { askJson } from './fixtures/test-exchange.ts';
 
 const embed = (fields: object, status?: number) =>
   askJson(Operation.EMBEDDINGS, { model: 'sandbox-embed', ...fields }, status);

@@ -2,7 +2,7 @@ import { crc32, inflateSync } from 'node:zlib';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askEvents, askJson } from './test-exchange.ts';
+import { askEvents, askJson } from './fixtures/test-exchange.ts';
 
 const draw = (fields: object, status?: number) =>
   askJson(Operation.IMAGES_GENERATIONS, { model: 'sandbox-image', prompt: 'a red panda', ...fields }, status);

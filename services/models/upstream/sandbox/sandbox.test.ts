@@ -1,10 +1,10 @@
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
+import { bytesOf, type Seen, start } from './fixtures/test-exchange.ts';
 import type { SandboxKnobs } from './knobs.ts';
 import { sandboxModels } from './models.ts';
 import { createSandbox } from './sandbox.ts';
-import { bytesOf, type Seen, start } from './test-exchange.ts';
 
 const clock = new ManualClock(Date.UTC(2026, 0, 1));
 const make = (knobs: SandboxKnobs = {}) => createSandbox({ clock, knobs });

@@ -1,8 +1,8 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { askJson } from './fixtures/test-exchange.ts';
 import { valueForSchema } from './schema-value.ts';
-import { askJson } from './test-exchange.ts';
 
 const ajv = new Ajv2020({ strict: false, formats: { email: /@/, date: /^\d{4}-\d\d-\d\d$/ } });
 

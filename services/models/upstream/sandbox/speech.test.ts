@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { askEvents, askJson, bytesOf, sandbox, start } from './test-exchange.ts';
+import { askEvents, askJson, bytesOf, sandbox, start } from './fixtures/test-exchange.ts';
 
 const request = (fields: object) => ({ model: 'sandbox-speech', voice: 'alloy', input: 'Hello there', ...fields });
 const speak = async (fields: object) => {
