@@ -285,6 +285,36 @@ test('with the feed blackholed a session ended elsewhere is refused within two s
   transport.close();
 });
 
+test('a feed that begins anew ends no session that was opened since its user changed', async () => {
+  await using server = await serveRpc([fixture.rpc]);
+  await using proxy = await startFaultProxy({ target: { host: '127.0.0.1', port: Number(new URL(server.url).port) } });
+  const transport = createRpcClientTransport({
+    url: `http://${proxy.host}:${proxy.port}`,
+    tokens: testTokens('edge'),
+  });
+  const far = await openEdge(createRpcClient(AuthService, transport));
+  const { user } = await signIn();
+  const ended: Ended[] = [];
+  far.onEnded((event) => ended.push(event));
+  const become = (role: Role) => fixture.auth.updateMember({ userId: user.id, role }, ownerOf(fixture));
+  const begunAnew = async (meanwhile: () => Promise<unknown>) => {
+    await proxy.set({ kind: 'blackhole' });
+    await waitFor(() => !far.isLive, { description: 'the lease to lapse' });
+    await meanwhile();
+    await proxy.set({ kind: 'pass' });
+    await waitFor(() => far.isLive, { description: 'the feed to come back' });
+  };
+
+  await become(Role.ADMIN);
+  expect(ended).toEqual([{ userId: user.id }]);
+  await begunAnew(() => signInAs(user.email));
+  expect(ended).toEqual([{ userId: user.id }]);
+  await begunAnew(() => become(Role.MEMBER));
+  expect(ended).toEqual([{ userId: user.id }, { userId: user.id }]);
+  await far.close();
+  transport.close();
+});
+
 test('with the feed silent a request is not decided by a question that was asked before it', async () => {
   let isSilent = false;
   const answered = Promise.withResolvers<void>();

@@ -97,8 +97,11 @@ export class SessionState {
   }
 
   #changeUser(changed: UserChanged): void {
+    const notBeforeMs = timestampMs(changed.tokensNotBefore!);
+    // Each change moves it. A snapshot repeats changes, and sessions that were opened since go on.
+    if (this.#changedUsers.get(changed.userId)?.notBeforeMs === notBeforeMs) return;
     this.#changedUsers.set(changed.userId, {
-      notBeforeMs: timestampMs(changed.tokensNotBefore!),
+      notBeforeMs,
       isActive: changed.isActive,
       forgetAfterMs: timestampMs(changed.forgetAfter!),
     });
