@@ -1,6 +1,5 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { CallerKind, callerOf, Role, requireRole } from '#shared/rpc/caller.ts';
+import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { eventMessage } from '../db/event-rows.ts';
 import { nextEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
@@ -13,11 +12,7 @@ const eventsPerPage = 500;
 
 export const exportEvents = ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'exportEvents'> =>
   async function* (request, context) {
-    const caller = callerOf(context);
-    if (caller.kind !== CallerKind.SESSION) {
-      throw gatewayError(ErrorReason.ENDPOINT_NOT_ALLOWED, 'Events are exported in a signed-in session.');
-    }
-    requireRole(caller, Role.ADMIN);
+    const caller = sessionCaller(context, Role.ADMIN);
     const scope = request.scope === UsageScope.UNSPECIFIED ? UsageScope.TENANT : request.scope;
     const subject = subjectOf(caller, scope);
     const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
