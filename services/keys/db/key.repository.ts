@@ -1,7 +1,6 @@
 import { LockMode, raw, type SqlEntityManager } from '@mikro-orm/postgresql';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
-import { isUuid } from '#shared/ids.ts';
 import { KeyEntity, type KeyRow } from './key.entity.ts';
 
 /** Whose keys: a user's own. */
@@ -10,23 +9,23 @@ export type KeyOwner = { tenantId: string; userId: string };
 /** One of the user's own keys; NOT_FOUND when it is deleted or somebody else's. */
 export async function findOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
   const { tenantId, userId } = owner;
-  const key = isUuid(id) ? await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }) : null;
-  if (key === null) throw notFound('API key');
-  return key;
+  return found(await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }));
 }
 
 /** The same, locked until the end of the transaction. */
 export async function lockOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
   const { tenantId, userId } = owner;
-  const lockMode = LockMode.PESSIMISTIC_WRITE;
-  const key = await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, { lockMode });
-  if (key === null) throw notFound('API key');
-  return key;
+  return found(await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, locked));
 }
 
 /** Anybody's key, for operators, locked until the end of the transaction. */
 export async function lockKey(em: SqlEntityManager, id: string): Promise<KeyRow> {
-  const key = await em.findOne(KeyEntity, { id, deletedAt: null }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  return found(await em.findOne(KeyEntity, { id, deletedAt: null }, locked));
+}
+
+const locked = { lockMode: LockMode.PESSIMISTIC_WRITE } as const;
+
+function found(key: KeyRow | null): KeyRow {
   if (key === null) throw notFound('API key');
   return key;
 }
