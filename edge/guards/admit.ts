@@ -1,4 +1,4 @@
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, tenantSuspended } from '#shared/errors.ts';
 import { keyTypeOfScope, scopeBit } from '#shared/scopes.ts';
 import type { Access } from '../access.ts';
 import type { Principal } from '../principal.ts';
@@ -49,10 +49,5 @@ export function admit(principal: Principal, rule: CompiledAccess, ip: string): v
   } else if (rule.access.surface === 'operator' && !principal.operator) {
     throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'This endpoint is for platform operators.');
   }
-  if (rule.startsWork && principal.tenantSuspended) {
-    throw gatewayError(
-      ErrorReason.TENANT_SUSPENDED,
-      'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
-    );
-  }
+  if (rule.startsWork && principal.tenantSuspended) throw tenantSuspended();
 }

@@ -50,6 +50,13 @@ export const invalidRequest = (param: string | undefined, publicText: string, co
 /** There is no such resource, or it is somebody else's: the two read the same. */
 export const notFound = (what: string): GatewayError => new GatewayError(ErrorReason.NOT_FOUND, `No such ${what}.`);
 
+/** The organization is suspended: nothing that costs is begun for it. */
+export const tenantSuspended = (): GatewayError =>
+  new GatewayError(
+    ErrorReason.TENANT_SUSPENDED,
+    'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
+  );
+
 /** The bare error for anything unexpected; the cause goes to the log only. */
 export const internalError = (cause: unknown): GatewayError =>
   new GatewayError(

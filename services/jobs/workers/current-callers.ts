@@ -6,8 +6,9 @@ import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, tenantSuspended } from '#shared/errors.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type Scope, scopeBit, scopeBits } from '#shared/scopes.ts';
 
@@ -54,18 +55,11 @@ async function currentKey({ keys, clock }: CurrentCallersDeps, { apiKeyId }: Cal
   if (principal.expiresAt !== undefined && timestampMs(principal.expiresAt) <= clock.now()) {
     throw gatewayError(ErrorReason.EXPIRED_API_KEY, 'The API key of this job has expired.');
   }
-  if (principal.tenantSuspended) throw suspended();
+  if (principal.tenantSuspended) throw tenantSuspended();
   const bits = scopeBits(principal.scopes);
-  const { constraints, rateLimits } = principal;
   return {
     role: principal.role,
-    constraints: create(CallerConstraintsSchema, {
-      modelAllowlist: constraints?.modelAllowlist ?? [],
-      spendCapNanoUsd: constraints?.spendCapNanoUsd,
-      requestsPerMinute: rateLimits?.requestsPerMinute ?? 0,
-      tokensPerMinute: rateLimits?.tokensPerMinute ?? 0,
-      concurrentRequests: rateLimits?.concurrentRequests ?? 0,
-    }),
+    constraints: constraintsOfKey(principal),
     requireScope(operation) {
       const scope = scopes.get(operation);
       if (scope === undefined || (bits & scopeBit(scope)) !== 0) return;
@@ -83,12 +77,6 @@ async function currentUser({ auth }: CurrentCallersDeps, { tenantId, userId }: C
   if (user === undefined || !user.isActive) {
     throw gatewayError(ErrorReason.INVALID_TOKEN, 'The user of this job is no longer active.');
   }
-  if (organizations[0]?.status === OrganizationStatus.SUSPENDED) throw suspended();
+  if (organizations[0]?.status === OrganizationStatus.SUSPENDED) throw tenantSuspended();
   return { role: user.role, constraints: create(CallerConstraintsSchema, {}), requireScope() {} };
 }
-
-const suspended = () =>
-  gatewayError(
-    ErrorReason.TENANT_SUSPENDED,
-    'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
-  );
