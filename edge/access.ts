@@ -1,4 +1,3 @@
-import type { FastifyRequest } from 'fastify';
 import type { Scope } from '#shared/scopes.ts';
 import type { Principal } from './principal.ts';
 

@@ -14,14 +14,12 @@ import { drained } from './drain.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 import { answerWithJob, type SubmitDeps } from './submit-job.ts';
 
-export type AnswerDeps = SubmitDeps;
-
 /**
  * Translates one REST call into InferenceService.Invoke and its answer back into HTTP. The status line is held until the
  * upstream has answered, so that a refusal keeps a real status (openai-contract.md section 3).
  */
 export async function answerInference(
-  deps: AnswerDeps,
+  deps: SubmitDeps,
   operation: Operation,
   body: Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>,
   request: FastifyRequest,

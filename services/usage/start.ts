@@ -22,7 +22,7 @@ export type StartedUsage = {
 };
 
 /** Two years, for which organizations may ask about a single call. Roll-ups stay for good. */
-const eventsKeptMonthsDefault = 24;
+const eventsKeptMonths = 24;
 
 /** Opens Usage on a migrated database. */
 export async function startUsage(options: {
@@ -30,7 +30,6 @@ export async function startUsage(options: {
   auth: UsageDeps['auth'];
   /** Without it, events wait in the outbox to be charged. */
   billing?: ChargeDeps['billing'];
-  eventsKeptMonths?: number;
   registry: Registry;
   clock: Clock;
   logger: Logger;
@@ -39,11 +38,7 @@ export async function startUsage(options: {
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
-  const partitionKeeper = startPartitionKeeper({
-    database,
-    monthsKept: options.eventsKeptMonths ?? eventsKeptMonthsDefault,
-    logger,
-  });
+  const partitionKeeper = startPartitionKeeper({ database, monthsKept: eventsKeptMonths, logger });
   // Work of its own: without partitions no event is stored, so that nothing else may hold them up.
   const bucketDropper = startRecurringWork({
     name: 'the dropping of empty buckets of rate limits',

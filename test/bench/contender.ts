@@ -33,8 +33,6 @@ export type Prepared = {
   token: string;
   /** Tokens of the workload `keys`; undefined: it has no keys. */
   tokens?: readonly string[];
-  /** From the first command to the first answer on an empty disk, in milliseconds, where that is more than a start. */
-  firstStartMs?: number;
 };
 
 export type Contender = {

@@ -19,9 +19,6 @@ export const endRecord = (id: string, event: string): RecordText => ({ head: hea
 const head = (type: JournalRecord['t'], id: string, field: 'event' | 'counted'): string =>
   `{"t":"${type}","id":${JSON.stringify(id)},"${field}":`;
 
-/** The whole text of a record. */
-export const recordText = ({ head, json }: RecordText): string => head + json + recordTail;
-
 /** Whether a frame's text is an end record, without parsing it. */
 export const isEnd = (text: string): boolean => text.startsWith('{"t":"e"');
 

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest';
 import { testCodec } from './fixtures/test-journal.ts';
-import { beginRecord, endRecord, progressRecord, recordText } from './record.ts';
+import { beginRecord, endRecord, progressRecord, type RecordText, recordTail } from './record.ts';
 import { createReplay } from './replay.ts';
 
+const recordText = ({ head, json }: RecordText) => head + json + recordTail;
 const begin = (id: string) => recordText(beginRecord(id, JSON.stringify({ id, tokens: 0 })));
 const progress = (id: string, tokens: number) => recordText(progressRecord(id, JSON.stringify({ tokens })));
 const end = (id: string, tokens: number) => recordText(endRecord(id, JSON.stringify({ id, tokens })));

@@ -5,7 +5,7 @@ import { uuidv7Ms } from '#shared/ids.ts';
 export const noKeyId = '00000000-0000-0000-0000-000000000000';
 
 /** The finest buckets: every time zone's days are made of quarter hours. */
-export const quarterHourMs = 900_000;
+const quarterHourMs = 900_000;
 
 /** All that roll-ups tell apart. */
 export type RollUpKey = {
