@@ -227,7 +227,7 @@ export const LeaseResponseSchema: GenMessage<LeaseResponse> = /*@__PURE__*/
  */
 export type SettleRequest = Message<"modelgateway.billing.v1.SettleRequest"> & {
   /**
-   * The holder.
+   * The holder (UUID), as in LeaseRequest.
    *
    * @generated from field: string holder_id = 1;
    */
@@ -283,7 +283,7 @@ export const SettleResponseSchema: GenMessage<SettleResponse> = /*@__PURE__*/
  */
 export type ReleaseHoldRequest = Message<"modelgateway.billing.v1.ReleaseHoldRequest"> & {
   /**
-   * The holder.
+   * The holder (UUID), as in LeaseRequest.
    *
    * @generated from field: string holder_id = 1;
    */
@@ -566,7 +566,7 @@ export type ListInvoicesRequest = Message<"modelgateway.billing.v1.ListInvoicesR
   paymentStatus: PaymentStatus;
 
   /**
-   * Whose, for operators; empty: the caller's own.
+   * The organization (UUID), for operators; empty: the caller's own.
    *
    * @generated from field: string tenant_id = 4;
    */
@@ -790,7 +790,7 @@ export type ListTransactionsRequest = Message<"modelgateway.billing.v1.ListTrans
   endDate: string;
 
   /**
-   * Whose, for operators; empty: the caller's own.
+   * The organization (UUID), for operators; empty: the caller's own.
    *
    * @generated from field: string tenant_id = 5;
    */

@@ -209,7 +209,7 @@ export type AdminJob = Message<"modelgateway.jobs.v1.AdminJob"> & {
   attempts: number;
 
   /**
-   * The worker which has it; empty when none has.
+   * The worker (UUID, made at its start) which has it; empty when none has.
    *
    * @generated from field: string worker_id = 6;
    */

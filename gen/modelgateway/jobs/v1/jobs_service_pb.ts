@@ -355,7 +355,7 @@ export const JobStatusCountSchema: GenMessage<JobStatusCount> = /*@__PURE__*/
  */
 export type CancelJobRequest = Message<"modelgateway.jobs.v1.CancelJobRequest"> & {
   /**
-   * The job's id.
+   * The job's id, as in GetJobRequest.
    *
    * @generated from field: string job_id = 1;
    */
@@ -397,7 +397,7 @@ export const CancelJobResponseSchema: GenMessage<CancelJobResponse> = /*@__PURE_
  */
 export type DeleteJobRequest = Message<"modelgateway.jobs.v1.DeleteJobRequest"> & {
   /**
-   * The job's id.
+   * The job's id, as in GetJobRequest.
    *
    * @generated from field: string job_id = 1;
    */

@@ -162,7 +162,7 @@ export type UsageEvent = Message<"modelgateway.usage.v1.UsageEvent"> & {
   requestId: string;
 
   /**
-   * The background job on whose behalf the call was made; empty when none was.
+   * The background job (UUID) on whose behalf the call was made; empty when none was.
    *
    * @generated from field: string job_id = 20;
    */
