@@ -43,3 +43,45 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
   expect(withTls(join(dataDir, 'nothing'), key)).toThrow(/^RPC_TLS_CERT is not valid/);
   expect(withTls(cert, file('other.pem', other.key))).toThrow(/^RPC_TLS_CERT and RPC_TLS_KEY are not a certificate/);
 });
+
+const secret = 'a secret for tests that is long enough';
+
+test.each([
+  ['PUBLIC_URL', 'https://gateway.example/path'],
+  ['PUBLIC_URL', 'https://gateway.example/?a=1'],
+  ['PUBLIC_URL', 'https://gateway.example/#a'],
+  ['PUBLIC_URL', 'https://user:password@gateway.example'],
+  ['HOST', 'http://0.0.0.0'],
+  ['SMTP_URL', 'smtp://'],
+  ['SMTP_URL', 'smtp://mail.example:25?from=nobody'],
+  ['KEY_PEPPER', `1:${secret},1:${secret} and another`],
+  ['KEY_PEPPER', `${secret},${secret} and another`],
+  ['KEY_PEPPER', `99999999999:${secret}`],
+  ['TRUSTED_PROXIES', '0.0.0.0/0'],
+  ['TRUSTED_PROXIES', '10.0.0.0/8, ::/0'],
+  ['CLOCK', '12'],
+  ['CLOCK', '2026-01-31T12:00:00'],
+])('what would fail later stops the start by its name: %s=%s', (name, value) => {
+  expect(() => readEnv({ DATA_DIR: dataDir, KEY_PEPPER: secret, SERVICE_SECRET: secret, [name]: value })).toThrow(
+    new RegExp(`^${name} is not valid: expected [^\\n]*\\.$`),
+  );
+});
+
+test('origins, senders, peppers and times are taken as operators write them', () => {
+  const env = readEnv({
+    DATA_DIR: dataDir,
+    PUBLIC_URL: 'https://gateway.example:8443/',
+    SMTP_URL: 'smtp://user:pass@mail.example:587?from=Gateway <no-reply@gateway.example>',
+    KEY_PEPPER: `2:${secret}, ${secret}`,
+    TRUSTED_PROXIES: '10.0.0.0/8, ::ffff:192.0.2.0/120, fd00::/8',
+    CLOCK: '2026-01-31T12:00:00+01:00',
+  });
+  expect(env).toMatchObject({
+    publicUrl: 'https://gateway.example:8443',
+    keyPeppers: [
+      { version: 2, secret },
+      { version: 1, secret },
+    ],
+  });
+  expect(Math.abs(env.clock.now() - Date.parse('2026-01-31T11:00:00Z'))).toBeLessThan(60_000);
+});

@@ -79,17 +79,14 @@ export function readEnv(source: Source): Env {
     rpcUrls: readRpcUrls(source),
     databaseUrl: readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']),
     dataDir,
-    publicUrl: (readUrl(source, 'PUBLIC_URL', ['http:', 'https:']) ?? `http://${urlHost(host)}:${port}`).replace(
-      /\/+$/,
-      '',
-    ),
+    publicUrl: readOrigin(source, 'PUBLIC_URL', ['http:', 'https:']) ?? originAt(host, port),
     bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
     bootstrapPassword: source.BOOTSTRAP_PASSWORD || undefined,
     upstreamBaseUrl: readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:'])?.replace(/\/+$/, ''),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
-    smtpUrl: readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']),
+    smtpUrl: readSmtpUrl(source),
     paymentWebhookSecret: readWebhookSecret(source),
-    keyPeppers: parsePeppers(secret('KEY_PEPPER')),
+    keyPeppers: readPeppers(secret('KEY_PEPPER')),
     jwtPrivateKey: readPrivateKey(source, production),
     serviceSecrets: listOf(secret('SERVICE_SECRET')),
     trustedProxies: readTrustedProxies(source),
@@ -135,6 +132,33 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
   return text;
 }
 
+/** A URL without path, query and user, which links and the issuer of tokens begin with; no slash at its end. */
+function readOrigin(source: Source, name: string, protocols: readonly string[]): string | undefined {
+  const text = readUrl(source, name, protocols)?.replace(/\/+$/, '');
+  if (text === undefined) return undefined;
+  const { pathname, search, hash, username, password } = new URL(text);
+  if (pathname !== '/' || search + hash + username + password !== '' || /[?#@]/.test(text))
+    throw bad(name, 'an origin alone, such as https://gateway.example.com, without a path');
+  return text;
+}
+
+function originAt(host: string, port: number): string {
+  const origin = `http://${urlHost(host)}:${port}`;
+  if (!URL.canParse(origin)) throw bad('HOST', 'an address or the name of a host');
+  return origin;
+}
+
+function readSmtpUrl(source: Source): string | undefined {
+  const text = readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']);
+  if (text === undefined) return undefined;
+  const { hostname, searchParams } = new URL(text);
+  if (hostname === '') throw bad('SMTP_URL', 'a URL with a host, such as smtp://user:password@mail.example.com:587');
+  const from = searchParams.get('from');
+  if (from !== null && !/^([^<>]*<[^\s@<>]+@[^\s@<>]+>|[^\s@<>]+@[^\s@<>]+)$/.test(from))
+    throw bad('SMTP_URL', 'an e-mail address behind `?from=`');
+  return text;
+}
+
 function readEmail(source: Source, name: string, fallback: string): string {
   const text = source[name] || fallback;
   if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an e-mail address');
@@ -146,14 +170,21 @@ function readTrustedProxies(source: Source): string[] {
   if (entries.some((entry) => parseRange(entry) === null)) {
     throw bad('TRUSTED_PROXIES', 'addresses and CIDR ranges, separated by commas');
   }
+  // Whoever is trusted says whose address a key's allowlist is held against.
+  if (entries.some((entry) => entry.endsWith('/0'))) {
+    throw bad('TRUSTED_PROXIES', 'ranges of your own proxies, not of everybody');
+  }
   return entries;
 }
 
 function readClock(source: Source): Clock {
   const text = source.CLOCK || 'system';
   if (text === 'system') return systemClock;
-  const startMs = Date.parse(text);
-  if (Number.isNaN(startMs)) throw bad('CLOCK', '`system` or an ISO 8601 time at which the clock starts');
+  // Date.parse takes `12` for a month of 2001.
+  const startMs = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(text) ? Date.parse(text) : Number.NaN;
+  if (Number.isNaN(startMs)) {
+    throw bad('CLOCK', '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z');
+  }
   return clockStartingAt(startMs);
 }
 
@@ -256,11 +287,20 @@ function createSecret(file: string, name: string): void {
   }
 }
 
-function parsePeppers(text: string): readonly KeyPepper[] {
-  return listOf(text).map((part) => {
+/** The largest `integer` of Postgres, which keeps the version beside each digest. */
+const pepperVersionMax = 2 ** 31 - 1;
+
+function readPeppers(text: string): readonly KeyPepper[] {
+  const peppers = listOf(text).map((part) => {
     const match = /^(\d+):(.+)$/.exec(part);
     return match === null ? { version: 1, secret: part } : { version: Number(match[1]), secret: match[2]! };
   });
+  const versions = new Set(peppers.map(({ version }) => version));
+  // Of two with one version, the second would know none of the keys that it made.
+  if (versions.size < peppers.length || Math.max(...versions) > pepperVersionMax) {
+    throw bad('KEY_PEPPER', `version:secret each, with versions that differ, of at most ${pepperVersionMax}`);
+  }
+  return peppers;
 }
 
 const urlHost = (host: string): string =>
