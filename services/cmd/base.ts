@@ -92,7 +92,7 @@ export async function listening(variable: string, port: number, listen: Promise<
       });
     if (code === 'EACCES')
       throw new StartError(`Port ${port} may not be used: set ${variable} to one above 1023.`, { cause: error });
-    if (code === 'EADDRNOTAVAIL')
+    if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND' || code === 'EAI_AGAIN')
       throw new StartError(
         `The address to listen on is not one of this machine's: set ${variable.replace('PORT', 'HOST')}.`,
         { cause: error },

@@ -58,6 +58,14 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(new RegExp(`^Set RPC_URLS to where these are: ${missing}; [^\\n]*$`));
   });
 
+  test('a host whose name nobody knows', async () => {
+    await using database = await disposable(createTestDatabase());
+    const env = { ...base(), DATABASE_URL: database.url, HOST: 'nowhere.invalid', PUBLIC_URL: 'http://gateway.test' };
+    await using child = startProcess({ script, env });
+    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
+  });
+
   test('a taken port', async () => {
     await using database = await disposable(createTestDatabase());
     const taken = createServer();

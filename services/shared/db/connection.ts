@@ -37,10 +37,19 @@ export type SessionOptions = {
   statementTimeoutMs?: number;
 };
 
-/** Settings of a connection for pg: UTC, and whatever the session needs. */
+/** What a database or role of somebody else's may have set otherwise, and reading or committing relies on. */
+const fixedSettings = [
+  ['timezone', 'UTC'],
+  ['datestyle', 'ISO'],
+  ['intervalstyle', 'postgres'],
+  ['standard_conforming_strings', 'on'],
+  ['default_transaction_isolation', 'read\\ committed'],
+];
+
+/** Settings of a connection for pg: the fixed ones, and whatever the session needs. */
 export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.ClientConfig {
   const settings = [
-    ['timezone', 'UTC'],
+    ...fixedSettings,
     ['search_path', session.schema],
     ['role', session.role],
     ['statement_timeout', session.statementTimeoutMs],
@@ -54,17 +63,32 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
   };
 }
 
-/** @throws StartError when no connection can be made within `startConnectTimeoutMs`. */
+const versionMin = 15;
+
+/** @throws StartError when no connection can be made within `startConnectTimeoutMs`, or the database is not one to work with. */
 export async function checkReachable(url: DatabaseUrl): Promise<void> {
-  const client = new pg.Client({
-    ...clientConfig(url, { applicationName: 'check' }),
-    connectionTimeoutMillis: startConnectTimeoutMs,
-  });
+  let client: pg.Client;
+  try {
+    client = new pg.Client({
+      ...clientConfig(url, { applicationName: 'check' }),
+      connectionTimeoutMillis: startConnectTimeoutMs,
+    });
+  } catch (cause) {
+    // A file that is named behind `sslrootcert` or the like.
+    throw new StartError(`DATABASE_URL cannot be used (${(cause as Error).message}): correct it.`, { cause });
+  }
   client.on('error', () => {});
+  const { host, database } = client;
   try {
     await client.connect();
+    const { rows } = await client.query(
+      `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+              current_setting('server_encoding') as encoding, current_setting('transaction_read_only') as read_only`,
+    );
+    const unsuitable = unsuitability(rows[0]);
+    if (unsuitable !== null) throw new StartError(`Database ${database} on ${host} ${unsuitable}`);
   } catch (cause) {
-    const { host, database } = client;
+    if (cause instanceof StartError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
     throw new StartError(
       `Postgres is out of reach (database ${database} on ${host}: ${reason}): start it, or correct DATABASE_URL.`,
@@ -73,4 +97,20 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
   } finally {
     client.end().catch(() => {});
   }
+}
+
+/** Why a database cannot be worked with, and what to do; null when it can. */
+export function unsuitability(of: {
+  version: string;
+  number: number;
+  encoding: string;
+  read_only: string;
+}): string | null {
+  if (of.number < versionMin * 10_000)
+    return `is Postgres ${of.version}: set DATABASE_URL to a Postgres ${versionMin} or later.`;
+  if (of.encoding !== 'UTF8')
+    return `has the encoding ${of.encoding}, which not every text fits: set DATABASE_URL to one that was made with encoding UTF8.`;
+  if (of.read_only === 'on')
+    return 'takes no writes: set DATABASE_URL to the primary server, and to a database that is not read-only.';
+  return null;
 }

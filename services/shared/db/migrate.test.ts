@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { unsuitability, withDatabase } from './connection.ts';
 import { migrateAll, type ServiceMigrations } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 
@@ -97,6 +98,51 @@ test('a database out of reach stops the start in one line without the password',
     /^Postgres is out of reach \(database nowhere on 127\.0\.0\.1: .*\): start it/,
   );
   expect((refusal as Error).message).not.toContain('secret');
+});
+
+test('a database that takes no writes, or not every text, stops the start in one line that says what to do', async () => {
+  const refusal = (url: string): Promise<unknown> => migrateAll(url, [ledger], logger).catch((error: unknown) => error);
+  await admin.query(`alter database ${testDatabase.name} set default_transaction_read_only = on`);
+  const readOnly = await refusal(testDatabase.url);
+  expect(readOnly).toBeInstanceOf(StartError);
+  expect((readOnly as Error).message).toMatch(/^Database mgtest_\w+ on .* takes no writes: set DATABASE_URL to .*\.$/);
+
+  const latin = `${testDatabase.name}_latin`;
+  await admin.query(`create database ${latin} template template0 encoding 'LATIN1' locale_provider libc locale 'C'`);
+  try {
+    const unencodable = await refusal(withDatabase(testDatabase.url, latin));
+    expect(unencodable).toBeInstanceOf(StartError);
+    expect((unencodable as Error).message).toMatch(/ has the encoding LATIN1, .* set DATABASE_URL to .*\.$/);
+  } finally {
+    await admin.query('set default_transaction_read_only = off');
+    await admin.query(`drop database ${latin} with (force)`);
+  }
+  expect(await refusal(`${testDatabase.url}&sslmode=verify-full&sslrootcert=/nowhere`)).toBeInstanceOf(StartError);
+});
+
+test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
+  const server = { encoding: 'UTF8', read_only: 'off' };
+  expect(unsuitability({ ...server, version: '14.19', number: 140_019 })).toBe(
+    'is Postgres 14.19: set DATABASE_URL to a Postgres 15 or later.',
+  );
+  expect(unsuitability({ ...server, version: '15.0', number: 150_000 })).toBeNull();
+});
+
+test('what a database has set otherwise changes neither how it is read nor how it commits', async () => {
+  for (const setting of [
+    "datestyle = 'SQL, DMY'",
+    "intervalstyle = 'iso_8601'",
+    'standard_conforming_strings = off',
+    "default_transaction_isolation = 'serializable'",
+  ])
+    await admin.query(`alter database ${testDatabase.name} set ${setting}`);
+  await migrateAll(testDatabase.url, [ledger], logger);
+  opened = await openServiceDatabase({ service: 'ledger', connection: testDatabase.url, entities: [], logger });
+  const text = String.raw`select '2026-01-31T12:00:00Z'::timestamptz as time, '\'::text as text, current_setting('transaction_isolation') as isolation`;
+  const expected = { time: new Date('2026-01-31T12:00:00Z'), text: '\\', isolation: 'read committed' };
+  expect((await opened.pool.query(text)).rows).toEqual([expected]);
+  const [row] = await opened.em().execute<{ time: string }[]>(text);
+  expect({ ...row, time: new Date(row!.time) }).toEqual(expected);
 });
 
 test('a service writes ordinary tables, adds to append-only ones, and changes neither them nor the record of migrations', async () => {
