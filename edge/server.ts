@@ -8,7 +8,7 @@ import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
-import { exposedHeaders, newRequestId } from './http/headers.ts';
+import { exposedHeaders, headProblem, newRequestId } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
 import { installValidation } from './http/validation.ts';
@@ -65,9 +65,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = deps.clock.monotonic();
     reply.header('x-request-id', request.id);
-    // HTTP/1.0 knows no Host (RFC 9112 section 3.2).
-    const isHostless = request.raw.headers.host === undefined && request.raw.httpVersion === '1.1';
-    done(isHostless ? invalidRequest(undefined, 'The request has no Host header.') : undefined);
+    const problem = headProblem(request.raw);
+    done(problem === null ? undefined : invalidRequest(undefined, problem));
   });
   shedUpgrades(app, { shedder, metrics });
   app.addHook('onSend', (request, reply, _payload, done) => {

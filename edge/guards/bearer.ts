@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { occursTwice } from '../http/headers.ts';
 
 const missing = (): Error =>
   gatewayError(
@@ -17,20 +18,8 @@ export function bearerToken(message: IncomingMessage): string {
   if (header.length < 8 || header.slice(0, 7).toLowerCase() !== 'bearer ') throw missing();
   const token = header.slice(7).trim();
   if (token === '') throw missing();
-  if (token.includes(' ') || token.includes(',') || occursTwice(message.rawHeaders)) {
+  if (token.includes(' ') || token.includes(',') || occursTwice('authorization', message.rawHeaders)) {
     throw gatewayError(ErrorReason.INVALID_API_KEY, 'Send exactly one Authorization header with one bearer token.');
   }
   return token;
-}
-
-/** Node keeps the first of two Authorization headers in silence; the raw list shows both. Names stand at even places. */
-function occursTwice(rawHeaders: readonly string[]): boolean {
-  let seen = false;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]!;
-    if (name.length !== 13 || name.toLowerCase() !== 'authorization') continue;
-    if (seen) return true;
-    seen = true;
-  }
-  return false;
 }

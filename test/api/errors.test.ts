@@ -318,6 +318,13 @@ describe('an address that leads nowhere', () => {
   test.each([
     ['what is not HTTP', 400, 'nonsense\r\n'],
     ['a request without a Host', 400, get],
+    ['a request with two Hosts', 400, `${get}host: gateway\r\nhost: gateway\r\n`],
+    ['a Host that is none', 400, `${get}host: gateway/v1@elsewhere\r\n`],
+    [
+      'a request with two Content-Types',
+      400,
+      `${get}host: gateway\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n`,
+    ],
     ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
     ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
   ])('%s is answered in the documented shape: %i', async (_what, status, lines) => {
