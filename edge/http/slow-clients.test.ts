@@ -8,19 +8,33 @@ import { waitFor } from '../../test/support/wait-for.ts';
 import { attendSlowClients, headTimeouts, type Patience, patience } from './slow-clients.ts';
 
 /** A fiftieth of the real one. */
-const short: Patience = { ...patience, headMs: patience.headMs / 50, checkMs: patience.checkMs / 50 };
+const short: Patience = {
+  ...patience,
+  headMs: patience.headMs / 50,
+  checkMs: patience.checkMs / 50,
+  stalledMs: patience.stalledMs / 50,
+};
+/** More than the network's own buffers take. */
+const long = Buffer.alloc(48 * 1024 * 1024);
 
 const closers: (() => unknown)[] = [];
 afterEach(async () => {
   for (const close of closers.splice(0).reverse()) await close();
 });
 
+/** The server's ends of the connections, in order. */
+let accepted: Socket[];
+
 async function start() {
   const app = fastify({ http: headTimeouts(short) });
   attendSlowClients(app, short);
   app.post('/', async (request) => ({ length: JSON.stringify(request.body).length }));
+  app.get('/long', async () => long);
+  app.get('/late', async () => delay(2 * short.stalledMs, 'late'));
   await app.listen({ port: 0, host: '127.0.0.1' });
   closers.push(() => app.close());
+  accepted = [];
+  app.server.on('connection', (socket: Socket) => accepted.push(socket));
   const { port } = app.server.address() as AddressInfo;
   return (first: string): Socket => {
     const socket = connect(port, '127.0.0.1');
@@ -79,6 +93,32 @@ test('a steady upload may take its time, and an idle connection is kept for the 
   expect(String((await answered)[0])).toMatch(/^HTTP\/1\.1 200 /);
   idle.write(`${head(2)}{}`);
   expect(String((await once(idle, 'data'))[0])).toMatch(/^HTTP\/1\.1 200 /);
+});
+
+const get = (path: string): string => `GET ${path} HTTP/1.1\r\nhost: x\r\n\r\n`;
+
+test('a client that takes nothing of its answer is cut off', async () => {
+  const open = await start();
+  const stalled = open(get('/long')).pause();
+  // That it was cut off is only read behind what the network has taken.
+  const closed = once(stalled, 'close');
+  await waitFor(() => accepted[0]!.destroyed, { description: 'the connection to be closed' });
+  stalled.resume();
+  await closed;
+  expect(stalled.bytesRead).toBeLessThan(long.length);
+});
+
+test('a client that takes its answer slowly gets it all, and is then waited with for the next one', async () => {
+  const open = await start();
+  const slow = open(get('/long'));
+  slow.on('data', () => {
+    slow.pause();
+    setTimeout(() => slow.resume(), (3 * short.stalledMs * 64 * 1024) / long.length);
+  });
+  await waitFor(() => slow.bytesRead > long.length, { description: 'all of the answer', timeoutMs: 60_000 });
+  slow.write(get('/late'));
+  const length = slow.bytesRead;
+  await waitFor(() => slow.bytesRead > length, { description: 'the late answer' });
 });
 
 test('the edge gives a head 20 s and a whole request ten minutes, and keeps idle connections longer than proxies do', async () => {

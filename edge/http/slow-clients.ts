@@ -10,10 +10,12 @@ export type Patience = {
   checkMs: number;
   /** A body that stays below the least pace at this many checks in a row is cut off. */
   slowChecksMax: number;
+  /** A client that takes nothing of its answer for this long, or twice that, is cut off. */
+  stalledMs: number;
 };
 
 /** Closed within 30 s, whichever part of a request trickles; a steady upload may take its time. */
-export const patience: Patience = { headMs: 20_000, checkMs: 5_000, slowChecksMax: 4 };
+export const patience: Patience = { headMs: 20_000, checkMs: 5_000, slowChecksMax: 4, stalledMs: 60_000 };
 
 /** Bytes a second; the slowest of mobile networks does ten times that. */
 const paceMin = 1_024;
@@ -31,10 +33,10 @@ const receiving = Symbol('the request that a socket carries');
 type RequestSocket = Socket & { [receiving]?: IncomingMessage };
 
 /**
- * Cuts clients off whose bodies trickle, and lets those read on who are slow to take their answer when the server closes. Costs a
- * request one assignment: connections are looked at now and then.
+ * Cuts clients off whose bodies trickle or who take nothing of their answer, and lets those read on who are slow to take it when the
+ * server closes. Costs a request one assignment: connections are looked at now and then.
  */
-export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax }: Patience): void {
+export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax, stalledMs }: Patience): void {
   const seen = new Map<RequestSocket, { bytes: number; slowChecks: number }>();
   app.server.on('connection', (socket: RequestSocket) => {
     seen.set(socket, { bytes: 0, slowChecks: 0 });
@@ -50,10 +52,22 @@ export function attendSlowClients(app: FastifyInstance, { checkMs, slowChecksMax
       const isArriving = socket[receiving]?.complete === false;
       state.slowChecks = isArriving && isSlow ? state.slowChecks + 1 : 0;
       if (state.slowChecks >= slowChecksMax) socket.destroy();
+      attendStalled(socket, stalledMs);
     }
   }, checkMs).unref();
   app.addHook('onClose', async () => clearInterval(timer));
   sparing(app.server, () => [...seen.keys()].filter(({ writableLength }) => writableLength > 0));
+}
+
+/**
+ * Has Node cut a connection off on which bytes wait to be sent and none are taken: an answer of up to 256 MiB would be held for as long
+ * as its client pleases. One on which nothing waits may be silent, as its next answer may be long in coming.
+ */
+function attendStalled(socket: Socket, stalledMs: number): void {
+  const isAttended = socket.timeout === stalledMs;
+  if (socket.writableLength > 0) {
+    if (!isAttended) socket.setTimeout(stalledMs);
+  } else if (isAttended) socket.setTimeout(0);
 }
 
 /** Node takes a connection for idle as soon as its answer was ended, and would destroy it with what the client has yet to read. */
