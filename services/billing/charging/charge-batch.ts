@@ -7,8 +7,8 @@ import { charged } from '../domain/lease.ts';
 import type { Posting } from '../domain/ledger.ts';
 import { monthOf } from '../domain/period.ts';
 import { pricedLines } from '../domain/priced-lines.ts';
-import { type LeaseRow, lockLeases, readLeases, saveLeases } from '../leasing/lease-row.ts';
-import { addPosted, changeHeld, heldChange, SpendSums } from '../leasing/spend.ts';
+import { changeLeases, type LeaseRow, lockLeases, readLeases } from '../leasing/lease-row.ts';
+import { addPosted, SpendSums } from '../leasing/spend.ts';
 import { lockAccounts } from '../ledger/accounts.ts';
 import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
@@ -108,9 +108,8 @@ async function settleLeases(sql: Sql, events: readonly UsageEvent[], leaseIds: r
       after.set(id, { ...charged(lease, usage?.costNanoUsd ?? 0n), state });
     }
   }
-  await saveLeases(sql, [...after.values()]);
-  await changeHeld(
+  await changeLeases(
     sql,
-    before.map((lease) => ({ lease, changeNanoUsd: heldChange(lease, after.get(lease.id)!) })),
+    before.map((lease) => ({ before: lease, after: after.get(lease.id)! })),
   );
 }

@@ -2,7 +2,7 @@ import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget
 import { plainArray, type Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
-import { arraysOf } from './spend.ts';
+import { arraysOf, changeHeld, heldChange } from './spend.ts';
 
 export type LeaseRow = LeaseAmounts & {
   tenantId: string;
@@ -120,8 +120,22 @@ export async function recallableRoom(
   return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };
 }
 
-/** Writes leases, new or changed. */
-export async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> {
+/** A lease as it stood, null for a new one, and as it is to be. */
+export type LeaseChange = { before: LeaseRow | null; after: LeaseRow };
+
+/** Writes leases, and books what they take up more or less in their budgets, whose rows are locked. */
+export async function changeLeases(sql: Sql, changes: readonly LeaseChange[]): Promise<void> {
+  await saveLeases(
+    sql,
+    changes.map(({ after }) => after),
+  );
+  await changeHeld(
+    sql,
+    changes.map(({ before, after }) => ({ lease: after, changeNanoUsd: heldChange(before, after) })),
+  );
+}
+
+async function saveLeases(sql: Sql, leases: readonly LeaseRow[]): Promise<void> {
   if (leases.length === 0) return;
   await sql.query({
     name: 'save-leases',

@@ -7,8 +7,8 @@ import { closed, freeRoomToKeep } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
 import { rememberedMs } from './lapse.ts';
-import { type LeaseRow, lockLeases, readLeases, saveLeases } from './lease-row.ts';
-import { addPosted, changeHeld, heldChange, readSpends, SpendSums } from './spend.ts';
+import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
+import { addPosted, heldChange, readSpends, SpendSums } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they stand behind the settlement; those that are missing are unknown or somebody else's. */
@@ -104,8 +104,7 @@ async function shrink(sql: Sql, slices: readonly LeaseRow[], nowMs: number): Pro
   const terms = await readTerms(sql, first!.tenantId, first!.kind === BudgetKind.USER ? first!.subjectId : '');
   if (first!.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms)) return [];
   let budget = await lockBudget(sql, { budget: first!, keyLimitNanoUsd: first!.limitNanoUsd, terms }, nowMs);
-  const after: LeaseRow[] = [];
-  const changes: { lease: LeaseRow; changeNanoUsd: bigint }[] = [];
+  const changes: LeaseChange[] = [];
   for (const lease of await lockLeases(
     sql,
     slices.map(({ id }) => id),
@@ -115,14 +114,11 @@ async function shrink(sql: Sql, slices: readonly LeaseRow[], nowMs: number): Pro
     const keep = freeRoomToKeep(budget, free);
     if (keep >= free) continue;
     const smaller = { ...lease, roomNanoUsd: lease.roomNanoUsd - (free - keep) };
-    const changeNanoUsd = heldChange(lease, smaller);
-    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + changeNanoUsd };
-    after.push(smaller);
-    changes.push({ lease: smaller, changeNanoUsd });
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(lease, smaller) };
+    changes.push({ before: lease, after: smaller });
   }
-  await saveLeases(sql, after);
-  await changeHeld(sql, changes);
-  return after;
+  await changeLeases(sql, changes);
+  return changes.map(({ after }) => after);
 }
 
 const freeIn = (lease: LeaseRow): bigint => lease.roomNanoUsd - lease.usedNanoUsd - lease.inFlightNanoUsd;
@@ -168,17 +164,13 @@ async function close(
   settlements: ReadonlyMap<string, LeaseSettlement>,
   nowMs: number,
 ): Promise<LeaseRow[]> {
-  const before = await lockLeases(
+  const locked = await lockLeases(
     sql,
     leases.map(({ id }) => id),
   );
-  const after = before.map((lease) => closedBy(lease, settlements.get(lease.id)!, nowMs));
-  await saveLeases(sql, after);
-  await changeHeld(
-    sql,
-    after.map((lease, index) => ({ lease, changeNanoUsd: heldChange(before[index]!, lease) })),
-  );
-  return after;
+  const changes = locked.map((before) => ({ before, after: closedBy(before, settlements.get(before.id)!, nowMs) }));
+  await changeLeases(sql, changes);
+  return changes.map(({ after }) => after);
 }
 
 function closedBy(lease: LeaseRow, told: LeaseSettlement, nowMs: number): LeaseRow {

@@ -4,8 +4,8 @@ import type { Sql } from '../db/sql.ts';
 import { type BudgetState, grantedRoom, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
 import { asLapsed } from './lapse.ts';
-import { type BudgetOfLease, type LeaseRow, lockLeases, lockOverdueLeases, saveLeases } from './lease-row.ts';
-import { changeHeld, heldChange } from './spend.ts';
+import { type BudgetOfLease, changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './lease-row.ts';
+import { heldChange } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
 export type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
@@ -104,11 +104,9 @@ class Leases {
   }
 
   async save(sql: Sql): Promise<void> {
-    const after = [...this.#after.values()];
-    await saveLeases(sql, after);
-    await changeHeld(
+    await changeLeases(
       sql,
-      after.map((lease) => ({ lease, changeNanoUsd: heldChange(this.#before.get(lease.id) ?? null, lease) })),
+      [...this.#after.values()].map((after) => ({ before: this.#before.get(after.id) ?? null, after })),
     );
   }
 }

@@ -5,8 +5,14 @@ import type { BillingDeps } from '../deps.ts';
 import { heldBy } from '../domain/lease.ts';
 import { lockBudget, readTerms } from '../leasing/budget.ts';
 import { asLapsed } from '../leasing/lapse.ts';
-import { type BudgetOfLease, type LeaseRow, lockLeases, lockOverdueLeases, saveLeases } from '../leasing/lease-row.ts';
-import { changeHeld, heldChange } from '../leasing/spend.ts';
+import {
+  type BudgetOfLease,
+  changeLeases,
+  type LeaseRow,
+  lockLeases,
+  lockOverdueLeases,
+} from '../leasing/lease-row.ts';
+import { changeHeld } from '../leasing/spend.ts';
 
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
@@ -56,12 +62,10 @@ async function lockRow(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<
 
 async function lapseLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
-  const before = await lockOverdueLeases(sql, [budget], nowMs);
-  const after = before.map((lease) => asLapsed(lease, nowMs));
-  await saveLeases(sql, after);
-  await changeHeld(
+  const overdue = await lockOverdueLeases(sql, [budget], nowMs);
+  await changeLeases(
     sql,
-    after.map((lease, index) => ({ lease, changeNanoUsd: heldChange(before[index]!, lease) })),
+    overdue.map((before) => ({ before, after: asLapsed(before, nowMs) })),
   );
 }
 
