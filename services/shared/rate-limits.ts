@@ -8,6 +8,13 @@ export const defaultRateLimits: RateLimits = {
   concurrentRequests: 100,
 };
 
+/** Limits of an organization's or a key's own in the public API's spelling; null where there is none. */
+export const ownLimitFields = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits) => ({
+  requests_per_minute: requestsPerMinute || null,
+  tokens_per_minute: tokensPerMinute || null,
+  concurrent_requests: concurrentRequests || null,
+});
+
 /*
  * Where several replicas serve the same subjects, Usage keeps the buckets, and a replica lets through what it was granted. So
  * that not every first request waits for a grant, a little may go unasked:

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
+import { ownLimitFields } from '#shared/rate-limits.ts';
 
 const limit = (maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()]));
 
@@ -42,11 +43,7 @@ export const limitsJson = (
 
 /** Limits of an organization's or a key's own; null where there is none. */
 export function ownLimitsJson(limits: RateLimits | undefined) {
-  const { requestsPerMinute = 0, tokensPerMinute = 0, concurrentRequests = 0 } = limits ?? {};
-  if (requestsPerMinute + tokensPerMinute + concurrentRequests === 0) return null;
-  return {
-    requests_per_minute: requestsPerMinute || null,
-    tokens_per_minute: tokensPerMinute || null,
-    concurrent_requests: concurrentRequests || null,
-  };
+  if (limits === undefined) return null;
+  const fields = ownLimitFields(limits);
+  return Object.values(fields).every((limit) => limit === null) ? null : fields;
 }

@@ -1,5 +1,5 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import type { RateLimits } from '#shared/rate-limits.ts';
+import { ownLimitFields, type RateLimits } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -19,8 +19,8 @@ export const setOrganizationRateLimits =
     };
     await sqlTransaction(database, async (sql) => {
       await lockAccount(sql, tenantId);
-      const before = limitFields(await ownRateLimits(sql, tenantId));
-      const after = limitFields(limits);
+      const before = ownLimitFields(await ownRateLimits(sql, tenantId));
+      const after = ownLimitFields(limits);
       if (JSON.stringify(before) === JSON.stringify(after)) return;
       await sql.query({
         text: `update accounts set requests_per_minute = $2, tokens_per_minute = $3, concurrent_requests = $4
@@ -40,10 +40,3 @@ export const setOrganizationRateLimits =
     });
     return { rateLimits: limits, effectiveRateLimits: await effectiveRateLimits(database.pool, tenantId) };
   };
-
-/** As audit events show them; null is the plan's. */
-const limitFields = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits) => ({
-  requests_per_minute: requestsPerMinute || null,
-  tokens_per_minute: tokensPerMinute || null,
-  concurrent_requests: concurrentRequests || null,
-});

@@ -2,9 +2,9 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
-import type { KeyRow } from '../db/key.entity.ts';
 import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { keyMessage } from './key-message.ts';
@@ -16,11 +16,11 @@ export const setKeyRateLimits =
     const nowMs = clock.now();
     const { key, version } = await transaction(database, async (em) => {
       const key = await lockKey(em, keyId);
-      const before = limitFields(key);
+      const before = ownLimitFields(key);
       key.requestsPerMinute = rateLimits?.requestsPerMinute ?? 0;
       key.tokensPerMinute = rateLimits?.tokensPerMinute ?? 0;
       key.concurrentRequests = rateLimits?.concurrentRequests ?? 0;
-      const changed = changedFields(before, limitFields(key));
+      const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };
       await recordAuditEvent(em, {
         id: uuidv7(),
@@ -38,10 +38,3 @@ export const setKeyRateLimits =
     await feed.knownEverywhere(version, context.signal);
     return { key: keyMessage(key, nowMs) };
   };
-
-/** As audit events show them; null is no override. */
-const limitFields = (key: KeyRow) => ({
-  requests_per_minute: key.requestsPerMinute || null,
-  tokens_per_minute: key.tokensPerMinute || null,
-  concurrent_requests: key.concurrentRequests || null,
-});
