@@ -4,7 +4,7 @@ import type { FastifyReply } from 'fastify';
 import type { Model } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { escapeHtml } from '#shared/safe-text.ts';
 import { asAnonymous } from '../caller.ts';
-import type { Routes } from './routes.ts';
+import { nameInPath, type Routes } from './routes.ts';
 
 /**
  * The page that `rel="deprecation"` points to: what retires, when, and what comes after. Anybody may read it, so that it exists for
@@ -12,7 +12,7 @@ import type { Routes } from './routes.ts';
  */
 export const retirementPageRoutes: Routes = (app, { models, clock }) => {
   app.get('/retirements/*', { config: { access: { surface: 'public' } } }, async (request, reply) => {
-    const name = (request.params as { '*': string })['*'];
+    const name = nameInPath(request);
     const isName = name !== '' && name.length <= 255;
     const options = asAnonymous(request);
     const [model] = isName ? (await models.listDeprecations({ model: name }, options)).models : [];

@@ -32,6 +32,9 @@ export const pageQuerySchema = {
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
 };
 
+/** The name in a path that ends in one: names contain slashes, raw or as %2F (openai-contract.md section 1). */
+export const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
+
 /** The Idempotency-Key of a request; empty when there is none. */
 export function idempotencyKey(request: FastifyRequest): string {
   const value = request.headers['idempotency-key'];

@@ -1,18 +1,16 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { FastifyRequest } from 'fastify';
 import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { operationName } from '#shared/operation-name.ts';
 import { asCaller } from '../../caller.ts';
 import { isoTime } from '../../http/json.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
-import type { Routes } from '../routes.ts';
+import { nameInPath, type Routes } from '../routes.ts';
 
 /** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
 export const modelRoutes: Routes = (app, deps) => {
   const { models, metrics, publicUrl } = deps;
-  const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
   for (const prefix of ['/v1', '/api/v1'] as const) {
     const modelJson = prefix === '/v1' ? openaiModelJson : platformModelJson;
 
@@ -30,7 +28,6 @@ export const modelRoutes: Routes = (app, deps) => {
       },
     );
 
-    // A wildcard, since names contain slashes, raw or as %2F (openai-contract.md section 1).
     app.get(
       `${prefix}/models/*`,
       {
@@ -76,17 +73,11 @@ export const platformModelJson = (model: Model) => ({
   deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatusName(status) })),
 });
 
-/** An operation as the API names it: the name of its enum value in lower case, e.g. `chat_completions`. */
-export const operationName = (operation: Operation): string => nameOf(Operation, operation).toLowerCase();
-
 /** A deployment status as the API names it: Pending, Running, Degraded, Stopped or Failed. */
 export function deploymentStatusName(status: DeploymentStatus): string {
-  const name = nameOf(DeploymentStatus, status);
+  const [name] = Object.entries(DeploymentStatus).find(([, value]) => value === status) ?? ['UNSPECIFIED'];
   return name.slice(0, 1) + name.slice(1).toLowerCase();
 }
-
-const nameOf = (values: Readonly<Record<string, number>>, value: number): string =>
-  Object.keys(values).find((name) => values[name] === value) ?? 'UNSPECIFIED';
 
 export const ratesJson = (rates: PriceRates) => ({
   input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),

@@ -3,6 +3,7 @@ import { type ModelSettings, Visibility } from '#gen/modelgateway/models/v1/mode
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { operationName } from '#shared/operation-name.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 
@@ -51,15 +52,11 @@ function requireOwnPath(name: string): void {
   );
 }
 
-const operationNames = new Map<Operation, string>(
-  Object.entries(Operation).map(([name, value]) => [value, name.toLowerCase()]),
-);
-
 /** A model's fields in audit events, in the public API's spelling. */
 export const modelFields = (row: ModelRow): object => ({
   display_name: row.displayName,
   owned_by: row.ownedBy,
-  operations: row.operations.map((operation) => operationNames.get(operation)),
+  operations: row.operations.map(operationName),
   context_window: row.contextWindow ?? 0,
   max_output_tokens: row.maxOutputTokens ?? 0,
   visibility: row.visibility === Visibility.PRIVATE ? 'private' : 'public',

@@ -15,9 +15,6 @@ export const operatorOnly = { access: { surface: 'operator' } } as const;
 
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 
-/** The name in a path that ends in one: names contain slashes, raw or as %2F. */
-export const nameInPath = (request: FastifyRequest): string => (request.params as { '*': string })['*'];
-
 /** Operations and dialects are spelled as their enum values in lower case. */
 const spelled = <Value extends number>(values: Readonly<Record<string, Value>>): ReadonlyMap<string, Value> =>
   new Map(

@@ -3,16 +3,9 @@ import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
-import {
-  catalogModel,
-  modelNameSchema,
-  nameInPath,
-  operationsNamed,
-  operationsSchema,
-  operatorOnly,
-} from './catalog-fields.ts';
+import { catalogModel, modelNameSchema, operationsNamed, operationsSchema, operatorOnly } from './catalog-fields.ts';
 import { adminDeploymentJson } from './deployments.ts';
 import { adminPriceJson } from './prices.ts';
 

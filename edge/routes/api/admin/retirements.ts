@@ -3,8 +3,8 @@ import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { modelNameSchema, nameInPath, operatorOnly } from './catalog-fields.ts';
+import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
+import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
 
 const timeSchema = Type.String({ maxLength: 64 });
 const optionalText = Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()]));

@@ -1,7 +1,7 @@
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { operationName } from '#shared/operation-name.ts';
 import { isoTime } from '../../../http/json.ts';
-import { operationName } from '../../v1/models.ts';
 
 /** One metered call (decisions.md, Usage). */
 export function eventJson(event: UsageEvent) {

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import { operationName } from '#shared/operation-name.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import type { Routes } from '../../routes.ts';
-import { operationName } from '../../v1/models.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
 const granularities = spelling({
