@@ -71,9 +71,10 @@ export function openCredentials(deps: {
   };
 }
 
-/** Whether an end is that of the principal's session, its user or its organization. */
+/** Whether an end is that of the principal's session, its user or its organization, or of all sessions. */
 function concerns(ended: Ended, principal: SessionPrincipal): boolean {
   if ('sessionId' in ended) return ended.sessionId === principal.sessionId;
   if ('userId' in ended) return ended.userId === principal.userId;
-  return ended.tenantId === principal.tenantId;
+  if ('tenantId' in ended) return ended.tenantId === principal.tenantId;
+  return ended.everybody;
 }

@@ -174,6 +174,16 @@ test('signing keys rotate under load without a refused token; a compromised key 
   expect(await reasons(fresh.accessToken)).toEqual(everywhere(null));
 });
 
+test('a compromised signing key ends the sockets of all sessions, and a rotation those of none', async () => {
+  const ended: Ended[] = [];
+  const stop = edges[0]!.onEnded((event) => ended.push(event));
+  await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
+  expect(ended).toEqual([]);
+  await fixture.auth.rotateSigningKey({ compromised: true }, operatorOf(fixture));
+  expect(ended).toEqual([{ everybody: true }]);
+  stop();
+});
+
 test('a rotation that is repeated with its Idempotency-Key rotates no further', async () => {
   const rotate = (request: { idempotencyKey: string; compromised?: boolean }) =>
     fixture.auth.rotateSigningKey(request, operatorOf(fixture));

@@ -1,10 +1,11 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { AuthSnapshot, SessionEnded, UserChanged, WatchAuthResponse } from '#gen/modelgateway/auth/v1/feed_pb.ts';
+import type { SigningKey } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { AccessClaims, TokenVerifier } from './token-verifier.ts';
 
-/** Who is no longer served: a session, all sessions of a user, or those of a suspended organization. */
-export type Ended = { sessionId: string } | { userId: string } | { tenantId: string };
+/** Who is no longer served: a session, all sessions of a user, those of a suspended organization, or, behind a compromised signing key, all. */
+export type Ended = { sessionId: string } | { userId: string } | { tenantId: string } | { everybody: true };
 
 /** How many events pass before what is out of date is forgotten. */
 const sweepEvery = 1_000;
@@ -49,7 +50,7 @@ export class SessionState {
         this.#replace(event.value);
         break;
       case 'signingKeysChanged':
-        this.#verifier.setKeys(event.value.signingKeys);
+        this.#setKeys(event.value.signingKeys);
         break;
       case 'tenantChanged':
         this.#setSuspended(event.value.tenantId, event.value.suspended);
@@ -72,13 +73,17 @@ export class SessionState {
 
   #replace(snapshot: AuthSnapshot): void {
     const before = this.#suspendedTenants;
-    this.#verifier.setKeys(snapshot.signingKeys);
+    this.#setKeys(snapshot.signingKeys);
     this.#suspendedTenants = new Set(snapshot.suspendedTenantIds);
     // What was known stays: a snapshot leaves out only what no living token concerns.
     for (const ended of snapshot.endedSessions) this.#endSession(ended);
     for (const changed of snapshot.changedUsers) this.#changeUser(changed);
     for (const tenantId of this.#suspendedTenants) if (!before.has(tenantId)) this.#onEnded({ tenantId });
     this.#complete = true;
+  }
+
+  #setKeys(keys: readonly SigningKey[]): void {
+    if (this.#verifier.setKeys(keys)) this.#onEnded({ everybody: true });
   }
 
   #setSuspended(tenantId: string, suspended: boolean): void {
