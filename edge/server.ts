@@ -54,6 +54,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
+    // It would end the delay of a shutdown too, after ten seconds.
+    pluginTimeout: 0,
   });
 
   app.addHook('onClose', async () => memory.close());

@@ -81,12 +81,13 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 });
 
-test('SIGTERM turns readiness off, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
+test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
   await using database = await disposable(createTestDatabase());
   await using simulator = await startUpstreamSimulator();
   await using child = startProcess({
     script,
-    env: { ...base(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
+    // Longer than Fastify waits for hooks.
+    env: { ...base(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url, SHUTDOWN_DELAY_SECONDS: '11' },
   });
   const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
   const url = `http://127.0.0.1:${port}`;
@@ -103,6 +104,7 @@ test('SIGTERM turns readiness off, lets a running stream end, says goodbye to so
     body: JSON.stringify({ model: 'sim-chat', stream: true, messages: [{ role: 'user', content: 'Hi' }] }),
   });
   const text = response.text();
+  const signalledMs = performance.now();
   child.signal('SIGTERM');
   // As npm does, which passes on what the terminal has sent to all.
   child.signal('SIGTERM');
@@ -116,7 +118,9 @@ test('SIGTERM turns readiness off, lets a running stream end, says goodbye to so
   released.resolve();
   expect(await text).toMatch(/data: \[DONE\]\n\n$/);
   // Sooner than the 20 s after which connections are cut: one that is idle behind its stream is not waited for.
-  expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+  expect(await child.exited(26_000)).toMatchObject({ code: 0 });
+  expect(performance.now() - signalledMs).toBeGreaterThan(11_000);
+  expect(child.output).not.toContain('"level":50');
 });
 
 test.each(['SIGINT', 'SIGTERM'] as const)(
