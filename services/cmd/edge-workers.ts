@@ -1,5 +1,6 @@
 import type { Cluster, Worker } from 'node:cluster';
 import { once } from 'node:events';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -9,8 +10,11 @@ import { serviceNames } from './service-names.ts';
 export type EdgeWorkers = {
   /** Where all of them listen. */
   url: string;
-  close(): Promise<void>;
+  /** Has each close as it would by itself, with `delayMs` by its SHUTDOWN_DELAY_SECONDS or without, and waits for their ends. */
+  close(delayMs: number): Promise<void>;
 };
+
+type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
 /** A worker that dies sooner than this after its start is not simply replaced: something is wrong with all of them. */
 const shortLifeMs = 2_000;
@@ -18,6 +22,8 @@ const shortLifeMs = 2_000;
 /**
  * Starts WORKERS edges that share the port, each with its own journal and feeds, in front of the services of this process.
  * One that dies is replaced; its journal is adopted by the others.
+ *
+ * @throws StartError, with none of them left, when one cannot start.
  */
 export async function startEdgeWorkers(options: {
   cluster: Cluster;
@@ -26,54 +32,68 @@ export async function startEdgeWorkers(options: {
   logger: Logger;
 }): Promise<EdgeWorkers> {
   const { cluster, env, rpcUrl, logger } = options;
-  let closing = false;
+  const closing = new AbortController();
+  const alive = new Set<Life>();
   cluster.setupPrimary({ exec: fileURLToPath(new URL('./edge.ts', import.meta.url)) });
-  const fork = (): Worker =>
-    cluster.fork({
+
+  const fork = (): Life => {
+    const worker = cluster.fork({
       RPC_URLS: serviceNames.map((name) => `${name}=${rpcUrl}`).join(','),
       KEY_PEPPER: env.keyPeppers.map(({ version, secret }) => `${version}:${secret}`).join(','),
       SERVICE_SECRET: env.serviceSecrets.join(','),
       // The primary's own address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
     });
+    const exited: Life['exited'] = new Promise((resolve) => {
+      worker.once('exit', (code, signal) => resolve({ code, signal }));
+      worker.on('error', (err) => {
+        logger.error({ err, worker: worker.process.pid }, 'an edge worker could not be started or told something');
+        if (worker.process.pid === undefined) resolve({ code: null, signal: null });
+      });
+    });
+    const life = { worker, startedMs: performance.now(), exited };
+    alive.add(life);
+    void exited.then(() => alive.delete(life));
+    return life;
+  };
 
-  const listening = Array.from({ length: env.workers }, async () => {
-    const worker = fork();
-    const ended = once(worker, 'exit').then(() => {
+  const begin = async ({ worker, exited }: Life): Promise<{ address: string; port: number }> => {
+    const ended = exited.then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
     // What edge.ts says once it should get traffic.
     const ready = new Promise<void>((resolve) => worker.on('message', (message) => message === 'ready' && resolve()));
     const [address] = await Promise.race([once(worker, 'listening'), ended]);
     await Promise.race([ready, ended]);
-    return address as { address: string; port: number };
-  });
-  const [address] = await Promise.all(listening);
-
-  const startedMs = new Map<number, number>();
-  cluster.on('exit', (worker, code, signal) => {
-    if (closing) return;
-    logger.error({ worker: worker.process.pid, code, signal }, 'an edge worker died');
-    const livedMs = performance.now() - (startedMs.get(worker.id) ?? 0);
-    const replace = (): void => {
-      if (!closing) startedMs.set(fork().id, performance.now());
-    };
-    if (livedMs < shortLifeMs) setTimeout(replace, shortLifeMs);
-    else replace();
-  });
-
-  return {
-    url: `http://${address!.address}:${address!.port}`,
-    async close() {
-      closing = true;
-      const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined);
-      await Promise.all(
-        workers.map(async (worker) => {
-          const exited = once(worker, 'exit');
-          worker.process.kill('SIGTERM');
-          await exited;
-        }),
-      );
-    },
+    return address;
   };
+
+  const keep = async ({ worker, startedMs, exited }: Life): Promise<void> => {
+    const { code, signal } = await exited;
+    if (closing.signal.aborted) return;
+    logger.error({ worker: worker.process.pid, code, signal }, 'an edge worker died');
+    if (performance.now() - startedMs < shortLifeMs) {
+      await delay(shortLifeMs, undefined, { signal: closing.signal }).catch(() => {});
+    }
+    if (!closing.signal.aborted) void keep(fork());
+  };
+
+  const close = async (delayMs: number): Promise<void> => {
+    closing.abort();
+    const ends = [...alive].map(({ worker, exited }) => {
+      worker.process.kill(delayMs > 0 ? 'SIGTERM' : 'SIGINT');
+      return exited;
+    });
+    await Promise.all(ends);
+  };
+
+  const first = Array.from({ length: env.workers }, fork);
+  try {
+    const [address] = await Promise.all(first.map(begin));
+    for (const life of first) void keep(life);
+    return { url: `http://${address!.address}:${address!.port}`, close };
+  } catch (error) {
+    await close(0);
+    throw error;
+  }
 }

@@ -1,9 +1,11 @@
+import cluster from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { openBase } from './base.ts';
 import { closeAll } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
+import { startEdgeWorkers } from './edge-workers.ts';
 import { startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
 import type { ServiceName } from './service-names.ts';
 import { serveServices, startServices } from './services.ts';
@@ -13,6 +15,8 @@ import type { Switchboard } from './switchboard.ts';
 export type GatewayParts = {
   services: readonly ServiceName[];
   edge: boolean;
+  /** Whether it starts WORKERS, processes with an edge each, in front of its services. */
+  edgeWorkers?: boolean;
   /** Whether it runs background jobs. */
   worker: boolean;
   /** Makes what a new gateway needs, once the services run; the edge is not ready before, nor with an older catalog than it answers. */
@@ -24,7 +28,7 @@ export type GatewayParts = {
 };
 
 export type Gateway = {
-  /** Where clients connect; undefined without an edge. */
+  /** Where clients connect; undefined without an edge here or in WORKERS. */
   url: string | undefined;
   /** Where other processes connect; undefined without services. */
   rpcUrl: string | undefined;
@@ -63,10 +67,12 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     if (parts.worker) await startWorker(base, connection!);
     const edge = parts.edge ? await startEdge(base, inference!, await parts.portal) : undefined;
     progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;
+    const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
+    if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
     const ready = async (): Promise<void> => {
       while (!progress.closing && edge?.readiness().ready === false) await delay(readyPollMs);
     };
-    return { url: edge?.url, rpcUrl, healthUrl, switchboard, ready, close };
+    return { url: edge?.url ?? workers?.url, rpcUrl, healthUrl, switchboard, ready, close };
   } catch (error) {
     await close().catch((err) => logger.error({ err }, 'did not close cleanly'));
     throw error;

@@ -1,9 +1,6 @@
-import cluster from 'node:cluster';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
-import { closeAll } from './close-all.ts';
-import { type EdgeWorkers, startEdgeWorkers } from './edge-workers.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
 import { serviceNames } from './service-names.ts';
 import { startSummary } from './start-summary.ts';
@@ -22,6 +19,7 @@ export async function startWhole(
       ...begun,
       services: serviceNames,
       edge: single,
+      edgeWorkers: !single,
       worker: true,
       bootstrap: async (switchboard) => {
         first = await bootstrap(env, switchboard, logger);
@@ -30,24 +28,15 @@ export async function startWhole(
     },
     logger,
   );
-  let workers: EdgeWorkers | undefined;
-  if (!single) {
-    try {
-      workers = await startEdgeWorkers({ cluster, env, rpcUrl: gateway.rpcUrl!, logger });
-    } catch (error) {
-      await gateway.close().catch((err) => logger.error({ err }, 'did not close cleanly'));
-      throw error;
-    }
-  }
   await gateway.ready();
   process.stdout.write(
     startSummary({
-      url: gateway.url ?? workers!.url,
+      url: gateway.url!,
       rpcUrl: gateway.rpcUrl!,
       first: first!,
       dataDir: env.dataDir,
       embedded: env.databaseUrl === undefined,
     }),
   );
-  return { close: (delayMs) => closeAll([() => gateway.close(delayMs), async () => workers?.close()]) };
+  return gateway;
 }

@@ -1,8 +1,10 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
@@ -162,6 +164,74 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
     expect(await child.exited(15_000)).toMatchObject({ code: 0 });
   },
 );
+
+test.each(['SIGINT', 'SIGTERM'] as const)(
+  'a %s before anything is served ends the process at once, the first one of a container too',
+  async (signal) => {
+    // A database that is slow to answer.
+    await using silent = await disposable(listening());
+    const DATABASE_URL = `postgres://nobody@127.0.0.1:${silent.port}/none`;
+    await using child = startProcess({ script, env: { ...base(), DATABASE_URL } });
+    await silent.connected;
+    child.signal(signal);
+    // Whoever has no handler is ended by the signal itself, or not at all: Linux keeps it from a namespace's first process.
+    expect(await child.exited(4_000)).toEqual({ code: 0, signal: null });
+    expect(child.output).toBe('');
+  },
+);
+
+describe('the first process of WORKERS', () => {
+  test('passes a SIGINT on as one: nobody waits for balancers', async () => {
+    await using database = await disposable(createTestDatabase());
+    const env = { ...base(), WORKERS: '2', DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '60' };
+    await using child = startProcess({ script, env });
+    await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    child.signal('SIGINT');
+    expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+  });
+
+  test('is no longer ready while they drain, and a second SIGTERM ends them all at once', async () => {
+    await using database = await disposable(createTestDatabase());
+    const metricsPort = await freePort();
+    const env = { ...base(), WORKERS: '2', METRICS_PORT: String(metricsPort), SHUTDOWN_DELAY_SECONDS: '60' };
+    await using child = startProcess({ script, env: { ...env, DATABASE_URL: database.url } });
+    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    const status = (of: number, path: string) =>
+      fetch(`http://127.0.0.1:${of}${path}`, { headers: { connection: 'close' } }).then((answer) => answer.status);
+    expect(await status(metricsPort, '/readyz')).toBe(200);
+    child.signal('SIGTERM');
+    await waitFor(async () => (await status(metricsPort, '/readyz')) === 503, {
+      description: 'the first one to say so',
+    });
+    expect(await status(port, '/healthz')).toBe(200);
+    // One within a second is the same once more.
+    const ended = () => {
+      child.signal('SIGTERM');
+      return child.exit !== null;
+    };
+    await waitFor(ended, { description: 'its end' });
+    expect(child.exit).toEqual({ code: 130, signal: null });
+    const refused = () =>
+      status(port, '/healthz').then(
+        () => false,
+        () => true,
+      );
+    await waitFor(refused, { description: 'nobody to listen' });
+  });
+});
+
+/** Takes connections and says nothing. */
+async function listening(): Promise<{ port: number; connected: Promise<unknown[]>; drop(): Promise<void> }> {
+  const server = createServer().listen(0, '127.0.0.1');
+  const connected = once(server, 'connection');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const drop = async () => {
+    server.close();
+    ((await connected)[0] as Socket).destroy();
+  };
+  return { port, connected, drop };
+}
 
 async function disposable<T extends { drop(): Promise<void> }>(opening: Promise<T>): Promise<T & AsyncDisposable> {
   const opened = await opening;
