@@ -19,7 +19,12 @@ try {
   const env = readEnv(process.env);
   const here = `http${env.rpcTls ? 's' : ''}://${env.rpcHost}:${env.rpcPort}`;
   const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
-  const switchboard = new Switchboard({ clock: env.clock, secrets: env.serviceSecrets, urls });
+  const switchboard = new Switchboard({
+    clock: env.clock,
+    secrets: env.serviceSecrets,
+    urls,
+    ownCertificate: env.rpcTls?.cert,
+  });
   const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
   const outcome = await runCommand(commands, process.argv.slice(2), {
     auth: switchboard.client('admin', AuthService),

@@ -60,7 +60,12 @@ export function openBase(env: Env, logger: Logger): Base {
   collectDefaultMetrics({ register: registry });
   showBuild(registry);
   const allMetrics = metricsOfAll(registry);
-  const switchboard = new Switchboard({ clock, secrets: env.serviceSecrets, urls: env.rpcUrls });
+  const switchboard = new Switchboard({
+    clock,
+    secrets: env.serviceSecrets,
+    urls: env.rpcUrls,
+    ownCertificate: env.rpcTls?.cert,
+  });
   return {
     env,
     logger,

@@ -1,9 +1,15 @@
+import { X509Certificate } from 'node:crypto';
+import { checkServerIdentity, getCACertificates } from 'node:tls';
 import type { DescService } from '@bufbuild/protobuf';
 import type { Client, Transport } from '@connectrpc/connect';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
-import { createRpcClientTransport, type RpcClientTransport } from '#shared/rpc/client-transport.ts';
+import {
+  createRpcClientTransport,
+  type RpcClientTransport,
+  type RpcClientTransportOptions,
+} from '#shared/rpc/client-transport.ts';
 import { createLocalTransport, type LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
@@ -48,8 +54,9 @@ export class Switchboard {
     const key = `${issuer} ${url}`;
     let transport = this.#remote.get(key);
     if (transport === undefined) {
-      const { secrets, clock } = this.#options;
-      transport = createRpcClientTransport({ url, tokens: createServiceTokens({ issuer, secrets, clock }) });
+      const { secrets, clock, ownCertificate } = this.#options;
+      const tls = ownCertificate === undefined ? undefined : trusting(ownCertificate);
+      transport = createRpcClientTransport({ url, tokens: createServiceTokens({ issuer, secrets, clock }), tls });
       this.#remote.set(key, transport);
     }
     return transport;
@@ -66,4 +73,17 @@ export type SwitchboardOptions = {
   secrets: readonly string[];
   /** Base URLs of the services elsewhere, by name. */
   urls: ReadonlyMap<string, string>;
+  /** RPC_TLS_CERT, as PEM: one of WORKERS, or a shell on the machine, has the services' own. */
+  ownCertificate: string | undefined;
 };
+
+/** Trusts what Node does, and one certificate besides, whichever name the server was called by and whoever signed it. */
+function trusting(pem: string): RpcClientTransportOptions['tls'] {
+  const { fingerprint256 } = new X509Certificate(pem);
+  return {
+    ca: [...getCACertificates('default'), pem],
+    allowPartialTrustChain: true,
+    checkServerIdentity: (host, peer) =>
+      peer.fingerprint256 === fingerprint256 ? undefined : checkServerIdentity(host, peer),
+  };
+}

@@ -1,9 +1,10 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { selfSignedCertificate } from '../support/certificate.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -188,6 +189,39 @@ describe('the first process of WORKERS', () => {
     await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
     child.signal('SIGINT');
     expect(await child.exited(15_000)).toMatchObject({ code: 0 });
+  });
+
+  test('is reached by them, and by operators on its machine, with RPC_TLS_CERT for another name and by no known authority', async () => {
+    await using database = await disposable(createTestDatabase());
+    const { cert, key } = selfSignedCertificate();
+    writeFileSync(join(dataDir, 'cert.pem'), cert);
+    writeFileSync(join(dataDir, 'key.pem'), key);
+    const env = {
+      ...base(),
+      WORKERS: '2',
+      DATABASE_URL: database.url,
+      // Which the certificate does not name.
+      RPC_HOST: '127.0.0.2',
+      RPC_PORT: String(await freePort()),
+      RPC_TLS_CERT: join(dataDir, 'cert.pem'),
+      RPC_TLS_KEY: join(dataDir, 'key.pem'),
+    };
+    await using child = startProcess({ script, env });
+    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await restCalls(`http://127.0.0.1:${port}`)('POST', '/api/v1/auth/login', '', owner);
+    const admin = (with_: object) =>
+      startProcess({ script: 'services/cmd/admin.ts', args: ['organizations', 'list'], env: { ...env, ...with_ } });
+    await using trusting = admin({});
+    expect(await trusting.exited(), trusting.output).toMatchObject({ code: 0 });
+    // It is that certificate which is trusted, and no other that says the same.
+    const other = selfSignedCertificate();
+    writeFileSync(join(dataDir, 'other.pem'), other.cert);
+    writeFileSync(join(dataDir, 'other-key.pem'), other.key);
+    await using astray = admin({
+      RPC_TLS_CERT: join(dataDir, 'other.pem'),
+      RPC_TLS_KEY: join(dataDir, 'other-key.pem'),
+    });
+    expect(await astray.exited()).toMatchObject({ code: 1 });
   });
 
   test('is no longer ready while they drain, and a second SIGTERM ends them all at once', async () => {

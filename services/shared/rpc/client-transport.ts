@@ -1,4 +1,4 @@
-import type { SecureContextOptions } from 'node:tls';
+import type { ConnectionOptions, SecureContextOptions } from 'node:tls';
 import type { Interceptor, Transport } from '@connectrpc/connect';
 import { createConnectTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { callerAmong } from './caller.ts';
@@ -12,8 +12,9 @@ export type RpcClientTransportOptions = {
   url: string;
   /** Signs each call that has a caller; without it only health can be called. */
   tokens?: ServiceTokens;
-  /** The certificate authority of an https url, and this client's own certificate where the server asks for one. */
-  tls?: Pick<SecureContextOptions, 'ca' | 'cert' | 'key'>;
+  /** Whom an https url is trusted by, and this client's own certificate where the server asks for one. */
+  tls?: Pick<SecureContextOptions, 'ca' | 'cert' | 'key' | 'allowPartialTrustChain'> &
+    Pick<ConnectionOptions, 'checkServerIdentity'>;
   interceptors?: readonly Interceptor[];
   /** The largest response message taken, in bytes. */
   readMaxBytes?: number;
