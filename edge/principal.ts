@@ -20,6 +20,8 @@ type Common = {
 export type KeyPrincipal = Common & {
   kind: 'key';
   keyId: string;
+  /** The secret that was sent, by its digest under each pepper in use (digestName). */
+  digests: readonly string[];
   keyType: KeyType;
   /** Granted scopes as bits (shared/scopes.ts), retired names resolved. */
   scopeBits: number;

@@ -4,6 +4,7 @@ import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { askingPage } from '../http/own-page.ts';
 import type { Principal } from '../principal.ts';
 import type { RouteDeps } from '../routes/routes.ts';
+import { digestNamed } from '../snapshots/keys/key-loads.ts';
 import { keyPrincipal } from '../snapshots/keys/key-principal.ts';
 import { type ClientSecrets, looksLikeClientSecret, type SecretContent } from './client-secret.ts';
 import { realtimeToken } from './credential.ts';
@@ -34,13 +35,15 @@ export function realtimeAuthentication(
     request.clientSecret = content;
     return content.holder.kind === 'session'
       ? credentials.authenticate(content.holder.accessToken)
-      : keyHolder(content.holder.keyId);
+      : keyHolder(content.holder.digests);
   };
 
-  async function keyHolder(keyId: string): Promise<Principal> {
-    const { principal } = await keys.getPrincipal({ keyId }, { contextValues: callerContext(serviceCaller('edge')) });
+  async function keyHolder(digests: readonly string[] | undefined): Promise<Principal> {
+    if (digests === undefined) throw invalidSecret();
+    const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
+    const { principal } = await keys.authenticate({ digests: digests.map(digestNamed) }, asEdge);
     if (principal === undefined) throw invalidSecret();
-    const holder = keyPrincipal(principal);
+    const holder = keyPrincipal(principal, digests);
     if (holder.expiresAtMs <= clock.now()) throw invalidSecret();
     return holder;
   }

@@ -4,8 +4,11 @@ import { createSecretBox, type SecretBox } from '#shared/secret-box.ts';
 export type SecretContent = {
   /** Until when it opens sessions, in milliseconds since the Unix epoch. */
   expiresAtMs: number;
-  /** Whose it is: a key by its id, or a session by its access token, which lives for 30 minutes only. */
-  holder: { kind: 'key'; keyId: string } | { kind: 'session'; accessToken: string };
+  /**
+   * Whose it is: a key by the digests of its secret (digestName), or a session by its access token, which lives for 30 minutes only. Secrets
+   * that an earlier version issued have no digests.
+   */
+  holder: { kind: 'key'; digests?: readonly string[] } | { kind: 'session'; accessToken: string };
   /** The session object to which it is bound, as JSON; empty: none. */
   sessionJson: string;
 };

@@ -24,8 +24,9 @@ export type KeyCredentials = {
    */
   authenticate(token: string): KeyPrincipal | Promise<KeyPrincipal>;
   /**
-   * Calls back, once, when the principal's key is deleted, revoked or rotated without a grace period, when a change has it expire, when its
-   * user is deactivated or its organization suspended, so that a connection which it holds open is closed. Answers how to stop listening.
+   * Calls back, once, when the principal's secret is no longer served: its key is deleted or revoked, the secret's grace period is over, a
+   * change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a connection which it holds
+   * open is closed. Answers how to stop listening.
    */
   onRevoked(principal: KeyPrincipal, listener: () => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
@@ -37,10 +38,7 @@ export type KeyCredentials = {
 };
 
 export type KeyCredentialsDeps = {
-  keys: Pick<
-    Client<typeof KeysService>,
-    'authenticate' | 'watchKeys' | 'acknowledgeKeys' | 'recordKeyUse' | 'getPrincipal'
-  >;
+  keys: Pick<Client<typeof KeysService>, 'authenticate' | 'watchKeys' | 'acknowledgeKeys' | 'recordKeyUse'>;
   /** This process (UUID), made anew at each start. */
   edgeId: string;
   /** Newest first, as Keys has them. */
@@ -64,12 +62,12 @@ const attemptsMax = 4;
 export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const { keys, edgeId, peppers, clock, logger, capacity = 200_000 } = deps;
   const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
-  const revocations = new Revocations(keys, logger);
+  const revocations = new Revocations({ keys, clock, logger });
   const state = new KeyState({
     clock,
     capacity,
     onRevoked: (isRevoked) => revocations.revoke(isRevoked),
-    onExpiryKnown: (keyId, expiresAtMs) => revocations.expireIn(keyId, expiresAtMs - clock.now()),
+    onExpiryKnown: (digests, expiresAtMs) => revocations.expireAt(digests, expiresAtMs),
     onReset: () => revocations.checkAll(),
   });
   /** The process of Keys which granted the lease: it alone may extend it while its database is away. */

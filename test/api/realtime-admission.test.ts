@@ -412,6 +412,18 @@ describe('client secrets', () => {
     expect((await refusal({ key: value })).body.error.code).toBe('invalid_api_key');
   });
 
+  test('end with the secret of the key that made them: at once, or with its grace period', async () => {
+    const { value } = await secret();
+    const rotate = (grace_period_seconds: number) =>
+      bench.gateway.call('POST', `/api/v1/api-keys/${bench.key.id}/rotate`, bench.session, { grace_period_seconds });
+    await rotate(600);
+    const session = await talk({ key: value });
+    await session.event('session.created');
+    await rotate(0);
+    expect((await session.close()).code).toBe(1008);
+    expect((await refusal({ key: value })).body.error.code).toBe('invalid_api_key');
+  });
+
   test('are no keys for anything else', async () => {
     const { value } = await secret();
     expect((await bench.gateway.call('GET', '/v1/models', value)).status).toBe(401);

@@ -4,6 +4,7 @@ import { startTestEdge, type TestEdge } from '../support/edge-keys.ts';
 import { as, asService, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** Three edges and two Keys processes on one database. */
 let database: TestDatabase;
@@ -86,6 +87,32 @@ describe('once a change is answered, every edge decides by it', () => {
     await services[1]!.keys.revokeKey({ keyId: key!.id, reason: 'leaked' }, operator);
     expect(await decideEverywhere(secret)).toEqual(refused);
     expect(closed).toBe(3);
+  });
+
+  test('a connection ends with the secret that opened it, when its grace period is over, and not with another of its key', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await services[0]!.keys.createKey({ name: 'graced' }, user);
+    const told: string[] = [];
+    const [edge] = edges;
+    edge!.onRevoked(await edge!.authenticate(secret), () => told.push('old'));
+    const graced = await services[0]!.keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 2n } }, user);
+    edge!.onRevoked(await edge!.authenticate(graced.secret), () => told.push('new'));
+    // Tells of both secrets.
+    await services[1]!.keys.updateKey({ keyId: key!.id, updateMask: { paths: ['name'] }, name: 'renamed' }, user);
+    await waitFor(() => told.length > 0, { description: 'the end of the grace period' });
+    expect(told).toEqual(['old']);
+    expect(await edge!.decide(secret)).toBe('EXPIRED_API_KEY');
+    await services[1]!.keys.rotateKey({ keyId: key!.id }, user);
+    expect(told).toEqual(['old', 'new']);
+  });
+
+  test('a connection that is opened while its key is revoked is told all the same', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await services[0]!.keys.createKey({ name: 'opening' }, user);
+    const [edge] = edges;
+    const principal = await edge!.authenticate(secret);
+    await services[1]!.keys.deleteKey({ keyId: key!.id }, user);
+    await new Promise<void>((resolve) => edge!.onRevoked(principal, resolve));
   });
 
   test('a narrowed address list binds every edge', async () => {

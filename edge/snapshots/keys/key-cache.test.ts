@@ -5,8 +5,11 @@ import { type CachedKey, KeyCache } from './key-cache.ts';
 
 const entryOf = (tokenHash: string, version: bigint): CachedKey => ({
   tokenHash,
-  digests: [`digest of ${tokenHash}`],
-  principal: { keyId: `key of ${tokenHash}`, userId: `user ${tokenHash.at(-1)}` } as KeyPrincipal,
+  principal: {
+    keyId: `key of ${tokenHash}`,
+    digests: [`digest of ${tokenHash}`],
+    userId: `user ${tokenHash.at(-1)}`,
+  } as unknown as KeyPrincipal,
   version,
   uses: 0,
   lastUsedMs: 0,

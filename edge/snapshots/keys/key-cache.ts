@@ -4,8 +4,6 @@ import type { KeyPrincipal } from '../../principal.ts';
 export type CachedKey = {
   /** SHA-256 of the secret. */
   tokenHash: string;
-  /** The secret's digest under each pepper, as digestName writes it. */
-  digests: readonly string[];
   principal: KeyPrincipal;
   /** The version of Keys' data at which `principal` was true. */
   version: bigint;
@@ -34,6 +32,10 @@ const unknownMax = 10_000;
 
 /** How many entries in use one insertion looks at before it displaces one all the same. */
 const sparedMax = 32;
+
+/** Whether a principal was made for a secret with one of the digests. */
+export const hasSecret = (principal: KeyPrincipal, digests: ReadonlySet<string>): boolean =>
+  principal.digests.some((digest) => digests.has(digest));
 
 /**
  * Secrets and their principals by the secret's hash, bounded: the longest unused give way. Secrets nobody has are kept apart,
@@ -100,8 +102,8 @@ export class KeyCache {
   /** Replaces what is known of a key's secrets by what is newer. */
   replace(keyId: string, digests: ReadonlySet<string>, principal: KeyPrincipal, version: bigint): void {
     for (const entry of this.#byKeyId.get(keyId) ?? []) {
-      if (entry.version < version && entry.digests.some((digest) => digests.has(digest))) {
-        entry.principal = principal;
+      if (entry.version < version && hasSecret(entry.principal, digests)) {
+        entry.principal = { ...principal, digests: entry.principal.digests };
         entry.version = version;
       }
     }
@@ -122,7 +124,7 @@ export class KeyCache {
   /** Removes a key's secrets: all of them, or those with one of the digests. */
   removeKey(keyId: string, digests: ReadonlySet<string> | null, version: bigint): void {
     for (const entry of [...(this.#byKeyId.get(keyId) ?? [])]) {
-      const named = digests === null || entry.digests.some((digest) => digests.has(digest));
+      const named = digests === null || hasSecret(entry.principal, digests);
       if (named && entry.version < version) this.#remove(entry);
     }
   }

@@ -24,6 +24,12 @@ export function digestsOf(token: string, peppers: readonly KeyPepper[]): SecretD
 export const digestName = ({ pepperVersion, digest }: { pepperVersion: number; digest: Uint8Array }): string =>
   `${pepperVersion}:${Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength).toString('base64')}`;
 
+/** What is sent to Keys for a name of `digestName`. */
+export function digestNamed(name: string): MessageInitShape<typeof KeyDigestSchema> {
+  const colon = name.indexOf(':');
+  return { pepperVersion: Number(name.slice(0, colon)), digest: Buffer.from(name.slice(colon + 1), 'base64') };
+}
+
 /** Asks Keys whose a secret is. Whatever goes wrong is OVERLOADED: that nobody can tell says nothing about the key. */
 export class KeyLoads {
   readonly #keys: Pick<Client<typeof KeysService>, 'authenticate'>;

@@ -6,11 +6,12 @@ import { scopeBits } from '#shared/scopes.ts';
 import { compileIpAllowlist } from '../../guards/ip-allowlist.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 
-/** A principal as requests need it: scopes as bits, addresses as masks, made once per answer of Keys. */
-export function keyPrincipal(principal: Principal): KeyPrincipal {
+/** A principal as requests with one of its secrets need it: scopes as bits, addresses as masks, made once per answer of Keys. */
+export function keyPrincipal(principal: Principal, digests: readonly string[]): KeyPrincipal {
   return {
     kind: 'key',
     keyId: principal.keyId,
+    digests,
     tenantId: principal.tenantId,
     userId: principal.userId,
     role: principal.role,

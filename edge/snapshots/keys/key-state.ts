@@ -2,7 +2,7 @@ import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { AuthenticateResponse } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPrincipal } from '../../principal.ts';
-import { type CachedKey, KeyCache } from './key-cache.ts';
+import { type CachedKey, hasSecret, KeyCache } from './key-cache.ts';
 import { digestName, type SecretDigests } from './key-loads.ts';
 import { keyPrincipal } from './key-principal.ts';
 import { RecentChanges } from './recent-changes.ts';
@@ -16,8 +16,8 @@ export type KeyStateDeps = {
   capacity: number;
   /** Open connections of such keys must be closed. */
   onRevoked: (isRevoked: Revoked) => void;
-  /** Open connections of this key end with it, at another time than when they were opened. */
-  onExpiryKnown: (keyId: string, expiresAtMs: number) => void;
+  /** Open connections of these secrets end with them, perhaps at another time than when they were opened. */
+  onExpiryKnown: (digests: ReadonlySet<string>, expiresAtMs: number) => void;
   /** Changes were missed: open connections must be checked one by one. */
   onReset: () => void;
 };
@@ -66,8 +66,7 @@ export class KeyState {
     }
     const entry: CachedKey = {
       tokenHash,
-      digests: digests.names,
-      principal: keyPrincipal(principal),
+      principal: keyPrincipal(principal, digests.names),
       version,
       uses: 0,
       lastUsedMs: 0,
@@ -83,13 +82,15 @@ export class KeyState {
     this.#version = version;
     switch (event.case) {
       case 'keyChanged': {
-        const { principal, digests } = event.value;
+        const { principal } = event.value;
         if (principal === undefined) return;
+        const digests = event.value.digests.map(digestName);
         // The principal may be of a later version than the change that caused the event.
         this.#changes.note(keySubject(principal.keyId), principal.version);
-        const changed = keyPrincipal(principal);
-        this.#cache.replace(principal.keyId, new Set(digests.map(digestName)), changed, principal.version);
-        this.#deps.onExpiryKnown(principal.keyId, changed.expiresAtMs);
+        const changed = keyPrincipal(principal, digests);
+        const secrets = new Set(digests);
+        this.#cache.replace(principal.keyId, secrets, changed, principal.version);
+        this.#deps.onExpiryKnown(secrets, changed.expiresAtMs);
         return;
       }
       case 'keyRemoved':
@@ -119,9 +120,11 @@ export class KeyState {
   #removeKey(keyId: string, digests: readonly string[], wholeKey: boolean, version: bigint): void {
     for (const digest of digests) this.#changes.note(digest, version);
     this.#changes.note(keySubject(keyId), version);
-    this.#cache.removeKey(keyId, wholeKey ? null : new Set(digests), version);
-    // Without its old secrets too: whatever is open was opened by one of them.
-    this.#deps.onRevoked((principal) => principal.keyId === keyId);
+    const secrets = wholeKey ? null : new Set(digests);
+    this.#cache.removeKey(keyId, secrets, version);
+    this.#deps.onRevoked(
+      (principal) => principal.keyId === keyId && (secrets === null || hasSecret(principal, secrets)),
+    );
   }
 
   #changeTenant(tenantId: string, suspended: boolean, version: bigint): void {

@@ -1,41 +1,71 @@
-import { expect, test } from 'vitest';
-import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { systemClock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
-import { silentLogger } from '../../../test/support/keys.ts';
-import { localClient } from '../../../test/support/local-client.ts';
+import { as, sessionOf, silentLogger, startTestKeys, type TestKeys, testPeppers } from '../../../test/support/keys.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import type { KeyPrincipal } from '../../principal.ts';
+import { digestsOf } from './key-loads.ts';
 import { Revocations } from './revocations.ts';
 
-test('whoever holds a connection with a key that ended unheard is told as soon as Keys can tell, however often it could not', async () => {
-  const [ended, lives] = [uuidv7(), uuidv7()];
-  const failing = new Map([
-    [ended, 2],
-    [lives, 1],
-  ]);
-  const keys = localClient(
-    KeysService,
-    {
-      getPrincipal: ({ keyId }) => {
-        const failures = failing.get(keyId) ?? 0;
-        if (failures > 0) {
-          failing.set(keyId, failures - 1);
-          throw gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.');
-        }
-        failing.delete(keyId);
-        return keyId === lives ? { principal: {} } : {};
-      },
-    },
-    silentLogger,
-  );
-  const revocations = new Revocations(keys, silentLogger);
+let database: TestDatabase;
+let service: TestKeys;
+beforeAll(async () => {
+  database = await createTestDatabase();
+  service = await startTestKeys(database.url);
+});
+afterAll(async () => {
+  await service[Symbol.asyncDispose]();
+  await database.drop();
+});
+
+const user = as(sessionOf());
+
+/** A key of which no feed tells anything, on whose end `told` is called. */
+async function heldKey(revocations: Revocations, name: string, told: string[]): Promise<string> {
+  const { key, secret } = await service.keys.createKey({ name }, user);
+  const digests = digestsOf(secret, testPeppers).names;
+  revocations.listen({ keyId: key!.id, digests } as KeyPrincipal, () => told.push(name));
+  return key!.id;
+}
+
+test('whoever holds a connection is told of every end that was missed: deletion, rotation, an earlier expiry', async () => {
+  const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
   const told: string[] = [];
-  for (const keyId of failing.keys()) {
-    revocations.listen({ keyId } as KeyPrincipal, () => told.push(keyId));
-  }
+  const deleted = await heldKey(revocations, 'deleted', told);
+  const rotated = await heldKey(revocations, 'rotated', told);
+  const graced = await heldKey(revocations, 'graced', told);
+  const expiring = await heldKey(revocations, 'expiring', told);
+  await heldKey(revocations, 'lives', told);
+  await service.keys.deleteKey({ keyId: deleted }, user);
+  await service.keys.rotateKey({ keyId: rotated }, user);
+  await service.keys.rotateKey({ keyId: graced, gracePeriod: { seconds: 60n } }, user);
+  const expiresAt = timestampFromMs(Date.now() + 2_000);
+  await service.keys.updateKey({ keyId: expiring, updateMask: { paths: ['expires_at'] }, expiresAt }, user);
   revocations.checkAll();
-  await waitFor(() => failing.size === 0, { description: 'Keys to have answered for both' });
+  await waitFor(() => told.length === 3, { description: 'three ends' });
   await revocations.close();
-  expect(told).toEqual([ended]);
+  expect(told.slice(0, 2).sort()).toEqual(['deleted', 'rotated']);
+  expect(told[2]).toBe('expiring');
+});
+
+test('Keys is asked about a connection until it has answered, however often it could not', async () => {
+  const told: string[] = [];
+  let failures = 0;
+  const failing: Pick<TestKeys['keys'], 'authenticate'> = {
+    authenticate(...asked) {
+      if (failures === 4) return service.keys.authenticate(...asked);
+      failures += 1;
+      return Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.'));
+    },
+  };
+  const revocations = new Revocations({ keys: failing, clock: systemClock, logger: silentLogger });
+  const ended = await heldKey(revocations, 'ended', told);
+  await heldKey(revocations, 'lives', told);
+  await service.keys.deleteKey({ keyId: ended }, user);
+  revocations.checkAll();
+  await waitFor(() => told.length > 0, { description: 'the end of a key' });
+  await revocations.close();
+  expect(told).toEqual(['ended']);
 });

@@ -1,40 +1,55 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
+import { hasSecret } from './key-cache.ts';
+import { digestNamed } from './key-loads.ts';
+import { keyPrincipal } from './key-principal.ts';
 
-type Listener = { principal: KeyPrincipal; call: () => void; expiry?: NodeJS.Timeout };
+type Listener = { principal: KeyPrincipal; call: () => void; expiresAtMs: number; expiry?: NodeJS.Timeout };
+
+type RevocationsDeps = {
+  keys: Pick<Client<typeof KeysService>, 'authenticate'>;
+  clock: Pick<Clock, 'now'>;
+  logger: Logger;
+};
 
 /** setTimeout fires at once above this; no connection stays open for so long. */
 const timerMsMax = 2_147_483_647;
 
 const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
-/** How soon a key is asked about again of which Keys could not tell. */
+/** How soon a secret is asked about again of which Keys could not tell. */
 const retryMs = 1_000;
+/** How many are asked about at a time. */
+const askedMax = 100;
 
-/** Those who hold a connection open with a key and must hear when the key ends. */
+/** Those who hold a connection open with a key and must hear when the secret ends that opened it. */
 export class Revocations {
-  readonly #keys: Pick<Client<typeof KeysService>, 'getPrincipal'>;
+  readonly #deps: RevocationsDeps;
   readonly #listeners = new Set<Listener>();
-  /** Keys which may have been revoked without a word. */
-  readonly #doubtful = new Set<string>();
+  /** Those whose secret may have ended without a word. */
+  readonly #doubtful = new Set<Listener>();
   readonly #checks;
 
-  constructor(keys: Pick<Client<typeof KeysService>, 'getPrincipal'>, logger: Logger) {
-    this.#keys = keys;
+  constructor(deps: RevocationsDeps) {
+    this.#deps = deps;
     this.#checks = startRecurringWork({
       name: 'the check of keys with open connections',
       everyMs: retryMs,
       round: () => this.#check(),
-      logger,
+      logger: deps.logger,
     });
   }
 
   listen(principal: KeyPrincipal, call: () => void): () => void {
-    const listener: Listener = { principal, call };
+    const listener: Listener = { principal, call, expiresAtMs: Number.POSITIVE_INFINITY };
     this.#listeners.add(listener);
+    // A change may have come between its authentication and now.
+    this.#doubtful.add(listener);
+    this.#checks.wake();
     return () => this.#forget(listener);
   }
 
@@ -45,18 +60,16 @@ export class Revocations {
     }
   }
 
-  /** Calls whoever holds a connection with this key once it expires, in so many milliseconds; Infinity: it does not. */
-  expireIn(keyId: string, ms: number): void {
+  /** Calls whoever holds a connection with one of these secrets once it expires, in milliseconds since the Unix epoch; Infinity: it does not. */
+  expireAt(digests: ReadonlySet<string>, expiresAtMs: number): void {
     for (const listener of this.#listeners) {
-      if (listener.principal.keyId !== keyId) continue;
-      clearTimeout(listener.expiry);
-      if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener), ms).unref();
+      if (hasSecret(listener.principal, digests)) this.#expireAt(listener, expiresAtMs);
     }
   }
 
-  /** Revocations may have been missed: Keys is asked about each key with an open connection, until it has answered. */
+  /** Changes may have been missed: Keys is asked about each secret with an open connection, until it has answered. */
   checkAll(): void {
-    for (const { principal } of this.#listeners) this.#doubtful.add(principal.keyId);
+    for (const listener of this.#listeners) this.#doubtful.add(listener);
     this.#checks.wake();
   }
 
@@ -64,21 +77,43 @@ export class Revocations {
     return this.#checks.close();
   }
 
-  /** Rejects with what became of the last key that could not be checked. */
+  /** Rejects with what became of one that could not be checked. */
   async #check(): Promise<void> {
+    const doubtful = [...this.#doubtful];
     let failure: unknown;
-    for (const keyId of [...this.#doubtful]) {
-      // Before it is asked about, lest a doubt that comes meanwhile is lost.
-      this.#doubtful.delete(keyId);
-      try {
-        const { principal } = await this.#keys.getPrincipal({ keyId }, asEdge);
-        if (principal === undefined || principal.tenantSuspended) this.revoke((held) => held.keyId === keyId);
-      } catch (error) {
-        this.#doubtful.add(keyId);
-        failure = error;
-      }
+    for (let asked = 0; asked < doubtful.length; asked += askedMax) {
+      await Promise.all(
+        doubtful.slice(asked, asked + askedMax).map((listener) =>
+          this.#ask(listener).catch((error) => {
+            this.#doubtful.add(listener);
+            failure = error;
+          }),
+        ),
+      );
     }
     if (failure !== undefined) throw failure;
+  }
+
+  async #ask(listener: Listener): Promise<void> {
+    // Before it is asked about, lest a doubt that comes meanwhile is lost.
+    this.#doubtful.delete(listener);
+    const { digests } = listener.principal;
+    const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asEdge);
+    if (!this.#listeners.has(listener)) return;
+    if (principal === undefined || principal.tenantSuspended) {
+      this.#end(listener);
+      return;
+    }
+    const { expiresAtMs } = keyPrincipal(principal, digests);
+    // The feed may have told of something later meanwhile: what ends sooner is believed.
+    if (expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, expiresAtMs);
+  }
+
+  #expireAt(listener: Listener, expiresAtMs: number): void {
+    clearTimeout(listener.expiry);
+    listener.expiresAtMs = expiresAtMs;
+    const ms = expiresAtMs - this.#deps.clock.now();
+    if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener), ms).unref();
   }
 
   #end(listener: Listener): void {
@@ -89,5 +124,6 @@ export class Revocations {
   #forget(listener: Listener): void {
     clearTimeout(listener.expiry);
     this.#listeners.delete(listener);
+    this.#doubtful.delete(listener);
   }
 }

@@ -55,6 +55,6 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
 function holderOf(request: FastifyRequest): SecretContent['holder'] {
   const principal = request.principal!;
   return principal.kind === 'key'
-    ? { kind: 'key', keyId: principal.keyId }
+    ? { kind: 'key', digests: principal.digests }
     : { kind: 'session', accessToken: bearerToken(request.raw) };
 }
