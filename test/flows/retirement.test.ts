@@ -517,6 +517,7 @@ describe('once it is retired', () => {
       });
       expect(moved).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } });
       expect((await admin('DELETE', `/retirements/${encodeURIComponent(model)}`)).status).toBe(409);
+      expect((await admin('DELETE', `/models/${encodeURIComponent(model)}`)).status).toBe(409);
       expect((await announce(model)).status).toBe(409);
       expect((await request(surfaces['chat completions']!, model)).status).toBe(410);
     });
@@ -611,6 +612,8 @@ describe('an announcement', () => {
   test('that is withdrawn leaves no trace in headers or listing, and may be made again', async () => {
     const model = await createModel();
     await announced(model, { sunset_at: iso(sunsetMs) });
+    // Its users were told until when it serves.
+    expect((await admin('DELETE', `/models/${encodeURIComponent(model)}`)).status).toBe(409);
     expect((await admin('DELETE', `/retirements/${encodeURIComponent(model)}`)).status).toBe(204);
     await edgeKnows(model, (headers) => !headers.has('deprecation'));
     const served = await at(sunsetMs, () => request(surfaces['chat completions']!, model));

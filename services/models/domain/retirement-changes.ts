@@ -55,6 +55,15 @@ export function checkWithdrawable(model: string, current: RetirementSchedule, no
   }
 }
 
+/** Refuses to delete what users were told of: until when a model serves, and what comes after it (service.md, States). */
+export function checkDeletable(model: string, current: RetirementSchedule, nowMs: number): never {
+  throw conflict(
+    retirementState(current, nowMs) === 'retired'
+      ? `The model \`${model}\` is retired, and stays so: whoever names it is told what comes after it.`
+      : `The retirement of \`${model}\` is announced: withdraw it before you delete the model.`,
+  );
+}
+
 function checkSuccessor(model: string, name: string, facts: SuccessorFacts): void {
   const refuse = (text: string): never => {
     throw invalidRequest('replacement_model_name', text, 'invalid_value');

@@ -1484,7 +1484,8 @@ export const ModelsService: GenService<{
   },
   /**
    * DeleteModel removes a model with its deployments and grants; usage and prices stay. To take
-   * a model away from its users, retire it instead. Operators only.
+   * a model away from its users, retire it instead: CONFLICT when its retirement is announced, for
+   * good once it is retired. Operators only.
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.DeleteModel
    */
