@@ -32,5 +32,9 @@ export type KeyPrincipal = Common & {
 export type SessionPrincipal = Common & {
   kind: 'session';
   sessionId: string;
+  /** When its access token was issued, in milliseconds since the Unix epoch: a change of its user ends those from before. */
+  issuedAtMs: number;
+  /** The key that signed it: a compromised one ends all sessions that it signed for. */
+  kid: string;
   operator: boolean;
 };

@@ -7,9 +7,8 @@ import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import type { Credentials } from '../guards/access.ts';
-import type { SessionPrincipal } from '../principal.ts';
 import { createKeyCredentials } from './keys.ts';
-import { createSessionCredentials, type Ended } from './sessions.ts';
+import { createSessionCredentials } from './sessions.ts';
 
 export type OpenCredentials = Credentials & {
   /** Whether both feeds are, so that requests are decided without asking. */
@@ -57,10 +56,7 @@ export function openCredentials(deps: {
   return {
     authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),
     onEnded(principal, listener) {
-      if (principal.kind === 'key') return apiKeys.onRevoked(principal, listener);
-      return sessions.onEnded((ended) => {
-        if (concerns(ended, principal)) listener();
-      });
+      return principal.kind === 'key' ? apiKeys.onRevoked(principal, listener) : sessions.onEnded(principal, listener);
     },
     get isLive() {
       return apiKeys.isLive && sessions.isLive;
@@ -69,12 +65,4 @@ export function openCredentials(deps: {
       await Promise.all([apiKeys.close(), sessions.close()]);
     },
   };
-}
-
-/** Whether an end is that of the principal's session, its user or its organization, or of all sessions. */
-function concerns(ended: Ended, principal: SessionPrincipal): boolean {
-  if ('sessionId' in ended) return ended.sessionId === principal.sessionId;
-  if ('userId' in ended) return ended.userId === principal.userId;
-  if ('tenantId' in ended) return ended.tenantId === principal.tenantId;
-  return ended.everybody;
 }

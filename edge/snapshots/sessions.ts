@@ -9,22 +9,25 @@ import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { SessionPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
-import { type Ended, SessionState } from './sessions/session-state.ts';
+import { SessionState } from './sessions/session-state.ts';
 import { type AccessClaims, expiredToken, invalidToken, TokenVerifier } from './sessions/token-verifier.ts';
 import { SingleFlight } from './single-flight.ts';
-
-export type { Ended };
 
 /** The session half of the edge's credentials. */
 export type SessionCredentials = {
   /** The principal behind an access token: at once when the token was verified before and the feed is live, else a promise. */
   authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
-  /** Calls back when a session, a user's sessions or an organization's are no longer served, so that their sockets are closed. */
-  onEnded(listener: (ended: Ended) => void): () => void;
+  /**
+   * Calls back, once, when the principal is no longer served: its session is over, its user has changed, its organization is suspended, or
+   * the key that signed its token is compromised, be it before this call. Then a connection which it holds open is closed. Answers how to stop listening.
+   */
+  onEnded(principal: SessionPrincipal, listener: () => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
   close(): Promise<void>;
 };
+
+type Listener = { principal: SessionPrincipal; call: () => void };
 
 type Verified = { claims: AccessClaims; principal: SessionPrincipal };
 
@@ -43,15 +46,20 @@ export function createSessionCredentials(deps: {
   publicUrl: string;
 }): SessionCredentials {
   const { auth, edgeId, clock, logger } = deps;
-  const listeners = new Set<(ended: Ended) => void>();
+  const listeners = new Set<Listener>();
   const verifier = new TokenVerifier({ clock, issuer: deps.publicUrl });
   const state = new SessionState({
     clock,
     verifier,
-    onEnded: (ended) => {
-      for (const listener of listeners) listener(ended);
+    onChange: () => {
+      for (const listener of [...listeners]) tellIfEnded(listener);
     },
   });
+  const tellIfEnded = (listener: Listener): void => {
+    const { principal, call } = listener;
+    if (state.accepts(principal) && !state.isSuspended(principal.tenantId)) return;
+    if (listeners.delete(listener)) call();
+  };
   const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
   const feed = followFeed(
     {
@@ -72,7 +80,7 @@ export function createSessionCredentials(deps: {
       remembered.delete(token);
       throw expiredToken();
     }
-    if (!verifier.accepts(claims.kid) || !state.accepts(claims)) {
+    if (!state.accepts(claims)) {
       remembered.delete(token);
       throw invalidToken();
     }
@@ -122,8 +130,11 @@ export function createSessionCredentials(deps: {
       if (verified === undefined) return verify(token);
       return feed.isLive ? decide(token, verified) : ask(token, verified);
     },
-    onEnded(listener) {
+    onEnded(principal, call) {
+      const listener = { principal, call };
       listeners.add(listener);
+      // Its end may have been told between its authentication and now.
+      tellIfEnded(listener);
       return () => listeners.delete(listener);
     },
     get isLive() {
@@ -138,6 +149,8 @@ const principalOf = (claims: AccessClaims): SessionPrincipal => ({
   tenantId: claims.tenantId,
   userId: claims.userId,
   sessionId: claims.sessionId,
+  issuedAtMs: claims.issuedAtMs,
+  kid: claims.kid,
   role: claims.role,
   operator: claims.operator,
   tenantSuspended: false,

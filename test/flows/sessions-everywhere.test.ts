@@ -10,7 +10,7 @@ import { createLogger } from '#shared/logger.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
-import { createSessionCredentials, type Ended, type SessionCredentials } from '../../edge/snapshots/sessions.ts';
+import { createSessionCredentials, type SessionCredentials } from '../../edge/snapshots/sessions.ts';
 import { anonymous, publicUrl, session, startTestAuth, type TestAuth } from '../support/auth.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { join, operatorOf, ownerOf, strongPassword } from '../support/people.ts';
@@ -119,18 +119,38 @@ test('from the answer to a deactivation, a new role or a new password on, old to
 test('from the answer to a suspension on, every edge knows, and sockets are told; a restore ends it', async () => {
   const { tokens } = await signIn();
   const { tenantId } = fixture.owner;
-  const ended: Ended[] = [];
-  const stop = edges[0]!.onEnded((event) => ended.push(event));
+  let told = 0;
+  edges[0]!.onEnded(await edges[0]!.authenticate(tokens.accessToken), () => (told += 1));
   const suspended = async () =>
     Promise.all(edges.map(async (edge) => (await edge.authenticate(tokens.accessToken)).tenantSuspended));
   expect(await suspended()).toEqual([false, false, false]);
   await fixture.auth.suspendOrganization({ tenantId, reason: 'unpaid' }, operatorOf(fixture));
   expect(await suspended()).toEqual([true, true, true]);
-  expect(ended).toEqual([{ tenantId }]);
+  expect(told).toBe(1);
   expect(fixture.refreshes.at(-1)?.tenants).toMatchObject([{ tenantId, suspended: true }]);
   await fixture.auth.restoreOrganization({ tenantId }, operatorOf(fixture));
   expect(await suspended()).toEqual([false, false, false]);
-  stop();
+  expect(told).toBe(1);
+});
+
+test('a connection that is opened while its session ends is told all the same', async () => {
+  const { user, tokens, sessionId } = await signIn();
+  const principal = await edges[0]!.authenticate(tokens.accessToken);
+  await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
+  await new Promise<void>((resolve) => edges[0]!.onEnded(principal, resolve));
+});
+
+test('a connection ends with a change of its user, and one of a token from after the change does not', async () => {
+  const { user, tokens } = await signIn();
+  const told: string[] = [];
+  const [edge] = edges;
+  edge!.onEnded(await edge!.authenticate(tokens.accessToken), () => told.push('before'));
+  await fixture.auth.updateMember({ userId: user.id, role: Role.ADMIN }, ownerOf(fixture));
+  const { tokens: refreshed } = await fixture.auth.refresh({ refreshToken: tokens.refreshToken }, anonymous());
+  edge!.onEnded(await edge!.authenticate(refreshed!.accessToken), () => told.push('after'));
+  const { user: other } = await signIn();
+  await fixture.auth.updateMember({ userId: other.id, role: Role.ADMIN }, ownerOf(fixture));
+  expect(told).toEqual(['before']);
 });
 
 test('a token is refused from the millisecond of its end on, verified before or not', async () => {
@@ -174,14 +194,14 @@ test('signing keys rotate under load without a refused token; a compromised key 
   expect(await reasons(fresh.accessToken)).toEqual(everywhere(null));
 });
 
-test('a compromised signing key ends the sockets of all sessions, and a rotation those of none', async () => {
-  const ended: Ended[] = [];
-  const stop = edges[0]!.onEnded((event) => ended.push(event));
+test('a compromised signing key ends the connections of the sessions that it signed for, and a rotation those of none', async () => {
+  const { tokens } = await signIn();
+  let told = 0;
+  edges[0]!.onEnded(await edges[0]!.authenticate(tokens.accessToken), () => (told += 1));
   await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
-  expect(ended).toEqual([]);
+  expect(told).toBe(0);
   await fixture.auth.rotateSigningKey({ compromised: true }, operatorOf(fixture));
-  expect(ended).toEqual([{ everybody: true }]);
-  stop();
+  expect(told).toBe(1);
 });
 
 test('a rotation that is repeated with its Idempotency-Key rotates no further', async () => {
@@ -303,9 +323,10 @@ test('a feed that begins anew ends no session that was opened since its user cha
     tokens: testTokens('edge'),
   });
   const far = await openEdge(createRpcClient(AuthService, transport));
-  const { user } = await signIn();
-  const ended: Ended[] = [];
-  far.onEnded((event) => ended.push(event));
+  const { user, tokens } = await signIn();
+  const told: string[] = [];
+  const open = async (name: string, accessToken: string) =>
+    far.onEnded(await far.authenticate(accessToken), () => told.push(name));
   const become = (role: Role) => fixture.auth.updateMember({ userId: user.id, role }, ownerOf(fixture));
   const begunAnew = async (meanwhile: () => Promise<unknown>) => {
     await proxy.set({ kind: 'blackhole' });
@@ -315,12 +336,15 @@ test('a feed that begins anew ends no session that was opened since its user cha
     await waitFor(() => far.isLive, { description: 'the feed to come back' });
   };
 
+  await open('before the change', tokens.accessToken);
   await become(Role.ADMIN);
-  expect(ended).toEqual([{ userId: user.id }]);
-  await begunAnew(() => signInAs(user.email));
-  expect(ended).toEqual([{ userId: user.id }]);
+  expect(told).toEqual(['before the change']);
+  const { tokens: since } = await signInAs(user.email);
+  await open('since', since.accessToken);
+  await begunAnew(async () => {});
+  expect(told).toEqual(['before the change']);
   await begunAnew(() => become(Role.MEMBER));
-  expect(ended).toEqual([{ userId: user.id }, { userId: user.id }]);
+  expect(told).toEqual(['before the change', 'since']);
   await far.close();
   transport.close();
 });

@@ -38,11 +38,8 @@ export class TokenVerifier {
     this.#issuer = options.issuer;
   }
 
-  /** Takes the published keys over; answers whether one was taken away before its time, as a compromised one is. */
-  setKeys(keys: readonly SigningKey[]): boolean {
-    const accepted = [...this.#keys.keys()].filter((kid) => this.accepts(kid));
+  setKeys(keys: readonly SigningKey[]): void {
     this.#keys = new Map(keys.map((key) => [key.kid, knownKey(key)]));
-    return !accepted.every((kid) => this.accepts(kid));
   }
 
   /** Whether tokens signed by a key are accepted now. */
