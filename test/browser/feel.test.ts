@@ -192,6 +192,32 @@ test.each([
   await close();
 });
 
+test('numbers stand below each other under their column’s name wherever there is room: five columns on a tablet, three on a phone', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  /** The right edges of a column and its head; 'cards' where there are no columns. */
+  const edges = async (table: string, column: string) => {
+    const shown = page.getByRole('table', { name: table });
+    const head = shown.getByRole('columnheader', { name: column });
+    if ((await head.count()) === 0) return 'cards';
+    const cells = [head, ...(await shown.locator(`td[data-label="${column}"]`).all())];
+    const boxes = await Promise.all(cells.map(async (cell) => (await cell.boundingBox())!));
+    return new Set(boxes.map((box) => Math.round(box.x + box.width)));
+  };
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await goWithin(page, '/usage');
+  await settled(page);
+  expect(await edges('Usage by model', 'Output tokens')).toHaveProperty('size', 1);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await goWithin(page, '/');
+  await settled(page);
+  expect(await edges('Models you used', 'Requests')).toHaveProperty('size', 1);
+  await goWithin(page, '/keys');
+  await settled(page);
+  expect(await edges('API keys', 'Uses')).toBe('cards');
+  await close();
+});
+
 /** Rows with texts in their first cell that a button covers, or with texts that cross the edge of the table. */
 const textsCovered = `(() => {
   const texts = (root) => {

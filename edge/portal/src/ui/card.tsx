@@ -48,7 +48,12 @@ export function Tile({ label, value, detail, title }: TileProps) {
 
 export function TileRow({ children, columns = 4 }: { children: ReactNode; columns?: 3 | 4 }) {
   return (
-    <dl className={classNames('grid grid-cols-2 gap-3', columns === 4 ? 'lg:grid-cols-4' : 'lg:grid-cols-3')}>
+    <dl
+      className={classNames(
+        'grid grid-cols-2 gap-3',
+        columns === 4 ? 'lg:grid-cols-4' : 'max-lg:*:last:col-span-2 lg:grid-cols-3',
+      )}
+    >
       {children}
     </dl>
   );
@@ -57,7 +62,7 @@ export function TileRow({ children, columns = 4 }: { children: ReactNode; column
 /** Names and values, one under the other. */
 export function Facts({ facts }: { facts: readonly (readonly [string, ReactNode])[] }) {
   return (
-    <dl className="grid grid-cols-[7rem_minmax(0,1fr)] content-start gap-x-4 gap-y-2 text-sm sm:grid-cols-[10rem_minmax(0,1fr)] sm:gap-x-6">
+    <dl className="grid grid-cols-[minmax(7.5rem,1fr)_minmax(0,2fr)] content-start gap-x-4 gap-y-2 text-sm">
       {facts.map(([name, value]) => (
         <div key={name} className="contents">
           <dt className="text-faint">{name}</dt>

@@ -25,12 +25,21 @@ type TableProps<Row> = {
   columns: readonly Column<Row>[];
   rowKey: (row: Row) => string;
   empty?: ReactNode;
+  /** Its cells hold more than a name, a number or a time, so that it needs the room of a table with many columns. */
+  wordy?: boolean;
   /** Whose page the rows are: one of several is not sorted, since the order would be that of the page alone. */
   pagination?: Pagination | undefined;
 };
 
-/** A table whose columns sort by a click; below 1280 px each row is a card. Inside a flush Card. */
-export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: TableProps<Row>) {
+/** Below which width of the table each of its rows is a card. */
+function stacking(columns: number, wordy: boolean): string {
+  if (columns > 6 || wordy) return '@max-[58rem]:stacked';
+  if (columns > 5) return '@max-[43rem]:stacked';
+  return columns > 3 ? '@max-xl:stacked' : '@max-xs:stacked';
+}
+
+/** A table whose columns sort by a click; where there is too little room for them, each row is a card. Inside a flush Card. */
+export function Table<Row>({ label, rows, columns, rowKey, empty, wordy = false, pagination }: TableProps<Row>) {
   const isPart = pagination !== undefined && pagination.total_pages > 1;
   const data = useMemo(() => [...rows], [rows]);
   const definitions = useMemo(
@@ -53,8 +62,11 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: 
   const heads = table.getHeaderGroups()[0]?.headers ?? [];
   return (
     // Positioned, so that what is hidden inside for screen readers scrolls with it.
-    <div className="relative overflow-x-auto">
-      <table aria-label={label} className="stacked-table w-full border-collapse text-sm">
+    <div className="@container relative overflow-x-auto">
+      <table
+        aria-label={label}
+        className={classNames('w-full border-collapse text-sm', stacking(columns.length, wordy))}
+      >
         <thead>
           <tr>
             {heads.map((head, index) => {
@@ -111,8 +123,8 @@ export function Table<Row>({ label, rows, columns, rowKey, empty, pagination }: 
                   key={column.name}
                   data-label={column.name}
                   className={classNames(
-                    'px-3 py-2.5 align-middle first:pl-5 last:pr-5 xl:first:min-w-44',
-                    column.end && 'xl:text-right xl:whitespace-nowrap tabular',
+                    'px-3 py-2.5 align-middle first:min-w-44 first:pl-5 last:pr-5',
+                    column.end && 'text-right whitespace-nowrap tabular',
                   )}
                 >
                   <div className="min-w-0">{column.cell(row.original)}</div>

@@ -62,6 +62,7 @@ export function Jobs() {
             <>
               <Table
                 label="Jobs"
+                wordy
                 rows={list.data}
                 columns={columns}
                 pagination={list.pagination}

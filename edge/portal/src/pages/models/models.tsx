@@ -85,6 +85,7 @@ function Catalog({ models, search, onSearch, operation, onOperation }: CatalogPr
       <Card flush>
         <Table
           label="Models"
+          wordy
           rows={shown}
           columns={columns}
           rowKey={(model) => model.id}

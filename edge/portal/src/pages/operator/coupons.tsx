@@ -33,6 +33,7 @@ export function Coupons() {
     >
       <PagedCard<Coupon>
         label="Coupons"
+        wordy
         path="/admin/coupons"
         columns={columns}
         rowKey={(coupon) => coupon.id}

@@ -29,6 +29,7 @@ export function OperatorJobs() {
       </div>
       <PagedCard<AdminJob>
         label="Jobs"
+        wordy
         path="/admin/jobs"
         query={{ status }}
         columns={columns}

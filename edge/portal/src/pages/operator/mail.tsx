@@ -70,6 +70,7 @@ export function Mail() {
       </div>
       <PagedCard<MailRow>
         label="Mails"
+        wordy
         path="/admin/mail"
         query={{ status }}
         columns={columns}

@@ -31,6 +31,7 @@ export function OperatorModels() {
     >
       <PagedCard<AdminModel>
         label="Model catalog"
+        wordy
         path="/admin/models"
         columns={columns}
         rowKey={(model) => model.id}

@@ -71,7 +71,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
             error={fieldError(save.error, 'plan')}
           />
         </div>
-        <div className="grid gap-3 sm:grid-cols-3">
+        <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-1 xl:grid-cols-3">
           {limitNames.map((limit) => (
             <TextField
               key={limit}

@@ -18,6 +18,8 @@ type PagedCardProps<Row> = {
   rowKey: (row: Row) => string;
   empty: ReactNode;
   options?: GetOptions<List<Row>>;
+  /** As of a Table. */
+  wordy?: boolean;
 };
 
 /** A list of the API as a table with its pages; the page stands in the address. */
@@ -30,6 +32,7 @@ export function PagedCard<Row>({
   rowKey,
   empty,
   options,
+  wordy = false,
 }: PagedCardProps<Row>) {
   const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
@@ -40,6 +43,7 @@ export function PagedCard<Row>({
           <>
             <Table
               label={label}
+              wordy={wordy}
               rows={loaded.data}
               columns={columns}
               rowKey={rowKey}

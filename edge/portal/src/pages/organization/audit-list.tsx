@@ -20,6 +20,7 @@ export function AuditList({ path, names }: { path: string; names: ReadonlyMap<st
           <>
             <Table
               label="Audit events"
+              wordy
               rows={list.data}
               columns={columnsWith(names)}
               pagination={list.pagination}
