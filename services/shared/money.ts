@@ -9,6 +9,12 @@ const nanoUsdPerUsd = 1_000_000_000n;
 /** The most that one call may cost, a million USD: sums of thousands of them stay within 64 bits. */
 export const costNanoUsdMax = 1_000_000n * nanoUsdPerUsd;
 
+const nanoUsdPerCent = 10_000_000n;
+
+/** An amount of 0 or more in whole cents, as money is paid: what is paid above it becomes credit. */
+export const upToWholeCent = (nanoUsd: NanoUsd): NanoUsd =>
+  ((nanoUsd + nanoUsdPerCent - 1n) / nanoUsdPerCent) * nanoUsdPerCent;
+
 /** The exact decimal text of an amount in USD: 25, 0.1, 0.000012345; no exponent, no trailing zeros. */
 export function usdText(nanoUsd: NanoUsd): string {
   const sign = nanoUsd < 0n ? '-' : '';

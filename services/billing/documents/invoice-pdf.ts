@@ -1,5 +1,5 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
-import { usdText } from '#shared/money.ts';
+import { upToWholeCent, usdText } from '#shared/money.ts';
 import type { InvoiceLineRow, InvoiceRow } from '../db/entities.ts';
 import { invoiceNumber } from '../db/messages.ts';
 import { quantityPerUnit } from '../domain/priced-lines.ts';
@@ -9,7 +9,6 @@ const margin = 50;
 const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
 const amountWidth = 75;
 const bottomY = 770;
-const nanoUsdPerCent = 10_000_000n;
 
 /** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
 export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLineRow[]): Promise<Buffer> {
@@ -61,8 +60,7 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   row(document, ['Paid from commitment and credit', '', '', usdText(-invoice.creditsNanoUsd)]);
   row(document, ['Total', '', '', usdText(invoice.totalNanoUsd)], 'Helvetica-Bold');
   if (invoice.status === InvoiceStatus.FINALIZED && invoice.paidAt === null) {
-    const cents = (invoice.totalNanoUsd + nanoUsdPerCent - 1n) / nanoUsdPerCent;
-    row(document, ['To pay, in whole cents', '', '', usdText(cents * nanoUsdPerCent)]);
+    row(document, ['To pay, in whole cents', '', '', usdText(upToWholeCent(invoice.totalNanoUsd))]);
   }
   document.end();
   await ended;

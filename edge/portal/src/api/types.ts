@@ -191,6 +191,8 @@ export type Invoice = {
   subtotal_usd: number;
   credits_usd: number;
   total_usd: number;
+  /** In whole cents; 0 of a draft, and of what is paid or voided. */
+  amount_due_usd: number;
   line_items?: {
     description: string;
     model: string;

@@ -13,7 +13,7 @@ import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { type PricedLine, PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
 import { type Transaction, TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { Wallet } from '#gen/modelgateway/billing/v1/wallet_pb.ts';
-import { usdJson } from '#shared/money.ts';
+import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { defaultRateLimits } from '#shared/rate-limits.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
@@ -122,7 +122,12 @@ export const invoiceJson = (invoice: Invoice) => ({
   subtotal_usd: usdJson(invoice.subtotalNanoUsd),
   credits_usd: usdJson(invoice.creditsNanoUsd),
   total_usd: usdJson(invoice.totalNanoUsd),
+  // In whole cents; 0 where nothing is asked for: of a draft, and of what is paid or voided.
+  amount_due_usd: usdJson(isOwed(invoice) ? upToWholeCent(invoice.totalNanoUsd) : 0n),
 });
+
+const isOwed = ({ status, paymentStatus }: Invoice): boolean =>
+  status === InvoiceStatus.FINALIZED && paymentStatus !== PaymentStatus.PAID;
 
 export const invoiceWithLinesJson = (invoice: Invoice) => ({
   ...invoiceJson(invoice),

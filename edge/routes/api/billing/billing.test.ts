@@ -123,6 +123,7 @@ test('a charge shows in the draft invoice with exact line items, its transaction
     subtotal_usd: 1.23457,
     credits_usd: 1.23457,
     total_usd: 0,
+    amount_due_usd: 0,
     line_items: [
       { unit: 'million_input_tokens', quantity: 1.234567, unit_price_usd: 1, amount_usd: 1.234567 },
       { unit: 'million_output_tokens', quantity: 0.000001, unit_price_usd: 3, amount_usd: 0.000003 },

@@ -44,9 +44,6 @@ const columns: readonly Column<Line>[] = [
   { name: 'Amount', end: true, cell: (line) => <Money exact usd={line.amount_usd} /> },
 ];
 
-/** A total has nine decimals and money has two: what is paid above the total becomes credit. */
-const inWholeCents = (usd: number): number => Math.ceil(Math.round(usd * 1e9) / 1e7) / 100;
-
 function Details({ invoice }: { invoice: Invoice }) {
   return (
     <>
@@ -73,8 +70,8 @@ function Details({ invoice }: { invoice: Invoice }) {
                   <Money exact usd={invoice.total_usd} />
                 </strong>,
               ],
-              ...(invoice.status === 'finalized' && invoice.payment_status !== 'paid'
-                ? [['To pay, in whole cents', <Money key="pay" usd={inWholeCents(invoice.total_usd)} />] as const]
+              ...(invoice.amount_due_usd > 0
+                ? [['To pay, in whole cents', <Money key="pay" usd={invoice.amount_due_usd} />] as const]
                 : []),
             ]}
           />
