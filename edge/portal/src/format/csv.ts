@@ -1,15 +1,14 @@
+export type CsvCell = string | number | boolean | null;
+
 /**
- * Makes a CSV file (RFC 4180) and hands it to the browser as a download. A cell that a spreadsheet would take for a
- * formula gets an apostrophe before it: names come from other people.
+ * A CSV file (RFC 4180). A cell that a spreadsheet would take for a formula gets an apostrophe before it: names come from other
+ * people.
  */
-export function downloadCsv(
-  name: string,
-  header: readonly string[],
-  rows: readonly (readonly (string | number | null)[])[],
-): void {
-  const text = [header, ...rows].map((row) => row.map(cell).join(',')).join('\r\n');
-  downloadFile(name, new Blob([`${text}\r\n`], { type: 'text/csv;charset=utf-8' }));
-}
+export const csvText = (header: readonly string[], rows: readonly (readonly CsvCell[])[]): string =>
+  [header, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
+
+export const downloadCsv = (name: string, header: readonly string[], rows: readonly (readonly CsvCell[])[]): void =>
+  downloadFile(name, new Blob([csvText(header, rows)], { type: 'text/csv;charset=utf-8' }));
 
 export function downloadFile(name: string, blob: Blob): void {
   const address = URL.createObjectURL(blob);
@@ -20,9 +19,11 @@ export function downloadFile(name: string, blob: Blob): void {
   URL.revokeObjectURL(address);
 }
 
-function cell(value: string | number | null): string {
+function cell(value: CsvCell): string {
   if (value === null) return '';
-  if (typeof value === 'number') return String(value);
+  if (typeof value === 'boolean') return String(value);
+  // Amounts go down to a nano-USD, and String() writes those below 1e-6 with an exponent.
+  if (typeof value === 'number') return Math.abs(value) < 1e-6 && value !== 0 ? value.toFixed(9) : String(value);
   const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

@@ -1,10 +1,9 @@
 import { useGet } from '../../api/hooks.ts';
 import type { List, Transaction } from '../../api/types.ts';
-import { downloadCsv } from '../../format/csv.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -23,12 +22,6 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
       ? '/billing/documents/transactions'
       : `/billing/documents/invoices/${invoiceId}/transactions`;
   const transactions = useGet<List<Transaction>>(path, { page, limit: 25, type });
-  const exportPage = (rows: readonly Transaction[]) =>
-    downloadCsv(
-      'transactions.csv',
-      ['id', 'occurred_at', 'type', 'amount_usd', 'balance_after_usd', 'invoice_id'],
-      rows.map((row) => [row.id, row.occurred_at, row.type, row.amount_usd, row.balance_after_usd, row.invoice_id]),
-    );
   return (
     <Loaded of={transactions}>
       {(list) => (
@@ -40,14 +33,7 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
               {invoiceId === undefined && (
                 <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
               )}
-              <Button
-                size="small"
-                icon="download"
-                disabled={list.data.length === 0}
-                onClick={() => exportPage(list.data)}
-              >
-                CSV of this page
-              </Button>
+              <CsvButton file="transactions.csv" columns={csvColumns} rows={list.data} />
             </div>
           }
         >
@@ -77,6 +63,8 @@ const typeChoices = [
   { value: '', label: 'All types' },
   ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({ value, label: value })),
 ];
+
+const csvColumns = ['id', 'occurred_at', 'type', 'amount_usd', 'balance_after_usd', 'invoice_id'] as const;
 
 const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },

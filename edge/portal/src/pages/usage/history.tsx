@@ -1,12 +1,11 @@
 import { useGet } from '../../api/hooks.ts';
 import type { List, UsageEvent } from '../../api/types.ts';
-import { downloadCsv } from '../../format/csv.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
 import { usePageParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Money } from '../../ui/money.tsx';
@@ -16,6 +15,20 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
 const rowsPerPage = 25;
+const csvColumns = [
+  'occurred_at',
+  'request_id',
+  'model',
+  'endpoint',
+  'api_key_id',
+  'success',
+  'status',
+  'error_code',
+  'input_tokens',
+  'output_tokens',
+  'latency_ms',
+  'cost_usd',
+] as const;
 
 /** Single requests, newest first. */
 export function History({
@@ -58,55 +71,10 @@ export function History({
     { name: 'Latency', end: true, cell: (event) => formatDurationMs(event.latency_ms) },
     { name: 'Cost', end: true, cell: (event) => <Money usd={event.cost_usd} /> },
   ];
-  const exportPage = (rows: readonly UsageEvent[]) =>
-    downloadCsv(
-      'requests.csv',
-      [
-        'occurred_at',
-        'request_id',
-        'model',
-        'endpoint',
-        'api_key_id',
-        'success',
-        'status',
-        'error_code',
-        'input_tokens',
-        'output_tokens',
-        'latency_ms',
-        'cost_usd',
-      ],
-      rows.map((e) => [
-        e.occurred_at,
-        e.request_id,
-        e.model,
-        e.endpoint,
-        e.api_key_id,
-        String(e.success),
-        e.status,
-        e.error_code,
-        e.input_tokens,
-        e.output_tokens,
-        e.latency_ms,
-        e.cost_usd,
-      ]),
-    );
   return (
     <Loaded of={events}>
       {(list) => (
-        <Card
-          flush
-          title="Requests"
-          action={
-            <Button
-              size="small"
-              icon="download"
-              disabled={list.data.length === 0}
-              onClick={() => exportPage(list.data)}
-            >
-              CSV of this page
-            </Button>
-          }
-        >
+        <Card flush title="Requests" action={<CsvButton file="requests.csv" columns={csvColumns} rows={list.data} />}>
           <Table
             label="Requests"
             rows={list.data}

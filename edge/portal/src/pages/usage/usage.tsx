@@ -1,12 +1,11 @@
 import { useMemo } from 'react';
 import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { ApiKey, List, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
-import { downloadCsv } from '../../format/csv.ts';
 import { addDays, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
-import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Chart } from '../../ui/chart.tsx';
+import { CsvButton } from '../../ui/csv-button.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
@@ -113,20 +112,12 @@ function Report({ range, scope, granularity }: { range: DayRange; scope: string;
             onChange={setName}
             choices={Object.entries(measures).map(([value, { label }]) => ({ value, label }))}
           />
-          <Button
-            size="small"
-            icon="download"
-            disabled={report.data === undefined}
-            onClick={() =>
-              downloadCsv(
-                `usage-${granularity}.csv`,
-                ['start', 'end', ...measureColumns],
-                (report.data?.buckets ?? []).map((b) => [b.start, b.end, ...measureColumns.map((column) => b[column])]),
-              )
-            }
-          >
-            CSV
-          </Button>
+          <CsvButton
+            label="CSV"
+            file={`usage-${granularity}.csv`}
+            columns={['start', 'end', ...measureColumns]}
+            rows={report.data?.buckets ?? []}
+          />
         </div>
       }
     >

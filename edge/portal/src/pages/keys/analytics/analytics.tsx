@@ -1,13 +1,12 @@
 import { useMemo } from 'react';
 import type { KeyAnalytics, Volume } from '../../../api/types.ts';
-import { downloadCsv } from '../../../format/csv.ts';
 import { formatCompact, formatCount, formatDurationMs, formatPercent } from '../../../format/number.ts';
 import { localTimeZone } from '../../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../../router/router.ts';
 import { Status } from '../../../ui/badge.tsx';
-import { Button } from '../../../ui/button.tsx';
 import { Card } from '../../../ui/card.tsx';
 import { Chart } from '../../../ui/chart.tsx';
+import { CsvButton } from '../../../ui/csv-button.tsx';
 import { EmptyState } from '../../../ui/empty-state.tsx';
 import { Loaded } from '../../../ui/failure.tsx';
 import { Select } from '../../../ui/field.tsx';
@@ -99,6 +98,17 @@ export function Analytics({ keyId }: { keyId: string }) {
   );
 }
 
+const csvColumns = [
+  'bucket_start',
+  'requests',
+  'successful_requests',
+  'failed_requests',
+  'total_tokens',
+  'input_tokens',
+  'output_tokens',
+  'cached_input_tokens',
+] as const;
+
 type ReportProps = {
   data: AnalyticsData;
   measure: Measure;
@@ -111,30 +121,6 @@ function Report({ data: { report, series }, measure, onMeasure, granularity }: R
     () => series.map((point) => barOf(point.bucket_start, point[measure], granularity)),
     [series, measure, granularity],
   );
-  const exportCsv = () =>
-    downloadCsv(
-      `key-analytics-${granularity}.csv`,
-      [
-        'bucket_start',
-        'requests',
-        'successful_requests',
-        'failed_requests',
-        'total_tokens',
-        'input_tokens',
-        'output_tokens',
-        'cached_input_tokens',
-      ],
-      series.map((p) => [
-        p.bucket_start,
-        p.requests,
-        p.successful_requests,
-        p.failed_requests,
-        p.total_tokens,
-        p.input_tokens,
-        p.output_tokens,
-        p.cached_input_tokens,
-      ]),
-    );
   return (
     <>
       <AnalyticsTiles totals={report.totals} previous={report.previous_totals} />
@@ -148,9 +134,7 @@ function Report({ data: { report, series }, measure, onMeasure, granularity }: R
               onChange={onMeasure}
               choices={Object.entries(measureNames).map(([value, label]) => ({ value, label }))}
             />
-            <Button size="small" icon="download" onClick={exportCsv}>
-              CSV
-            </Button>
+            <CsvButton label="CSV" file={`key-analytics-${granularity}.csv`} columns={csvColumns} rows={series} />
           </div>
         }
       >

@@ -1,0 +1,31 @@
+import { type CsvCell, downloadCsv } from '../format/csv.ts';
+import { Button } from './button.tsx';
+
+type CsvButtonProps<Row, Column extends keyof Row & string> = {
+  label?: string;
+  /** The file's name. */
+  file: string;
+  /** What of each row goes into the file, in this order; the names are its head. */
+  columns: readonly Column[];
+  rows: readonly (Row & Readonly<Record<Column, CsvCell>>)[];
+};
+
+/** Downloads what is in sight. */
+export function CsvButton<Row, Column extends keyof Row & string>({
+  label = 'CSV of this page',
+  file,
+  columns,
+  rows,
+}: CsvButtonProps<Row, Column>) {
+  const download = () =>
+    downloadCsv(
+      file,
+      columns,
+      rows.map((row) => columns.map((column) => row[column])),
+    );
+  return (
+    <Button size="small" icon="download" disabled={rows.length === 0} onClick={download}>
+      {label}
+    </Button>
+  );
+}
