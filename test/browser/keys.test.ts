@@ -218,3 +218,23 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
   await close();
 });
+
+test('what is said of one’s keys is said of all of them, and not of the newest hundred', async () => {
+  const { people } = portal.world;
+  const operator = people.operator.token;
+  const made = (path: string, body: object, token = people.admin.token) =>
+    portal.gateway.call('POST', `/api/v1${path}`, token, body);
+  const quota = (key_quota: number | null) =>
+    portal.gateway.call('PATCH', `/api/v1/admin/organizations/${people.tenantId}`, operator, { key_quota });
+  expect((await quota(null)).status).toBe(200);
+  const soon = new Date(Date.now() + 3 * 86_400_000).toISOString();
+  expect((await made('/api-keys', { name: 'Ends on Wednesday', expires_at: soon })).status).toBe(201);
+  for (let newer = 0; newer < 100; newer++) await made('/api-keys', { name: `Newer ${newer}` });
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin);
+  await page.getByRole('link', { name: 'Ends on Wednesday' }).waitFor();
+  await page.keyboard.press('Control+k');
+  await page.keyboard.type('wednesday');
+  await page.getByRole('option', { name: /Ends on Wednesday/ }).waitFor();
+  await close();
+});

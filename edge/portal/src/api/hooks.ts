@@ -2,6 +2,7 @@ import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryC
 import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
 import type { Api, Claims, Query } from './client.ts';
 import { ApiError, isTransient } from './error.ts';
+import type { List } from './types.ts';
 
 export const ApiContext = createContext<Api | null>(null);
 
@@ -33,6 +34,9 @@ export function useIsAdmin(): boolean {
   return useClaims().role !== 'member';
 }
 
+/** How soon a page asks again for what could not be read. */
+const retryMs = 4000;
+
 export type GetOptions<Answer> = {
   enabled?: boolean;
   /** How often to ask again; as a function, by the last answer: null when no other will come. */
@@ -63,7 +67,32 @@ export function useGet<Answer>(
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
     refetchInterval: ({ state }) =>
-      isTransient(state.error) ? 4000 : ((typeof interval === 'function' ? interval(state.data) : interval) ?? false),
+      isTransient(state.error)
+        ? retryMs
+        : ((typeof interval === 'function' ? interval(state.data) : interval) ?? false),
+  });
+}
+
+/**
+ * Reads a whole list, page by page: for rows that are looked up among all of them. For lists that people make by hand, such as
+ * keys, and not for what calls leave behind.
+ */
+export function useWholeList<Item>(
+  path: string,
+  options: { refetchIntervalMs?: number } = {},
+): UseQueryResult<Item[], ApiError> {
+  const api = useApi();
+  return useQuery<Item[], ApiError>({
+    queryKey: [path, 'whole'],
+    queryFn: async ({ signal }) => {
+      const items: Item[] = [];
+      for (let page = 1; ; page++) {
+        const list = await api.request<List<Item>>(`/api/v1${path}`, { query: { page, limit: 100 }, signal });
+        items.push(...list.data);
+        if (!list.pagination.has_next) return items;
+      }
+    },
+    refetchInterval: ({ state }) => (isTransient(state.error) ? retryMs : (options.refetchIntervalMs ?? false)),
   });
 }
 

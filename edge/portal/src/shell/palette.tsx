@@ -1,7 +1,7 @@
 import { Dialog as Radix } from 'radix-ui';
 import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react';
-import { useApi, useClaims, useGet } from '../api/hooks.ts';
-import type { ApiKey, List, Model } from '../api/types.ts';
+import { useApi, useClaims, useGet, useWholeList } from '../api/hooks.ts';
+import type { ApiKey, Model } from '../api/types.ts';
 import { navigate } from '../router/router.ts';
 import { classNames } from '../ui/class-names.ts';
 import { Icon, type IconName } from '../ui/icons.tsx';
@@ -117,7 +117,7 @@ function Search({ onClose }: { onClose: () => void }) {
 function useCommands(): readonly Command[] {
   const api = useApi();
   const claims = useClaims();
-  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const keys = useWholeList<ApiKey>('/api-keys');
   const models = useGet<{ data: Model[] }>('/models');
   return useMemo(() => {
     const go = (id: string, name: string, detail: string, icon: IconName, href: string, words = ''): Command => {
@@ -139,7 +139,7 @@ function useCommands(): readonly Command[] {
         icon: 'out',
         run: () => void api.signOut().catch(() => {}),
       },
-      ...(keys.data?.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
+      ...(keys.data ?? []).map((key) => go(key.id, key.name, 'Key', 'key', `/keys/${key.id}`, key.key_preview)),
       ...(models.data?.data ?? []).map((model) =>
         go(
           `model ${model.id}`,

@@ -1,6 +1,5 @@
 import { useState } from 'react';
-import { useAction, useGet } from '../../api/hooks.ts';
-import type { List } from '../../api/types.ts';
+import { useAction, useWholeList } from '../../api/hooks.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, SelectField, TextArea, TextField } from '../../ui/field.tsx';
@@ -13,7 +12,7 @@ import type { AdminModel } from './types.ts';
 /** Announces a retirement, with all that it will cause shown before it is sent. */
 export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: () => void }) {
   const toast = useToast();
-  const models = useGet<List<AdminModel>>('/admin/models', { limit: 100 });
+  const models = useWholeList<AdminModel>('/admin/models');
   const [model, setModel] = useState(wanted);
   const [date, setDate] = useState('');
   const [kind, setKind] = useState<'successor' | 'note'>('successor');
@@ -26,7 +25,7 @@ export function AnnounceDialog({ wanted, onClose }: { wanted: string; onClose: (
       onClose();
     },
   });
-  const serving = (models.data?.data ?? []).filter((one) => one.deprecated_at === null);
+  const serving = (models.data ?? []).filter((one) => one.deprecated_at === null);
   const sunsetAt = date === '' ? null : new Date(date);
   const draft = {
     model,

@@ -1,6 +1,5 @@
 import { useQuery } from '@tanstack/react-query';
-import { useGet } from '../../api/hooks.ts';
-import type { List } from '../../api/types.ts';
+import { useWholeList } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
 import { Status } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
@@ -16,11 +15,7 @@ const refreshMs = 3000;
 type Probe = { path: string; status: number; body: string };
 
 export function Health() {
-  const deployments = useGet<List<AdminDeployment>>(
-    '/admin/deployments',
-    { limit: 100 },
-    { refetchIntervalMs: refreshMs },
-  );
+  const deployments = useWholeList<AdminDeployment>('/admin/deployments', { refetchIntervalMs: refreshMs });
   return (
     <Page
       title="Health"
@@ -35,7 +30,7 @@ export function Health() {
           {(list) => (
             <Table
               label="Deployments"
-              rows={list.data}
+              rows={list}
               columns={columns}
               rowKey={(row) => row.id}
               empty={<EmptyState icon="server" title="No deployments" />}

@@ -1,6 +1,5 @@
 import { useState } from 'react';
-import { useGet } from '../../api/hooks.ts';
-import type { List } from '../../api/types.ts';
+import { useWholeList } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -19,7 +18,7 @@ import { Timeline } from './timeline.tsx';
 import type { AdminRetirement } from './types.ts';
 
 export function Retirements() {
-  const retirements = useGet<List<AdminRetirement>>('/admin/retirements', { limit: 100 });
+  const retirements = useWholeList<AdminRetirement>('/admin/retirements');
   const [wanted] = useSearchParameter('model', '');
   const [announcing, setAnnouncing] = useState(false);
   return (
@@ -34,7 +33,7 @@ export function Retirements() {
     >
       <Loaded of={retirements}>
         {(list) =>
-          list.data.length === 0 ? (
+          list.length === 0 ? (
             <Card>
               <EmptyState icon="sunset" title="No model is retiring">
                 An announcement adds headers to every response of the model; with a date, its users get up to five
@@ -43,7 +42,7 @@ export function Retirements() {
             </Card>
           ) : (
             <div className="grid gap-4">
-              {list.data.map((retirement) => (
+              {list.map((retirement) => (
                 <RetirementCard key={retirement.id} retirement={retirement} marked={retirement.model === wanted} />
               ))}
             </div>

@@ -1,11 +1,11 @@
-import { useGet } from '../../api/hooks.ts';
-import type { List, Member } from '../../api/types.ts';
+import { useWholeList } from '../../api/hooks.ts';
+import type { Member } from '../../api/types.ts';
 import { Page } from '../../ui/page.tsx';
 import { AuditList } from './audit-list.tsx';
 
 export function Audit() {
-  const members = useGet<List<Member>>('/members', { limit: 100 });
-  const names = new Map((members.data?.data ?? []).map(({ id, email }) => [id, email]));
+  const members = useWholeList<Member>('/members');
+  const names = new Map((members.data ?? []).map(({ id, email }) => [id, email]));
   return (
     <Page
       title="Audit log"

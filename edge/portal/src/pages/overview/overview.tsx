@@ -1,5 +1,5 @@
-import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import type { ApiKey, CurrentUsage, List, Model, Profile, Wallet } from '../../api/types.ts';
+import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
+import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
@@ -20,7 +20,7 @@ export function Overview() {
   const isAdmin = useIsAdmin();
   const profile = useGet<Profile>('/profile');
   const usage = useGet<CurrentUsage>('/usage/current');
-  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const keys = useWholeList<ApiKey>('/api-keys');
   const models = useGet<{ data: Model[] }>('/models');
   const wallet = useGet<Wallet>('/billing/wallet', undefined, { enabled: isAdmin });
   const name = profile.data?.first_name;
@@ -42,16 +42,14 @@ export function Overview() {
             ) : (
               <Tile
                 label="Your keys"
-                value={
-                  keys.data === undefined ? (keys.error === null ? '…' : '—') : formatCount(keys.data.pagination.total)
-                }
+                value={keys.data === undefined ? (keys.error === null ? '…' : '—') : formatCount(keys.data.length)}
               />
             )}
           </TileRow>
         )}
       </Loaded>
       <div className="grid items-start gap-5 lg:grid-cols-2">
-        <Attention keys={keys.data?.data ?? []} models={models.data?.data ?? []} />
+        <Attention keys={keys.data ?? []} models={models.data?.data ?? []} />
         <Card
           flush
           title="Models you used"
@@ -80,7 +78,7 @@ export function Overview() {
           </Loaded>
         </Card>
       </div>
-      <QuickStart models={models.data?.data ?? []} hasKey={(keys.data?.pagination.total ?? 0) > 0} />
+      <QuickStart models={models.data?.data ?? []} hasKey={(keys.data ?? []).length > 0} />
     </Page>
   );
 }

@@ -1,6 +1,6 @@
 import { useMemo } from 'react';
-import { useGet, useIsAdmin } from '../../api/hooks.ts';
-import type { ApiKey, List, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
+import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
+import type { ApiKey, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
 import { addDays, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
@@ -140,10 +140,10 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
   const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, { enabled: isAdmin && tab === 'user' });
-  const keys = useGet<List<ApiKey>>('/api-keys', { limit: 100 });
+  const keys = useWholeList<ApiKey>('/api-keys');
   const keyName = (id: string | null) => {
     if (id === null || id === '') return 'Playground and other sessions';
-    return keys.data?.data.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
+    return keys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
   const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
   const rows = <Row extends Measures>(list: readonly Row[], name: (row: Row) => string) =>
