@@ -218,6 +218,25 @@ test('numbers stand below each other under their column’s name wherever there 
   await close();
 });
 
+test('an address that is too long for its place breaks before its @ and not in a word', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.owner, '/organization?tab=invitations');
+  const linesOfAddresses = `(() => {
+    const lines = (node) => {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      return range.getClientRects().length;
+    };
+    const texts = document.createTreeWalker(document.querySelector('table'), NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) if (texts.currentNode.data.includes('example.com')) found.push(lines(texts.currentNode));
+    return found;
+  })()`;
+  await settled(page);
+  expect(new Set((await page.evaluate(linesOfAddresses)) as number[])).toEqual(new Set([1]));
+  await close();
+});
+
 /** Rows with texts in their first cell that a button covers, or with texts that cross the edge of the table. */
 const textsCovered = `(() => {
   const texts = (root) => {

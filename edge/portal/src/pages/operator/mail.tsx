@@ -3,6 +3,7 @@ import { useSearchParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
+import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
@@ -21,7 +22,11 @@ export function Mail() {
     {
       name: 'To',
       sortBy: (mail) => mail.to,
-      cell: (mail) => <span className="inline-block min-w-44 wrap-anywhere">{mail.to}</span>,
+      cell: (mail) => (
+        <span className="inline-block min-w-44">
+          <Email address={mail.to} />
+        </span>
+      ),
     },
     {
       name: 'Subject',

@@ -3,6 +3,7 @@ import type { AuditEvent, List } from '../../api/types.ts';
 import { usePageParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
+import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -66,7 +67,12 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
 
 function Name({ id, names }: { id: string; names: ReadonlyMap<string, string> }) {
   const name = names.get(id);
-  if (name !== undefined) return <span className="text-xs text-soft wrap-anywhere">{name}</span>;
+  if (name !== undefined)
+    return (
+      <span className="text-xs text-soft">
+        <Email address={name} />
+      </span>
+    );
   return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
 }
 

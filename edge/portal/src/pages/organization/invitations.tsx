@@ -4,6 +4,7 @@ import { usePageParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
+import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -17,7 +18,11 @@ const columns: readonly Column<Invitation>[] = [
   {
     name: 'Email',
     sortBy: (invitation) => invitation.email,
-    cell: (invitation) => <span className="font-medium wrap-anywhere">{invitation.email}</span>,
+    cell: (invitation) => (
+      <span className="font-medium">
+        <Email address={invitation.email} />
+      </span>
+    ),
   },
   { name: 'Role', cell: (invitation) => <span className="capitalize">{invitation.role}</span> },
   {

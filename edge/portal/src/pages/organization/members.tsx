@@ -8,6 +8,7 @@ import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { Email } from '../../ui/email.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
@@ -32,7 +33,9 @@ export function Members() {
             {[member.first_name, member.last_name].filter(Boolean).join(' ') || member.email}
             {member.id === claims.userId && <Badge>You</Badge>}
           </span>
-          <span className="text-xs text-faint wrap-anywhere">{member.email}</span>
+          <span className="text-xs text-faint">
+            <Email address={member.email} />
+          </span>
         </div>
       ),
     },

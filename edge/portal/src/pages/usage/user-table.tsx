@@ -1,5 +1,6 @@
 import type { TenantBreakdown } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
+import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -10,7 +11,7 @@ const columns: readonly Column<Row>[] = [
   {
     name: 'User',
     sortBy: (row) => row.email,
-    cell: (row) => <span className="wrap-anywhere">{row.email || row.user_id}</span>,
+    cell: (row) => <Email address={row.email || row.user_id} />,
   },
   { name: 'Requests', end: true, sortBy: (row) => row.requests, cell: (row) => formatCount(row.requests) },
   { name: 'Tokens', end: true, sortBy: (row) => row.tokens, cell: (row) => formatCount(row.tokens) },
