@@ -38,7 +38,7 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
 test('an operator finds the invoices of an organization, and marks one as paid or voids it after a question', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
-  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=invoices`);
   const { invoiceNumber } = portal.world;
   const row = page.getByRole('table', { name: 'Invoices' }).getByRole('row').filter({ hasText: invoiceNumber });
   await row.getByText('pending').waitFor();

@@ -95,6 +95,58 @@ test('an operator suspends an organization, everybody in it is told, and restore
   await close();
 });
 
+test('an operator gives a charge back once, after reading what that does, and the organization reads why', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=transactions&type=usage`);
+  const refund = page.getByRole('table', { name: 'Transactions' }).getByRole('button', { name: 'Refund' }).first();
+  await refund.click();
+  await dialog(page).getByText('This cannot be undone.').waitFor();
+  const act = dialog(page).getByRole('button', { name: 'Refund' });
+  expect(await act.isDisabled()).toBe(true);
+  await dialog(page).getByLabel('Why').fill('The answer was empty');
+  await dialog(page).getByLabel('Amount in USD').fill('a lot');
+  await act.click();
+  await dialog(page)
+    .getByText(/amount_usd/)
+    .waitFor();
+  await dialog(page).getByLabel('Amount in USD').fill('');
+  await act.click();
+  await dialog(page).waitFor({ state: 'detached' });
+  await refund.click();
+  await dialog(page).getByLabel('Why').fill('Once more');
+  await act.click();
+  await dialog(page).getByText('Less than that is left of the charge.').waitFor();
+  const owner = await openPage(browser);
+  await signIn(owner.page, portal.url, users.owner, '/billing?tab=transactions&type=refund');
+  await owner.page.getByRole('row').filter({ hasText: 'The answer was empty' }).waitFor();
+  expect(await owner.page.getByRole('button', { name: 'Refund' }).count()).toBe(0);
+  await owner.close();
+  await close();
+});
+
+test('an operator sees who is in an organization, and switches somebody off and makes operators after a question', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
+  await page.getByRole('tab', { name: 'Members' }).click();
+  const row = page.getByRole('table', { name: 'Members' }).getByRole('row').filter({ hasText: users.member.email });
+  const choose = async (act: string) => {
+    await row.getByRole('button', { name: `Actions for ${users.member.email}` }).click();
+    await page.getByRole('menuitem', { name: act }).click();
+    await dialog(page).getByRole('button', { name: act }).click();
+  };
+  await choose('Deactivate');
+  await row.getByText('Deactivated').waitFor();
+  await choose('Reactivate');
+  await row.getByText('Active', { exact: true }).waitFor();
+  await choose('Make operator');
+  await row.getByText('Operator', { exact: true }).waitFor();
+  await choose('Remove operator');
+  await row.getByText('Operator', { exact: true }).waitFor({ state: 'detached' });
+  await close();
+});
+
 test('an operator revokes a key without ever seeing a secret', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/keys');

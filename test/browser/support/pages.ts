@@ -38,6 +38,11 @@ export function pagesOf(
     { name: 'not-found', path: '/nothing-here', as: 'owner' },
     { name: 'operator-organizations', path: '/operator/organizations', as: 'operator' },
     { name: 'operator-organization', path: `/operator/organizations/${ids.people.tenantId}`, as: 'operator' },
+    ...['members', 'invoices', 'transactions'].map((tab) => ({
+      name: `operator-${tab}`,
+      path: `/operator/organizations/${ids.people.tenantId}?tab=${tab}`,
+      as: 'operator' as const,
+    })),
     { name: 'operator-keys', path: '/operator/keys', as: 'operator' },
     { name: 'operator-models', path: '/operator/models', as: 'operator' },
     { name: 'operator-model', path: `/operator/models/${model}`, as: 'operator' },

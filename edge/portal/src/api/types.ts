@@ -210,6 +210,8 @@ export type Transaction = {
   balance_after_usd: number;
   invoice_id: string | null;
   description?: string | null;
+  /** Of a refund: what it gives back. */
+  reverses_id?: string | null;
 };
 export type Budget = {
   limit_usd: number | null;

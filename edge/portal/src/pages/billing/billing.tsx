@@ -48,7 +48,11 @@ export function Billing() {
         tabs={[
           { value: 'overview', label: 'Overview', content: <Overview /> },
           { value: 'invoices', label: 'Invoices', content: <Invoices /> },
-          { value: 'transactions', label: 'Transactions', content: <Transactions /> },
+          {
+            value: 'transactions',
+            label: 'Transactions',
+            content: <Transactions path="/billing/documents/transactions" />,
+          },
         ]}
       />
     </Page>

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import type { List, Transaction } from '../../api/types.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
@@ -12,15 +13,20 @@ import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
-/** Movements of money: all of the organization's, or those of one invoice. */
-export function Transactions({ invoiceId }: { invoiceId?: string }) {
+type TransactionsProps = {
+  /** Of the list in the API. */
+  path: string;
+  /** Whether the list can be narrowed to a type. */
+  typed?: boolean;
+  /** What can be done with a transaction. */
+  action?: (row: Transaction) => ReactNode;
+};
+
+/** Movements of money: all of an organization's, or those of one invoice. */
+export function Transactions({ path, typed = true, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
   const [wanted, setType] = useSearchParameter('type', '');
-  const type = invoiceId === undefined ? wanted : '';
-  const path =
-    invoiceId === undefined
-      ? '/billing/documents/transactions'
-      : `/billing/documents/invoices/${invoiceId}/transactions`;
+  const type = typed ? wanted : '';
   const transactions = useGet<List<Transaction>>(path, { page, limit: 25, type });
   return (
     <Loaded of={transactions}>
@@ -30,9 +36,7 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
           title="Transactions"
           action={
             <div className="flex flex-wrap items-center gap-2">
-              {invoiceId === undefined && (
-                <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
-              )}
+              {typed && <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />}
               <CsvButton file="transactions.csv" columns={csvColumns} rows={list.data} />
             </div>
           }
@@ -40,7 +44,7 @@ export function Transactions({ invoiceId }: { invoiceId?: string }) {
           <Table
             label="Transactions"
             rows={list.data}
-            columns={columns}
+            columns={action === undefined ? columns : [...columns, { name: '', end: true, cell: action }]}
             pagination={list.pagination}
             rowKey={(row) => row.id}
             empty={
@@ -70,6 +74,6 @@ const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{row.type}</Badge> },
   { name: 'What', cell: (row) => <span className="text-soft wrap-anywhere">{row.description || '—'}</span> },
-  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money usd={row.amount_usd} /> },
+  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money exact usd={row.amount_usd} /> },
   { name: 'Balance', end: true, cell: (row) => <Money usd={row.balance_after_usd} /> },
 ];

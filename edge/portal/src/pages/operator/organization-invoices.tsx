@@ -32,8 +32,8 @@ export function OrganizationInvoices({ path }: { path: string }) {
   return (
     <>
       <PagedCard<Invoice>
-        title="Invoices"
         label="Invoices"
+        wordy
         path={`${path}/invoices`}
         columns={columnsOf(ask)}
         rowKey={(invoice) => invoice.id}

@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { useGet } from '../../api/hooks.ts';
 import { formatCount, formatUsd } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
+import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card, Facts, Tile, TileRow } from '../../ui/card.tsx';
@@ -9,10 +10,13 @@ import { CopyButton } from '../../ui/copy-button.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
+import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CommitmentForm, CreditForm } from './money-forms.tsx';
 import { OrganizationInvoices } from './organization-invoices.tsx';
+import { OrganizationMembers } from './organization-members.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
+import { OrganizationTransactions } from './organization-transactions.tsx';
 import { isSuspended } from './organizations.tsx';
 import { SuspensionDialog } from './suspension.tsx';
 import type { Account, AdminOrganization } from './types.ts';
@@ -20,6 +24,7 @@ import type { Account, AdminOrganization } from './types.ts';
 export function OperatorOrganization({ parameters }: PageParameters) {
   const path = `/admin/organizations/${parameters.id ?? ''}`;
   const organization = useGet<AdminOrganization>(path, undefined, { keepPrevious: false });
+  const [tab, setTab] = useSearchParameter('tab', 'overview');
   const [changing, setChanging] = useState(false);
   const data = organization.data;
   return (
@@ -44,40 +49,55 @@ export function OperatorOrganization({ parameters }: PageParameters) {
               </Notice>
             )}
             <AccountTiles path={`${path}/account`} />
-            <div className="grid items-start gap-5 lg:grid-cols-2">
-              <Card title="About">
-                <Facts
-                  facts={[
-                    [
-                      'Id',
-                      <span key="id" className="flex flex-wrap items-center gap-2">
-                        <code className="font-mono text-xs">{loaded.id}</code>
-                        <CopyButton text={loaded.id} />
-                      </span>,
-                    ],
-                    ['Created', <Time key="created" value={loaded.created_at} />],
-                    ['Members', loaded.member_count === undefined ? '—' : formatCount(loaded.member_count)],
-                    [
-                      'Keys per user',
-                      loaded.key_quota === null
-                        ? 'Unlimited'
-                        : loaded.key_quota === undefined
-                          ? '—'
-                          : formatCount(loaded.key_quota),
-                    ],
-                  ]}
-                />
-              </Card>
-              <OrganizationSettings organization={loaded} path={path} />
-              <CreditForm path={path} />
-              <CommitmentForm path={`${path}/commitments`} />
-            </div>
-            <OrganizationInvoices path={path} />
+            <Tabs
+              label={loaded.name}
+              value={tab}
+              onChange={setTab}
+              tabs={[
+                { value: 'overview', label: 'Overview', content: <Overview organization={loaded} path={path} /> },
+                { value: 'members', label: 'Members', content: <OrganizationMembers tenantId={loaded.id} /> },
+                { value: 'invoices', label: 'Invoices', content: <OrganizationInvoices path={path} /> },
+                { value: 'transactions', label: 'Transactions', content: <OrganizationTransactions path={path} /> },
+              ]}
+            />
             {changing && <SuspensionDialog organization={loaded} path={path} onClose={() => setChanging(false)} />}
           </>
         )}
       </Loaded>
     </Page>
+  );
+}
+
+function Overview({ organization, path }: { organization: AdminOrganization; path: string }) {
+  return (
+    <div className="grid items-start gap-5 lg:grid-cols-2">
+      <Card title="About">
+        <Facts
+          facts={[
+            [
+              'Id',
+              <span key="id" className="flex flex-wrap items-center gap-2">
+                <code className="font-mono text-xs">{organization.id}</code>
+                <CopyButton text={organization.id} />
+              </span>,
+            ],
+            ['Created', <Time key="created" value={organization.created_at} />],
+            ['Members', organization.member_count === undefined ? '—' : formatCount(organization.member_count)],
+            [
+              'Keys per user',
+              organization.key_quota === null
+                ? 'Unlimited'
+                : organization.key_quota === undefined
+                  ? '—'
+                  : formatCount(organization.key_quota),
+            ],
+          ]}
+        />
+      </Card>
+      <OrganizationSettings organization={organization} path={path} />
+      <CreditForm path={path} />
+      <CommitmentForm path={`${path}/commitments`} />
+    </div>
   );
 }
 

@@ -10,8 +10,6 @@ import { type Column, Table } from '../../ui/table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
-  /** The card's head, where the page has more than one. */
-  title?: string;
   path: string;
   query?: Query;
   columns: readonly Column<Row>[];
@@ -25,7 +23,6 @@ type PagedCardProps<Row> = {
 /** A list of the API as a table with its pages; the page stands in the address. */
 export function PagedCard<Row>({
   label,
-  title,
   path,
   query = {},
   columns,
@@ -37,7 +34,7 @@ export function PagedCard<Row>({
   const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
   return (
-    <Card flush title={title}>
+    <Card flush>
       <Loaded of={list}>
         {(loaded) => (
           <>

@@ -3,6 +3,7 @@ import type {
   Budget,
   Commitment,
   Job,
+  Member,
   Model,
   OrganizationDetails,
   Plan,
@@ -22,6 +23,7 @@ export type AdminOrganization = OrganizationDetails & {
   /** Its code. */
   plan?: string;
 };
+export type AdminUser = Member & { operator: boolean };
 export type Account = {
   plan: Plan | null;
   wallet: Wallet | null;

@@ -1,0 +1,143 @@
+import { useState } from 'react';
+import { useAction, useClaims } from '../../api/hooks.ts';
+import type { Member } from '../../api/types.ts';
+import { Badge, Status } from '../../ui/badge.tsx';
+import { IconButton } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { Email } from '../../ui/email.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Menu } from '../../ui/menu.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { PagedCard } from './paged-card.tsx';
+import type { AdminUser } from './types.ts';
+
+type Changes = Partial<Pick<AdminUser, 'is_active' | 'operator'>>;
+type Question = { title: string; description: string; act: string; changes: Changes };
+
+/** An organization's members, whom an operator switches off and on, and makes operators. */
+export function OrganizationMembers({ tenantId }: { tenantId: string }) {
+  const toast = useToast();
+  const claims = useClaims();
+  const [asked, setAsked] = useState<{ user: AdminUser; question: Question } | null>(null);
+  const change = useAction<Member>({
+    stale: ['/admin/users', '/admin/organizations', '/members'],
+    onSuccess: ({ email }) => {
+      toast.say(`${email} is saved.`);
+      setAsked(null);
+    },
+  });
+  const ask = (user: AdminUser, question: Question) => {
+    change.reset();
+    setAsked({ user, question });
+  };
+  return (
+    <>
+      <PagedCard<AdminUser>
+        label="Members"
+        path="/admin/users"
+        query={{ tenant_id: tenantId }}
+        columns={columnsOf(claims.userId, ask)}
+        rowKey={(user) => user.id}
+        empty={
+          <EmptyState icon="people" title="Nobody yet">
+            The owner’s invitation waits in the mail outbox, or was mailed.
+          </EmptyState>
+        }
+      />
+      {asked !== null && (
+        <ConfirmDialog
+          {...asked.question}
+          pending={change.pending}
+          error={change.error}
+          onAct={() =>
+            change.run({ method: 'PATCH', path: `/admin/users/${asked.user.id}`, body: asked.question.changes })
+          }
+          onClose={() => setAsked(null)}
+        />
+      )}
+    </>
+  );
+}
+
+const activity = (user: AdminUser): Question =>
+  user.is_active
+    ? {
+        title: `Deactivate ${user.email}?`,
+        description: 'Their sessions end, and every call with their keys is refused until they are reactivated.',
+        act: 'Deactivate',
+        changes: { is_active: false },
+      }
+    : {
+        title: `Reactivate ${user.email}?`,
+        description: 'They may sign in again, and their keys work from now on.',
+        act: 'Reactivate',
+        changes: { is_active: true },
+      };
+
+const power = (user: AdminUser): Question =>
+  user.operator
+    ? {
+        title: `Take ${user.email} the operator’s rights?`,
+        description: 'They remain a member of their organization.',
+        act: 'Remove operator',
+        changes: { operator: false },
+      }
+    : {
+        title: `Make ${user.email} an operator?`,
+        description:
+          'They may then do everything on the platform: suspend organizations, give credit, retire models and make operators.',
+        act: 'Make operator',
+        changes: { operator: true },
+      };
+
+const columnsOf = (myId: string, ask: (user: AdminUser, question: Question) => void): readonly Column<AdminUser>[] => [
+  {
+    name: 'Member',
+    sortBy: (user) => user.email,
+    cell: (user) => (
+      <>
+        <span className="flex flex-wrap items-center gap-x-2 font-medium wrap-anywhere">
+          {[user.first_name, user.last_name].filter(Boolean).join(' ') || user.email}
+          {user.operator && <Badge tone="accent">Operator</Badge>}
+        </span>
+        <span className="text-xs text-faint">
+          <Email address={user.email} />
+        </span>
+      </>
+    ),
+  },
+  { name: 'Role', sortBy: (user) => user.role, cell: (user) => <span className="capitalize">{user.role}</span> },
+  {
+    name: 'Status',
+    cell: (user) => (
+      <Status tone={user.is_active ? 'good' : 'neutral'}>{user.is_active ? 'Active' : 'Deactivated'}</Status>
+    ),
+  },
+  {
+    name: 'Last sign-in',
+    sortBy: (user) => user.last_login_at ?? '',
+    cell: (user) => <Time value={user.last_login_at} relative none="Never" />,
+  },
+  {
+    name: '',
+    end: true,
+    cell: (user) =>
+      user.id !== myId && (
+        <Menu
+          trigger={<IconButton icon="more" label={`Actions for ${user.email}`} />}
+          items={[
+            { label: power(user).act, icon: 'shield', onSelect: () => ask(user, power(user)) },
+            'line',
+            {
+              label: activity(user).act,
+              icon: 'people',
+              danger: user.is_active,
+              onSelect: () => ask(user, activity(user)),
+            },
+          ]}
+        />
+      ),
+  },
+];
