@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
@@ -149,5 +150,34 @@ test('times are local with UTC on hover', async () => {
   }).format(new Date(iso));
   expect(await time.textContent()).toContain(local);
   expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 19).replace('T', ' ')} UTC`);
+  await close();
+});
+
+test('requests narrow to a model and a key, and what leaves as a file is of whom the page shows', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage?by=request');
+  const rows = page.getByRole('table', { name: 'Requests' });
+  const cells = async (column: string) => new Set(await rows.locator(`td[data-label="${column}"]`).allTextContents());
+  await rows.waitFor();
+  await page.getByLabel('Model', { exact: true }).selectOption('acme/ember-2');
+  await expect.poll(() => cells('Model')).toEqual(new Set(['acme/ember-2']));
+  await page.getByLabel('Key', { exact: true }).selectOption({ label: 'Nightly evaluation' });
+  await page.getByText('No request fits these filters').waitFor();
+  await page.getByLabel('Model', { exact: true }).selectOption('');
+  await expect.poll(() => cells('Key')).toEqual(new Set(['Nightly evaluation']));
+
+  const usersIn = async () => {
+    const download = page.waitForEvent('download');
+    await page.getByRole('button', { name: 'Export events' }).click();
+    const lines = readFileSync(await (await download).path(), 'utf8')
+      .trim()
+      .split('\r\n');
+    const column = lines[0]!.split(',').indexOf('user_id');
+    return new Set(lines.slice(1).map((line) => line.split(',')[column]));
+  };
+  const { owner, admin, member } = portal.world.people;
+  expect(await usersIn()).toEqual(new Set([owner.id]));
+  await page.getByRole('button', { name: 'Organization', exact: true }).click();
+  expect(await usersIn()).toEqual(new Set([owner.id, admin.id, member.id]));
   await close();
 });

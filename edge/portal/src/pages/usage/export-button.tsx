@@ -7,8 +7,8 @@ import { Button } from '../../ui/button.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
-/** All events of the range as the API streams them: for admins and owners. */
-export function ExportButton({ range }: { range: DayRange }) {
+/** All events of the range, of whom the page shows, as the API streams them: for admins and owners. */
+export function ExportButton({ range, scope }: { range: DayRange; scope: 'own' | 'tenant' }) {
   const api = useApi();
   const toast = useToast();
   const [pending, setPending] = useState(false);
@@ -16,7 +16,7 @@ export function ExportButton({ range }: { range: DayRange }) {
     setPending(true);
     try {
       const response = await api.fetch('/api/v1/usage/export', {
-        query: { start_date: range.start, end_date: range.end, timezone: localTimeZone(), scope: 'tenant' },
+        query: { start_date: range.start, end_date: range.end, timezone: localTimeZone(), scope },
       });
       downloadFile(`usage-${range.start}-${range.end}.csv`, await response.blob());
     } catch (error) {

@@ -1,13 +1,14 @@
 import { useGet } from '../../api/hooks.ts';
-import type { List, UsageEvent } from '../../api/types.ts';
+import type { List, UsageEvent, UsageSummary } from '../../api/types.ts';
 import { formatCount, formatDurationMs } from '../../format/number.ts';
 import { localTimeZone } from '../../format/time.ts';
-import { usePageParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import type { DayRange } from '../../ui/range-picker.tsx';
@@ -30,21 +31,28 @@ const csvColumns = [
   'cost_usd',
 ] as const;
 
-/** Single requests, newest first. */
-export function History({
-  range,
-  scope,
-  keyName,
-}: {
+type HistoryProps = {
   range: DayRange;
   scope: string;
+  /** Of the range: what there is to narrow the requests to. */
+  summary: UsageSummary | undefined;
   keyName: (id: string | null) => string;
-}) {
+};
+
+/** Single requests, newest first. */
+export function History({ range, scope, summary, keyName }: HistoryProps) {
   const [page, setPage] = usePageParameter();
+  const [model, setModel] = useSearchParameter('model', '');
+  const [key, setKey] = useSearchParameter('key', '');
+  const [endpoint, setEndpoint] = useSearchParameter('endpoint', '');
+  const isNarrowed = model !== '' || key !== '' || endpoint !== '';
   const events = useGet<List<UsageEvent>>('/usage/history', {
     start_date: range.start,
     end_date: range.end,
     timezone: localTimeZone(),
+    model,
+    api_key_id: key,
+    endpoint,
     limit: rowsPerPage,
     offset: (page - 1) * rowsPerPage,
     scope,
@@ -71,19 +79,47 @@ export function History({
     { name: 'Latency', end: true, cell: (event) => formatDurationMs(event.latency_ms) },
     { name: 'Cost', end: true, cell: (event) => <Money usd={event.cost_usd} /> },
   ];
+  const keyIds = (summary?.by_api_key ?? []).flatMap((row) => (row.api_key_id ? [row.api_key_id] : []));
   return (
     <Loaded of={events}>
       {(list) => (
-        <Card flush title="Requests" action={<CsvButton file="requests.csv" columns={csvColumns} rows={list.data} />}>
+        <Card
+          flush
+          title="Requests"
+          action={
+            <div className="flex flex-wrap items-center gap-2">
+              <Narrowing
+                label="Model"
+                all="All models"
+                value={model}
+                onChange={setModel}
+                values={(summary?.by_model ?? []).map((row) => row.model)}
+              />
+              <Narrowing label="Key" all="All keys" value={key} onChange={setKey} values={keyIds} nameOf={keyName} />
+              <Narrowing
+                label="Endpoint"
+                all="All endpoints"
+                value={endpoint}
+                onChange={setEndpoint}
+                values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
+              />
+              <CsvButton file="requests.csv" columns={csvColumns} rows={list.data} />
+            </div>
+          }
+        >
           <Table
             label="Requests"
             rows={list.data}
             columns={columns}
             rowKey={(event) => event.id}
             empty={
-              <EmptyState icon="pulse" title="No requests in this range">
-                Each call of a key or of the playground appears here within two seconds.
-              </EmptyState>
+              isNarrowed ? (
+                <EmptyState icon="search" title="No request fits these filters" />
+              ) : (
+                <EmptyState icon="pulse" title="No requests in this range">
+                  Each call of a key or of the playground appears here within two seconds.
+                </EmptyState>
+              )
             }
             pagination={list.pagination}
           />
@@ -91,5 +127,28 @@ export function History({
         </Card>
       )}
     </Loaded>
+  );
+}
+
+type NarrowingProps = {
+  label: string;
+  all: string;
+  value: string;
+  onChange: (value: string) => void;
+  values: readonly string[];
+  nameOf?: (value: string) => string;
+};
+
+/** One of the values that there are, or all; the chosen one stays on offer where another range has none of it. */
+function Narrowing({ label, all, value, onChange, values, nameOf = String }: NarrowingProps) {
+  const offered = value === '' || values.includes(value) ? values : [value, ...values];
+  return (
+    <Select
+      aria-label={label}
+      className="max-w-48"
+      value={value}
+      onChange={onChange}
+      choices={[{ value: '', label: all }, ...offered.map((one) => ({ value: one, label: nameOf(one) }))]}
+    />
   );
 }

@@ -47,7 +47,7 @@ export function Usage() {
               ]}
             />
           )}
-          {isAdmin && <ExportButton range={range} />}
+          {isAdmin && <ExportButton range={range} scope={scope === 'tenant' ? 'tenant' : 'own'} />}
         </>
       }
     >
@@ -210,7 +210,11 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
                 },
               ]
             : []),
-          { value: 'request', label: 'Requests', content: <History range={range} scope={scope} keyName={keyName} /> },
+          {
+            value: 'request',
+            label: 'Requests',
+            content: <History range={range} scope={scope} summary={summary.data} keyName={keyName} />,
+          },
         ]}
       />
     </>
