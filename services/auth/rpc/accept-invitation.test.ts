@@ -52,8 +52,16 @@ test('a hundred who accept one invitation at once: exactly one succeeds', async 
   expect(members).toHaveLength(1);
 });
 
+test('a password of eight characters, with one of each class, is enough', async () => {
+  const email = 'brief@example.com';
+  await fixture.auth.createInvitation({ email }, ownerOf(fixture));
+  await accept(await tokenMailedTo(fixture, email), { password: 'abcde1-A' });
+  const { tokens } = await fixture.auth.login({ email, password: 'abcde1-A' }, anonymous());
+  expect(tokens?.user?.email).toBe(email);
+});
+
 test.each([
-  ['short', 'Ab1-'],
+  ['of seven characters', 'Abcde1-'],
   ['without an upper-case letter', 'password-1'],
   ['without a lower-case letter', 'PASSWORD-1'],
   ['without a digit', 'Password-x'],
