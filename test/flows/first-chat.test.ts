@@ -59,6 +59,7 @@ describe('the main job, end to end', () => {
     expect(await client.models.retrieve('sandbox-chat')).toMatchObject({
       object: 'model',
       owned_by: 'sandbox',
+      created: expect.closeTo(Date.now() / 1000, -3),
       is_serviceable: true,
       shutdown_date: null,
     });
