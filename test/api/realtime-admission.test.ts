@@ -347,6 +347,13 @@ describe('abuse', () => {
     expect((await session.close()).code).toBe(1009);
   });
 
+  test('is no event with 15 MiB of audio: the session goes on', async () => {
+    const session = await talk();
+    session.say(append(Buffer.alloc(15 * 1024 * 1024)));
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+  });
+
   test('a binary message ends with 1008', async () => {
     const session = await talk();
     session.socket.send(Buffer.from([1, 2, 3]));
@@ -399,6 +406,13 @@ describe('client secrets', () => {
     session.say({ type: 'input_audio_buffer.commit' });
     await session.event('conversation.item.input_audio_transcription.completed');
     await bench.event({ endpoint: '/v1/realtime', success: true });
+  });
+
+  test('end after ten minutes when no time is asked for', async () => {
+    const earliest = Math.floor(Date.now() / 1000) + 600;
+    const made = await secret();
+    expect(made.expires_at).toBeGreaterThanOrEqual(earliest);
+    expect(made.expires_at).toBeLessThanOrEqual(Math.floor(Date.now() / 1000) + 600);
   });
 
   test('of a portal session work too', async () => {
