@@ -135,6 +135,10 @@ test('key analytics carry volume and no cost, and zeros have the same bytes for 
   });
   expect(report.series).toHaveLength(7);
   expect(JSON.stringify(report)).not.toContain('cost');
+  expect(await json(`/usage/api-keys/${keyId}/analytics?model_name=another`)).toMatchObject({
+    totals: { requests: 0 },
+    by_model: [{ model: 'small-chat', requests: 1 }],
+  });
   const zeros = async (key: string) => {
     const { status, body } = await edge.get(
       `/usage/api-keys/${key}/analytics?granularity=hourly&start_date=2026-07-15`,
