@@ -52,6 +52,7 @@ test.each([
   ['PUBLIC_URL', 'https://gateway.example/#a'],
   ['PUBLIC_URL', 'https://user:password@gateway.example'],
   ['HOST', 'http://0.0.0.0'],
+  ['BOOTSTRAP_PASSWORD', 'seven77'],
   ['SMTP_URL', 'smtp://'],
   ['SMTP_URL', 'smtp://mail.example:25?from=nobody'],
   ['KEY_PEPPER', `1:${secret},1:${secret} and another`],
@@ -84,4 +85,29 @@ test('origins, senders, peppers and times are taken as operators write them', ()
     ],
   });
   expect(Math.abs(env.clock.now() - Date.parse('2026-01-31T11:00:00Z'))).toBeLessThan(60_000);
+});
+
+test('what is not set has the default of the README', () => {
+  expect(read()).toMatchObject({
+    port: 8_080,
+    host: '127.0.0.1',
+    rpcPort: 8_081,
+    rpcHost: '127.0.0.1',
+    publicUrl: 'http://127.0.0.1:8080',
+    bootstrapEmail: 'owner@example.com',
+    trustedProxies: [],
+    logLevel: 'info',
+    journalSync: 'group',
+    workers: 1,
+    shutdownDelayMs: 5_000,
+    production: false,
+  });
+});
+
+test('no secret is made up in production: each that is missing is named', () => {
+  const production = (given: object) => () => readEnv({ DATA_DIR: dataDir, NODE_ENV: 'production', ...given });
+  expect(production({ SERVICE_SECRET: secret })).toThrow(/^KEY_PEPPER is required/);
+  expect(production({ KEY_PEPPER: secret })).toThrow(/^(SERVICE_SECRET|JWT_PRIVATE_KEY) is required/);
+  expect(production({ KEY_PEPPER: secret, SERVICE_SECRET: secret })).toThrow(/^JWT_PRIVATE_KEY is required/);
+  expect(readdirSync(dataDir)).toEqual([]);
 });

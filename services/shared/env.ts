@@ -81,7 +81,7 @@ export function readEnv(source: Source): Env {
     dataDir,
     publicUrl: readOrigin(source, 'PUBLIC_URL', ['http:', 'https:']) ?? originAt(host, port),
     bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
-    bootstrapPassword: source.BOOTSTRAP_PASSWORD || undefined,
+    bootstrapPassword: readPassword(source, 'BOOTSTRAP_PASSWORD'),
     upstreamBaseUrl: readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:'])?.replace(/\/+$/, ''),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
     smtpUrl: readSmtpUrl(source),
@@ -163,6 +163,14 @@ function readEmail(source: Source, name: string, fallback: string): string {
   const text = source[name] || fallback;
   if (!/^[^\s@<>]+@[^\s@<>]+$/.test(text)) throw bad(name, 'an e-mail address');
   return text.toLowerCase();
+}
+
+/** The bounds are those of Auth's BootstrapRequest. */
+function readPassword(source: Source, name: string): string | undefined {
+  const text = source[name] || undefined;
+  if (text !== undefined && ([...text].length < 8 || Buffer.byteLength(text) > 1024))
+    throw bad(name, 'a password of at least 8 characters and at most 1,024 bytes');
+  return text;
 }
 
 function readTrustedProxies(source: Source): string[] {
