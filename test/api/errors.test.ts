@@ -10,6 +10,7 @@ let gateway: TestGateway;
 /** Another, whose clock can be put forward. */
 let bystander: TestGateway;
 let aheadMs = 0;
+const logLines: string[] = [];
 let session: string;
 let key: string;
 
@@ -17,6 +18,7 @@ beforeAll(async () => {
   gateway = await startTestGateway();
   bystander = await startTestGateway({
     clock: { now: () => Date.now() + aheadMs, monotonic: () => performance.now() },
+    logLines,
   });
   session = await gateway.login();
   key = (await gateway.createKey(session)).key;
@@ -114,6 +116,18 @@ describe('a credential that is no good', () => {
     const forged = `${over.slice(0, over.lastIndexOf('.'))}.${'A'.repeat(86)}`;
     expectError(await bystander.call('GET', '/v1/models', forged), 401, invalid('invalid_token'));
   });
+});
+
+test('a refusal stands in the log under the request id that the client was told', async () => {
+  const answer = await bystander.call('GET', '/v1/nothing');
+  const lines = logLines.map((line) => JSON.parse(line));
+  expect(lines).toContainEqual(
+    expect.objectContaining({
+      requestId: answer.headers.get('x-request-id'),
+      status: 404,
+      msg: answer.json.error.message,
+    }),
+  );
 });
 
 describe('a body that cannot be read', () => {
