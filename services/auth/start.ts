@@ -40,28 +40,36 @@ export type StartedAuth = {
 /** Starts Auth on its database: loads the signing keys, listens for changes, and begins to send what waits in the outbox. */
 export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const { connection, clock, logger, publicUrl, serviceSecrets } = options;
+  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
+  opened.defer(() => database.close());
   const secretBox = createSecretBox(serviceSecrets, 'model-gateway auth secret box');
   const { jwtPrivateKey } = options;
   const signingKeys = await patiently(() => openSigningKeys({ database, clock, secretBox, jwtPrivateKey }));
   const feed = await patiently(() => openFeed({ database, connection, clock, logger }));
+  opened.defer(() => feed.close());
   // Another replica may have rotated the keys.
   feed.subscribe(({ event }) => {
     if (event.case !== 'signingKeysChanged') return;
     signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
   });
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
+  opened.defer(() => keyRefreshes.close());
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
   const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
   const { smtpUrl } = options;
-  let sender: { close(): Promise<void> } | undefined;
   if (smtpUrl !== undefined) {
     // What it loads is of use to nobody without a mail server.
     const { startMailSender } = await import('./mail/sender.ts');
-    sender = startMailSender({ database, clock, logger, outbox, smtpUrl, from });
+    const sender = startMailSender({ database, clock, logger, outbox, smtpUrl, from });
+    opened.defer(() => sender.close());
   }
   const housekeeping = startHousekeeping({ database, clock, logger });
+  opened.defer(() => housekeeping.close());
   const passwords = createPasswordHasher(clock);
+  opened.defer(() => passwords.close());
+  const closing = opened.move();
 
   return {
     implementation: authService({
@@ -77,10 +85,6 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
       keyRefreshes,
       outbox,
     }),
-    async close() {
-      await Promise.all([keyRefreshes.close(), sender?.close(), housekeeping.close(), passwords.close()]);
-      await feed.close();
-      await database.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }

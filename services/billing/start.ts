@@ -42,8 +42,12 @@ export type StartedBilling = {
 /** Opens Billing on a migrated database and starts its workers. */
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
   const { connection, clock, logger, models, auth, paymentWebhookSecret: secret } = options;
+  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
+  opened.defer(() => database.close());
   const rateLimits = await openRateLimitFeed(database, connection, logger);
+  opened.defer(() => rateLimits.close());
   const deps: BillingDeps = {
     database,
     databaseNow: options.databaseNow ?? databaseNow,
@@ -55,16 +59,14 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     clock,
     logger,
   };
-  const workers = runWorkers(deps);
   const auditRelay = startAuditRelay({ database, auth, logger });
+  opened.defer(() => auditRelay.close());
+  const workers = runWorkers(deps);
+  opened.defer(() => workers.close());
+  const closing = opened.move();
   return {
     implementation: billingService(deps),
     deps,
-    close: async () => {
-      await workers.close();
-      await rateLimits.close();
-      await auditRelay.close();
-      await database.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }

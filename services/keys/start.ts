@@ -34,18 +34,20 @@ export async function startKeys(options: {
 }): Promise<StartedKeys> {
   const { connection, peppers, auth, clock, logger, heartbeatMs = feedHeartbeatMs } = options;
   const entities = [KeyEntity, DigestEntity];
+  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
+  opened.defer(() => database.close());
   const feed = await openKeyFeed({ database, connection, clock, logger, heartbeatMs });
+  opened.defer(() => feed.close());
   const digestLookUp = createDigestLookUp(database);
   const auditRelay = startAuditRelay({ database, auth, logger });
+  opened.defer(() => auditRelay.close());
   const housekeeping = startHousekeeping({ database, clock, logger });
+  opened.defer(() => housekeeping.close());
+  const closing = opened.move();
   return {
     implementation: keysService({ database, feed, digestLookUp, peppers, clock }),
-    close: async () => {
-      await housekeeping.close();
-      await auditRelay.close();
-      await feed.close();
-      await database.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }

@@ -37,11 +37,18 @@ export async function startModels(options: {
   connectUpstream: ModelsDeps['connectUpstream'];
 }): Promise<StartedModels> {
   const { connection, keys, usage, auth, clock, logger, registry, publicUrl, connectUpstream } = options;
+  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'models', connection, entities: modelEntities, logger });
+  opened.defer(() => database.close());
   const feed = await openCatalogFeed(database, connection, logger);
+  opened.defer(() => feed.close());
   const auditRelay = startAuditRelay({ database, auth, logger });
+  opened.defer(() => auditRelay.close());
   const reminders = startReminders({ database, keys, usage, auth, clock, logger, publicUrl });
+  opened.defer(() => reminders.close());
   retirementMetrics({ registry, feed, clock });
+  const closing = opened.move();
   return {
     implementation: modelsService({
       database,
@@ -50,11 +57,6 @@ export async function startModels(options: {
       connectUpstream,
       onRetirementChange: reminders.wake,
     }),
-    close: async () => {
-      await reminders.close();
-      await auditRelay.close();
-      await feed.close();
-      await database.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }

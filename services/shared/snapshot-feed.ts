@@ -55,7 +55,12 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
     refresh().catch((err: unknown) => logger.error({ err }, `${name} could not be read again`));
   };
   const listener = await listen({ connection, channels: { [channel]: reread }, onGap: reread, logger });
-  await patiently(refresh);
+  try {
+    await patiently(refresh);
+  } catch (error) {
+    await listener.close();
+    throw error;
+  }
 
   return {
     get snapshot() {

@@ -31,7 +31,10 @@ export async function startJobWorker(
   },
 ): Promise<StartedWorker> {
   const { connection, registry, clock, logger } = options;
+  // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
+  await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
+  opened.defer(() => database.close());
   const deps = { ...options, database, metrics: createJobMetrics(registry), random: Math.random };
   const worker = new JobWorker(deps, { ...workerDefaults, ...options.worker });
   const listener = await listen({
@@ -54,14 +57,13 @@ export async function startJobWorker(
     },
     logger,
   });
+  opened.defer(() => listener.close());
+  opened.defer(() => worker.close(options.drainMs ?? drainMs));
+  const closing = opened.move();
   return {
     get running() {
       return worker.running;
     },
-    close: async () => {
-      await worker.close(options.drainMs ?? drainMs);
-      await listener.close();
-      await database.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }

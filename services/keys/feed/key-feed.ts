@@ -1,6 +1,6 @@
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
-import { type Listener, listen } from '#shared/db/notify.ts';
+import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -33,10 +33,13 @@ export async function openKeyFeed(options: {
   heartbeatMs: number;
 }): Promise<KeyFeed> {
   const { database, connection, clock, logger, heartbeatMs } = options;
-  const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
+  await using opened = new AsyncDisposableStack();
+  const leases = opened.adopt(await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs }), (each) =>
+    each.close(),
+  );
   const changed = new Signal();
   const acknowledged = new Signal();
-  const listener: Listener = await patiently(() =>
+  const listener = await patiently(() =>
     listen({
       connection,
       channels: { [changedChannel]: () => changed.raise(), [acknowledgedChannel]: () => acknowledged.raise() },
@@ -48,6 +51,8 @@ export async function openKeyFeed(options: {
       logger,
     }),
   );
+  opened.defer(() => listener.close());
+  const closing = opened.move();
   return {
     leases,
     heartbeatMs,
@@ -61,9 +66,6 @@ export async function openKeyFeed(options: {
         await next;
       }
     },
-    close: async () => {
-      await leases.close();
-      await listener.close();
-    },
+    close: () => closing.disposeAsync(),
   };
 }
