@@ -10,6 +10,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { StartError } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
 import type { ModelsDeps } from './deps.ts';
@@ -60,6 +61,19 @@ export async function startInference(options: {
   const { models, usage, clock, logger, registry } = options;
   const self = { contextValues: callerContext(serviceCaller('inference')) };
 
+  const directory = join(options.dataDir, 'journal');
+  // Before anything that would have to be closed again.
+  const journal = openIn(options.dataDir, () =>
+    openJournal({
+      directory,
+      codec: meteredEventCodec,
+      clock,
+      logger,
+      sync: options.journalSync,
+      onFatal: options.onFatal,
+    }),
+  );
+
   const catalog = new Catalog({
     openUpstream: (deployment) => options.connectUpstream(deployment.settings!),
     metricsOf: upstreamMetrics(registry),
@@ -71,15 +85,6 @@ export async function startInference(options: {
 
   const health = watchHealth({ catalog, models, clock, logger });
 
-  const directory = join(options.dataDir, 'journal');
-  const journal = openJournal({
-    directory,
-    codec: meteredEventCodec,
-    clock,
-    logger,
-    sync: options.journalSync,
-    onFatal: options.onFatal,
-  });
   const shipper = createShipper({
     journal,
     record: async (events, signal) => {
@@ -132,4 +137,18 @@ export async function startInference(options: {
       await catalog.close();
     },
   };
+}
+
+/** @throws StartError when the file system refuses what is to be kept in DATA_DIR. */
+function openIn<Opened>(dataDir: string, open: () => Opened): Opened {
+  try {
+    return open();
+  } catch (cause) {
+    const { code, syscall } = cause as NodeJS.ErrnoException;
+    if (syscall === undefined) throw cause;
+    throw new StartError(
+      `DATA_DIR ${dataDir} cannot be written (${code}): make it writable for this user, or choose another DATA_DIR.`,
+      { cause },
+    );
+  }
 }

@@ -69,6 +69,18 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
   });
 
+  test('a data folder in which no journal can be, beside a database elsewhere', async () => {
+    await using database = await disposable(createTestDatabase());
+    const secrets = {
+      KEY_PEPPER: 'a pepper that is long enough for a test',
+      SERVICE_SECRET: 'a service secret that is long enough',
+    };
+    const env = { ...base(), ...secrets, DATABASE_URL: database.url, DATA_DIR: '/etc/hostname/data' };
+    await using child = startProcess({ script, env });
+    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(child.output.trim()).toMatch(/^DATA_DIR \/etc\/hostname\/data cannot be written \(ENOTDIR\): [^\n]*$/);
+  });
+
   test('a taken port', async () => {
     await using database = await disposable(createTestDatabase());
     const taken = createServer();
