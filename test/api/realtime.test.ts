@@ -148,6 +148,46 @@ describe('a session that the gateway cuts into utterances', () => {
   });
 });
 
+test.each([
+  [
+    'that the gateway cuts into utterances',
+    'dear',
+    () => ({ dialect: 'sandbox', upstream_model: 'sandbox-transcribe' }),
+  ],
+  [
+    'that is relayed',
+    'dear/relay',
+    () => ({ base_url: openai.url, upstream_model: 'relay-upstream', dialect: 'openai' }),
+  ],
+])('near its cap a session %s goes on for as long as there is room', async (_what, model, deployment) => {
+  const admin = async (path: string, body: object) => {
+    const answer = await bench.gateway.call('POST', `/api/v1/admin${path}`, bench.session, body);
+    expect(answer.status, answer.text).toBe(201);
+  };
+  await admin('/models', { name: model, operations: ['realtime_transcription'] });
+  await admin('/deployments', { model, ...deployment() });
+  await admin('/prices', { model, per_audio_second_usd: 1 });
+  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 2 });
+  const known = async () => (await bench.gateway.call('GET', `/v1/models/${model}`, key)).json.is_serviceable;
+  await waitFor(known, { description: 'the model' });
+  await using session = await talk({ key });
+  session.say(sessionUpdate(model, manual));
+  const utter = () => {
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+  };
+  for (const ordinal of [1, 2]) {
+    utter();
+    // What the gateway transcribes itself is waited for by what the client says meanwhile.
+    if (model !== 'dear') await session.event(completed, ordinal);
+  }
+  utter();
+  expect((await session.event('error')).error.code).toBe('spend_cap_exceeded');
+  await waitFor(() => session.closed, { description: 'the close' });
+  expect(session.closed!.code).toBe(4000);
+  expect(session.events.filter(({ type }) => type === completed)).toHaveLength(2);
+});
+
 describe('a session that is relayed', () => {
   test('reaches the upstream with its own name of the model, and the client with the client’s', async () => {
     await using session = await talk();

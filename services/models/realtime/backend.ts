@@ -44,6 +44,8 @@ export class BackendContext {
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance. */
   #nextHold: Hold | null = null;
+  /** Why budgets had no room for it when they were last asked; null when they had. */
+  #refusal: unknown = null;
 
   constructor(options: {
     deps: MeteringDeps;
@@ -76,14 +78,27 @@ export class BackendContext {
     if (this.#nextHold !== null) return;
     const price = priceAt(this.model.prices, this.deps.clock.now());
     const costMax = price === null ? null : priceUsage(price, largestUtterance);
-    const hold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
+    let hold: Hold;
+    try {
+      hold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
+    } catch (refusal) {
+      this.#refusal = refusal;
+      throw refusal;
+    }
+    this.#refusal = null;
     // Two callers may have asked at once.
     if (this.#nextHold === null) this.#nextHold = hold;
     else await hold.settle(0n);
   }
 
-  /** An utterance begins. */
+  /** Whether the next utterance could not be paid for when that was last asked. */
+  get isRefused(): boolean {
+    return this.#refusal !== null;
+  }
+
+  /** An utterance begins. Throws the refusal of the budget that has no room for it. */
   newItem(): MeteredItem {
+    if (this.#nextHold === null && this.isRefused) throw this.#refusal;
     const hold = this.#nextHold ?? freeHold;
     this.#nextHold = null;
     return new MeteredItem(this.deps, this.caller, this.model, hold, (tokens) => {

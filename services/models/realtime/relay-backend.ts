@@ -74,7 +74,7 @@ export class RelayBackend implements Backend {
   }
 
   async append(audio: string, causeId: string | null): Promise<void> {
-    await this.#context.prepare();
+    await this.#prepare();
     const bytesPerMs = (sampleRateOf(this.#config.format) * (this.#config.format.type === 'audio/pcm' ? 2 : 1)) / 1000;
     this.#appendedMs += (audio.length * 3) / 4 / bytesPerMs;
     // Written anew: of a member that stands there twice the upstream could read the other.
@@ -118,6 +118,14 @@ export class RelayBackend implements Backend {
     });
   }
 
+  /** Makes sure that an item which begins now can be paid for. Those that run were, and go on: near its limit a budget holds all its room for them. */
+  async #prepare(): Promise<void> {
+    if (this.#items.size > 0 && this.#context.isRefused) return;
+    await this.#context.prepare().catch((refusal) => {
+      if (this.#items.size === 0) throw refusal;
+    });
+  }
+
   async #relay(text: string): Promise<void> {
     let event: UpstreamEvent;
     try {
@@ -126,7 +134,7 @@ export class RelayBackend implements Backend {
       this.lost('an event is no JSON');
       return;
     }
-    await this.#context.prepare();
+    await this.#prepare();
     const type = String(event?.type);
     const itemId = typeof event.item_id === 'string' ? event.item_id : '';
     switch (type) {

@@ -67,7 +67,7 @@ export class UtteranceBackend implements Backend {
     const pieceSamples = this.#samplesIn(pieceMs);
     for (let at = 0; at < samples.length; at += pieceSamples) {
       const piece = samples.subarray(at, at + pieceSamples);
-      await this.#context.prepare();
+      await this.#prepare();
       if (this.#activity !== null) this.#hearSpeech(this.#activity, piece);
       else if (!this.#hearBuffer(piece, causeId)) return;
       await this.#room();
@@ -100,6 +100,23 @@ export class UtteranceBackend implements Backend {
     this.#drop();
     for (const { utterance } of this.#running) utterance.abort();
     await Promise.all(this.#pending);
+  }
+
+  /**
+   * Makes sure that an utterance which begins now can be paid for. What is being said is heard to its end, and what is being transcribed is
+   * waited for: near its limit a budget holds all its room for them, and has most of it again when they are done.
+   */
+  async #prepare(): Promise<void> {
+    while (this.#current === null || !this.#context.isRefused) {
+      try {
+        await this.#context.prepare();
+        return;
+      } catch (refusal) {
+        if (this.#current !== null) return;
+        if (this.#pending.size === 0 || this.#context.signal.aborted) throw refusal;
+        await Promise.race(this.#pending);
+      }
+    }
   }
 
   #listen(): void {
