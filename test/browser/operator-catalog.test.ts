@@ -48,6 +48,29 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await close();
 });
 
+test('an operator corrects what is said of a model, and reads it among the models', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/spark')}`);
+  await page.getByRole('table', { name: 'Deployments' }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).first().click();
+  await dialog(page).getByLabel('Context window').fill('many');
+  await dialog(page).getByRole('button', { name: 'Save model' }).click();
+  await dialog(page)
+    .getByText(/context_window/)
+    .waitFor();
+  await dialog(page).getByLabel('Context window').fill('');
+  await dialog(page).getByLabel('Display name').fill('Spark Two');
+  await dialog(page).getByLabel('Completions').uncheck();
+  await dialog(page).getByRole('button', { name: 'Save model' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Spark Two' }).waitFor();
+  await page.goto(`${portal.url}/models/${encodeURIComponent('acme/spark')}`);
+  const fact = (name: string) => page.locator('dt', { hasText: name }).locator('xpath=following-sibling::dd').first();
+  await expect.poll(() => fact('Operations').textContent()).toBe('Chat');
+  expect(await fact('Context window').textContent()).toBe('—');
+  expect(await fact('Longest answer').textContent()).toBe('16,384 tokens');
+  await close();
+});
+
 test('an operator takes a deployment out and back, each status is seen as it changes, and removes it', async () => {
   const { page, close } = await openPage(browser);
   await page.clock.install();

@@ -15,6 +15,7 @@ import { RetiringBadge } from '../models/model-badges.tsx';
 import { priceSummary } from '../models/prices.ts';
 import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
+import { ModelDialog } from './model-dialog.tsx';
 import { PriceDialog } from './price-dialog.tsx';
 import type { AdminDeployment, AdminModel, AdminPrice } from './types.ts';
 
@@ -26,7 +27,7 @@ export function OperatorModel({ parameters }: PageParameters) {
     refetchIntervalMs: refreshMs,
     keepPrevious: false,
   });
-  const [dialog, setDialog] = useState<'price' | 'deployment' | AdminDeployment | null>(null);
+  const [dialog, setDialog] = useState<'model' | 'price' | 'deployment' | AdminDeployment | null>(null);
   return (
     <Page
       title={model.data?.display_name ?? id}
@@ -34,9 +35,14 @@ export function OperatorModel({ parameters }: PageParameters) {
       badge={model.data === undefined ? undefined : <RetiringBadge model={model.data} />}
       description={<code className="font-mono text-sm wrap-anywhere">{id}</code>}
       actions={
-        <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
-          Retirement
-        </ButtonLink>
+        <>
+          <Button icon="settings" disabled={model.data === undefined} onClick={() => setDialog('model')}>
+            Edit
+          </Button>
+          <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
+            Retirement
+          </ButtonLink>
+        </>
       }
     >
       <Loaded of={model}>
@@ -87,6 +93,7 @@ export function OperatorModel({ parameters }: PageParameters) {
               />
             </Card>
             {data.visibility === 'private' && <Grants model={data} />}
+            {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'price' && <PriceDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog === 'deployment' && <DeploymentDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog !== null && typeof dialog === 'object' && (

@@ -1,19 +1,14 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
-import { numberOrText } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { navigate } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
 import { priceSummary } from '../models/prices.ts';
+import { ModelDialog } from './model-dialog.tsx';
 import { PagedCard } from './paged-card.tsx';
 import type { AdminModel } from './types.ts';
 
@@ -37,7 +32,7 @@ export function OperatorModels() {
         rowKey={(model) => model.id}
         empty={<EmptyState icon="server" title="No models yet" />}
       />
-      {creating && <CreateModel onClose={() => setCreating(false)} />}
+      {creating && <ModelDialog onClose={() => setCreating(false)} />}
     </Page>
   );
 }
@@ -90,109 +85,5 @@ function currentPrice(model: AdminModel) {
       .filter((price) => Date.parse(price.effective_from) <= now)
       .sort((a, b) => a.effective_from.localeCompare(b.effective_from))
       .at(-1) ?? null
-  );
-}
-
-const operations = [
-  'chat_completions',
-  'completions',
-  'embeddings',
-  'images_generations',
-  'audio_transcriptions',
-  'audio_translations',
-  'audio_speech',
-  'realtime_transcription',
-];
-
-function CreateModel({ onClose }: { onClose: () => void }) {
-  const [name, setName] = useState('');
-  const [displayName, setDisplayName] = useState('');
-  const [owner, setOwner] = useState('');
-  const [visibility, setVisibility] = useState('public');
-  const [chosen, setChosen] = useState<readonly string[]>(['chat_completions']);
-  const [context, setContext] = useState('');
-  const create = useAction<AdminModel>({
-    stale: ['/admin/models', '/models'],
-    onSuccess: (model) => navigate(`/operator/models/${encodeURIComponent(model.id)}`),
-  });
-  const submit = () =>
-    create.run({
-      method: 'POST',
-      path: '/admin/models',
-      body: {
-        name: name.trim(),
-        operations: chosen,
-        visibility,
-        ...(displayName === '' ? {} : { display_name: displayName }),
-        ...(owner === '' ? {} : { owned_by: owner }),
-        ...(context === '' ? {} : { context_window: numberOrText(context) }),
-      },
-    });
-  return (
-    <Dialog open onClose={onClose} keep title="Add a model" description="Deployments and prices come next.">
-      <Form onSubmit={submit}>
-        <FormError
-          error={create.error}
-          fields={['name', 'display_name', 'owned_by', 'operations', 'context_window', 'visibility']}
-        />
-        <TextField
-          label="Name"
-          autoFocus
-          spellCheck={false}
-          className="font-mono"
-          hint="What clients send as model, e.g. org/name:tag. It never changes."
-          value={name}
-          onChange={setName}
-          error={fieldError(create.error, 'name')}
-        />
-        <div className="grid grid-cols-2 gap-3">
-          <TextField
-            label="Display name"
-            value={displayName}
-            onChange={setDisplayName}
-            error={fieldError(create.error, 'display_name')}
-          />
-          <TextField label="Made by" value={owner} onChange={setOwner} error={fieldError(create.error, 'owned_by')} />
-          <TextField
-            label="Context window"
-            inputMode="numeric"
-            value={context}
-            onChange={setContext}
-            error={fieldError(create.error, 'context_window')}
-          />
-          <SelectField
-            label="Visibility"
-            value={visibility}
-            onChange={setVisibility}
-            choices={[
-              { value: 'public', label: 'Public' },
-              { value: 'private', label: 'Private, by grant' },
-            ]}
-          />
-        </div>
-        <fieldset className="grid grid-cols-2 gap-2">
-          <legend className="mb-1.5 text-sm font-medium">Operations</legend>
-          {operations.map((operation) => (
-            <Checkbox
-              key={operation}
-              label={operationName(operation)}
-              checked={chosen.includes(operation)}
-              onChange={(on) => setChosen(on ? [...chosen, operation] : chosen.filter((one) => one !== operation))}
-            />
-          ))}
-        </fieldset>
-        {fieldError(create.error, 'operations') !== null && (
-          <p role="alert" className="text-sm text-danger">
-            {fieldError(create.error, 'operations')}
-          </p>
-        )}
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" look="primary" pending={create.pending}>
-            Add model
-          </Button>
-        </DialogActions>
-      </Form>
-    </Dialog>
   );
 }

@@ -1,0 +1,143 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
+import { navigate } from '../../router/router.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { operationName } from '../models/operations.ts';
+import type { AdminModel } from './types.ts';
+
+const operations = [
+  'chat_completions',
+  'completions',
+  'embeddings',
+  'images_generations',
+  'audio_transcriptions',
+  'audio_translations',
+  'audio_speech',
+  'realtime_transcription',
+];
+
+const fields = ['name', 'display_name', 'owned_by', 'operations', 'context_window', 'max_output_tokens', 'visibility'];
+
+/** Adds a model, or changes what is said of one: all but its name. */
+export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: () => void }) {
+  const toast = useToast();
+  const [name, setName] = useState('');
+  const [displayName, setDisplayName] = useState(model?.display_name ?? '');
+  const [owner, setOwner] = useState(model?.owned_by ?? '');
+  const [visibility, setVisibility] = useState<string>(model?.visibility ?? 'public');
+  const [chosen, setChosen] = useState<readonly string[]>(model?.operations ?? ['chat_completions']);
+  const [context, setContext] = useState(String(model?.context_window ?? ''));
+  const [answer, setAnswer] = useState(String(model?.max_output_tokens ?? ''));
+  const save = useAction<AdminModel>({
+    stale: ['/admin/models', '/models'],
+    onSuccess: (saved) => {
+      if (model === undefined) return navigate(`/operator/models/${encodeURIComponent(saved.id)}`);
+      toast.say(`${saved.display_name} is saved.`);
+      onClose();
+    },
+  });
+  /** Null takes a number back, which a new model has none of. */
+  const tokens = (field: string, text: string) =>
+    text.trim() === '' && model === undefined ? {} : { [field]: text.trim() === '' ? null : numberOrText(text) };
+  const submit = () => {
+    const body = {
+      operations: chosen,
+      visibility,
+      ...(displayName === '' ? {} : { display_name: displayName }),
+      ...(owner === '' ? {} : { owned_by: owner }),
+      ...tokens('context_window', context),
+      ...tokens('max_output_tokens', answer),
+    };
+    if (model === undefined) save.run({ method: 'POST', path: '/admin/models', body: { name: name.trim(), ...body } });
+    else save.run({ method: 'PATCH', path: `/admin/models/${encodeURIComponent(model.id)}`, body });
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      title={model === undefined ? 'Add a model' : 'Edit the model'}
+      description={
+        model === undefined
+          ? 'Deployments and prices come next.'
+          : 'An operation that is taken away is refused from then on; a model that becomes private is seen by those with a grant alone.'
+      }
+    >
+      <Form onSubmit={submit}>
+        <FormError error={save.error} fields={fields} />
+        {model === undefined && (
+          <TextField
+            label="Name"
+            autoFocus
+            spellCheck={false}
+            className="font-mono"
+            hint="What clients send as model, e.g. org/name:tag. It never changes."
+            value={name}
+            onChange={setName}
+            error={fieldError(save.error, 'name')}
+          />
+        )}
+        <div className="grid grid-cols-2 gap-3">
+          <TextField
+            label="Display name"
+            value={displayName}
+            onChange={setDisplayName}
+            error={fieldError(save.error, 'display_name')}
+          />
+          <TextField label="Made by" value={owner} onChange={setOwner} error={fieldError(save.error, 'owned_by')} />
+          <TextField
+            label="Context window"
+            inputMode="numeric"
+            value={context}
+            onChange={setContext}
+            error={fieldError(save.error, 'context_window')}
+          />
+          <TextField
+            label="Longest answer"
+            inputMode="numeric"
+            hint="In tokens, as the context window is. Empty: unknown."
+            value={answer}
+            onChange={setAnswer}
+            error={fieldError(save.error, 'max_output_tokens')}
+          />
+          <SelectField
+            label="Visibility"
+            value={visibility}
+            onChange={setVisibility}
+            choices={[
+              { value: 'public', label: 'Public' },
+              { value: 'private', label: 'Private, by grant' },
+            ]}
+          />
+        </div>
+        <fieldset className="grid grid-cols-2 gap-2">
+          <legend className="mb-1.5 text-sm font-medium">Operations</legend>
+          {operations.map((operation) => (
+            <Checkbox
+              key={operation}
+              label={operationName(operation)}
+              checked={chosen.includes(operation)}
+              onChange={(on) => setChosen(on ? [...chosen, operation] : chosen.filter((one) => one !== operation))}
+            />
+          ))}
+        </fieldset>
+        {fieldError(save.error, 'operations') !== null && (
+          <p role="alert" className="text-sm text-danger">
+            {fieldError(save.error, 'operations')}
+          </p>
+        )}
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending}>
+            {model === undefined ? 'Add model' : 'Save model'}
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}
