@@ -8,10 +8,14 @@ import { withPortal } from './support/standalone.ts';
 
 /*
  * `npm run screens [name …]`: pictures of each page (or of those named) as the real gateway serves it, into test/browser/screens,
- * on a desktop and a phone, light and dark. For people to look at; nothing is compared.
+ * on a desktop, a laptop and a phone, light and dark. For people to look at; nothing is compared.
  */
 const directory = fileURLToPath(new URL('./screens', import.meta.url));
-const sizes = { desktop: { width: 1440, height: 900 }, phone: { width: 390, height: 844 } } as const;
+const sizes = {
+  desktop: { width: 1440, height: 900 },
+  laptop: { width: 1024, height: 768 },
+  phone: { width: 390, height: 844 },
+} as const;
 const wanted = process.argv.slice(2);
 
 await withPortal({ days: 100, perDay: 24 }, async ({ url, world }, browser) => {
