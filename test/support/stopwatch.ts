@@ -16,14 +16,13 @@ const tickMs = 5;
 export function startStopwatch(): Stopwatch {
   let countedMs = 0;
   let lookedMs = performance.now();
-  let used = cpuUsage();
+  let workedMs = cpuMs();
   const look = (): void => {
     const nowMs = performance.now();
-    const { user, system } = cpuUsage(used);
-    const workedMs = (user + system) / 1_000;
-    countedMs += Math.min(nowMs - lookedMs, 2 * tickMs + workedMs);
+    const nowWorkedMs = cpuMs();
+    countedMs += Math.min(nowMs - lookedMs, 2 * tickMs + nowWorkedMs - workedMs);
     lookedMs = nowMs;
-    used = cpuUsage();
+    workedMs = nowWorkedMs;
   };
   const timer = setInterval(look, tickMs).unref();
   return {
@@ -33,4 +32,10 @@ export function startStopwatch(): Stopwatch {
     },
     [Symbol.dispose]: () => clearInterval(timer),
   };
+}
+
+/** What this process has worked so far, in milliseconds. */
+function cpuMs(): number {
+  const { user, system } = cpuUsage();
+  return (user + system) / 1_000;
 }

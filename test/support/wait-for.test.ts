@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { startStopwatch } from './stopwatch.ts';
 import { waitFor } from './wait-for.ts';
 
 test('answers what the condition answers, as soon as it is something', async () => {
@@ -22,4 +23,14 @@ test('a failure says what was waited for, how long, and what was seen last', asy
     throw new TypeError('no sky');
   };
   await expect(waitFor(broken, { description: 'rain', timeoutMs: 20 })).rejects.toThrow('TypeError: no sky');
+});
+
+test('who waits long looks less often, and sees what has come within a tenth of the time', async () => {
+  let looks = 0;
+  const startedMs = performance.now();
+  using watch = startStopwatch();
+  await waitFor(() => ++looks > 0 && performance.now() - startedMs > 400, { description: '400 ms to pass' });
+  // Each 5 ms, it were 80.
+  expect(looks).toBeLessThan(45);
+  expect(watch.ms).toBeLessThan(500);
 });

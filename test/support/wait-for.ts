@@ -7,7 +7,7 @@ export type WaitOptions = {
   description: string;
   /** On a stopwatch: what the machine keeps from this process does not count. */
   timeoutMs?: number;
-  /** Between two looks, in milliseconds. */
+  /** Between two looks, in milliseconds; by default a tenth of what was waited so far, and at least 5 and at most 100. */
   intervalMs?: number;
 };
 
@@ -17,7 +17,7 @@ export type WaitOptions = {
  */
 export async function waitFor<Value>(
   condition: () => Value | Promise<Value>,
-  { description, timeoutMs = 15_000, intervalMs = 5 }: WaitOptions,
+  { description, timeoutMs = 15_000, intervalMs }: WaitOptions,
 ): Promise<Exclude<Value, false | 0 | '' | null | undefined>> {
   using watch = startStopwatch();
   for (;;) {
@@ -33,6 +33,7 @@ export async function waitFor<Value>(
       const last = failure === undefined ? inspect(seen, { depth: 3 }) : String(failure);
       throw new Error(`waited ${timeoutMs} ms for ${description}; last seen: ${last}`, { cause: failure });
     }
-    await delay(intervalMs);
+    // A look is often a request, which takes the processor from what is waited for: who waits long looks less often.
+    await delay(intervalMs ?? Math.min(Math.max(watch.ms / 10, 5), 100));
   }
 }
