@@ -45,6 +45,8 @@ export default defineConfig({
     maxWorkers: availableParallelism() + 1,
     // Files share their process: no module has state of its own, and importing all anew would take a third of the time.
     isolate: false,
+    // Node imports the modules as it does in production, from the compile cache: Vite's runner takes a fifth more work.
+    experimental: { viteModuleRunner: false, nodeLoader: false },
     // Only to end what hangs, on a machine that is ever so busy; tests wait for conditions, not for time.
     testTimeout: 120_000,
     hookTimeout: 120_000,
