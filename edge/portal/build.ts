@@ -6,6 +6,7 @@ import { dirname, join, relative } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { isRunning } from '#shared/is-running.ts';
 
 const portalDirectory = fileURLToPath(new URL('.', import.meta.url));
 
@@ -74,7 +75,7 @@ async function lockBuild(): Promise<() => void> {
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
-    if (!isAlive(lockOwner())) rmSync(lockFile, { force: true });
+    if (!isRunning(lockOwner())) rmSync(lockFile, { force: true });
     else await setTimeout(lockPollMs);
   }
 }
@@ -83,15 +84,6 @@ async function lockBuild(): Promise<() => void> {
 function lockOwner(): number {
   const text = existsSync(lockFile) ? readFileSync(lockFile, 'utf8') : '';
   return text === '' ? process.pid : Number(text);
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** A hash over the names and contents of all that goes into the build. */

@@ -155,6 +155,7 @@ const invoice = {
   subtotal_usd: 'number',
   credits_usd: 'number',
   total_usd: 'number',
+  amount_due_usd: 'number',
 };
 const budgetOf = {
   limit_usd: 'null',

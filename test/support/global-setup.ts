@@ -1,8 +1,9 @@
-import { existsSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
+import { isRunning } from '#shared/is-running.ts';
 import { createLogger } from '#shared/logger.ts';
 import { createTemplateDatabase } from './postgres.ts';
 
@@ -20,7 +21,9 @@ declare module 'vitest' {
 /** One Postgres for the whole run: TEST_DATABASE_URL's or DATABASE_URL's, otherwise an embedded one that is thrown away. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const givenUrl = process.env.TEST_DATABASE_URL || process.env.DATABASE_URL;
-  const dataDir = mkdtempSync(join(quickestFolder(), 'mg-test-'));
+  const folder = quickestFolder();
+  removeLeftovers(folder);
+  const dataDir = mkdtempSync(join(folder, `mg-test-${process.pid}-`));
   const logger = createLogger({ level: 'error', name: 'test' });
   const embedded = givenUrl ? undefined : await startEmbeddedPostgres({ dataDir, logger, fast: true });
   const url = givenUrl || embedded!.url;
@@ -35,6 +38,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     await embedded?.stop();
     rmSync(dataDir, { recursive: true, force: true });
   };
+}
+
+/** A run that was killed leaves its Postgres behind, which takes 100 MB of memory. */
+function removeLeftovers(folder: string): void {
+  for (const name of readdirSync(folder)) {
+    const pid = /^mg-test-(\d+)-/.exec(name)?.[1];
+    if (pid !== undefined && !isRunning(Number(pid))) rmSync(join(folder, name), { recursive: true, force: true });
+  }
 }
 
 /** Room for a few hundred databases of 8 MB. */

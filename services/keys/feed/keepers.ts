@@ -1,6 +1,7 @@
 import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { isRunning } from '#shared/is-running.ts';
 import { leaseMs } from './watchers.ts';
 
 type Database = Pick<ServiceDatabase, 'query'>;
@@ -58,14 +59,5 @@ function machine(): string {
     return `${readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()} ${readlinkSync('/proc/self/ns/pid')}`;
   } catch {
     return hostname();
-  }
-}
-
-function isRunning(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== 'ESRCH';
   }
 }
