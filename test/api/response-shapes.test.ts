@@ -30,6 +30,9 @@ beforeAll(async () => {
   await waitFor(async () => (await json('GET', '/billing/documents/transactions?type=usage')).data.length > 0, {
     description: 'the charge of the job',
   });
+  await waitFor(async () => (await json('GET', `/api-keys/${keyId}`)).last_used_at !== null, {
+    description: 'the use of the key',
+  });
 });
 afterAll(async () => gateway?.[Symbol.asyncDispose]());
 
