@@ -102,6 +102,10 @@ test('an operator takes a deployment out and back, each status is seen as it cha
   await deployments.getByText('Running').waitFor();
   await deployments.getByRole('button', { name: 'Edit' }).click();
   await dialog(page).getByRole('button', { name: 'Remove' }).click();
+  const question = page.getByRole('dialog', { name: 'Remove the deployment?' });
+  await question.getByRole('button', { name: 'Cancel' }).click();
+  await page.getByRole('dialog', { name: 'Edit the deployment' }).getByRole('button', { name: 'Remove' }).click();
+  await question.getByRole('button', { name: 'Remove' }).click();
   await page.getByText('Nowhere to run').waitFor();
   await close();
 });

@@ -39,7 +39,7 @@ test('no request is lost while replicas are restarted one after the other', asyn
       const before = answers.length;
       await waitFor(() => answers.length > before + 100, { description: 'some answers' });
       const old = replicas[index]!;
-      await old.gateway.close(1_000);
+      await old.gateway.close(3_000);
       const fresh = await start();
       replicas[index] = fresh;
       await probe();

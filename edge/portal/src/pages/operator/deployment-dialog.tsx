@@ -2,6 +2,7 @@ import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
@@ -29,6 +30,7 @@ export function DeploymentDialog({
   const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? ''));
   const [dialect, setDialect] = useState(deployment?.dialect ?? 'openai');
   const [enabled, setEnabled] = useState(deployment?.enabled ?? true);
+  const [removing, setRemoving] = useState(false);
   const done = (text: string) => () => {
     toast.say(text);
     onClose();
@@ -36,7 +38,7 @@ export function DeploymentDialog({
   const stale = ['/admin/models', '/admin/deployments', '/models'];
   const save = useAction({ stale, onSuccess: done('The deployment is saved.') });
   const remove = useAction({ stale, onSuccess: done('The deployment is removed. Calls in flight finish.') });
-  const error = save.error ?? remove.error;
+  const { error } = save;
   const submit = () => {
     const body = {
       ...(dialect === 'sandbox' ? {} : { base_url: baseUrl.trim() }),
@@ -52,6 +54,19 @@ export function DeploymentDialog({
     if (deployment === undefined) save.run({ method: 'POST', path: '/admin/deployments', body: { model, ...body } });
     else save.run({ method: 'PATCH', path: `/admin/deployments/${deployment.id}`, body });
   };
+  if (deployment !== undefined && removing) {
+    return (
+      <ConfirmDialog
+        title="Remove the deployment?"
+        description={`${model} is served by its other deployments from then on, or not at all if there are none. Calls in flight finish.`}
+        act="Remove"
+        pending={remove.pending}
+        error={remove.error}
+        onAct={() => remove.run({ method: 'DELETE', path: `/admin/deployments/${deployment.id}` })}
+        onClose={() => setRemoving(false)}
+      />
+    );
+  }
   return (
     <Dialog
       open
@@ -127,12 +142,7 @@ export function DeploymentDialog({
         <Checkbox label="May serve" hint="Off makes it Stopped." checked={enabled} onChange={setEnabled} />
         <DialogActions>
           {deployment !== undefined && (
-            <Button
-              look="quiet"
-              className="mr-auto text-danger"
-              pending={remove.pending}
-              onClick={() => remove.run({ method: 'DELETE', path: `/admin/deployments/${deployment.id}` })}
-            >
+            <Button look="quiet" className="mr-auto text-danger" onClick={() => setRemoving(true)}>
               Remove
             </Button>
           )}
