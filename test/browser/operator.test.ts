@@ -1,4 +1,4 @@
-import type { Browser, Page } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
@@ -215,5 +215,22 @@ test('why a mail failed stands in the list, where a touch screen shows no hints'
   });
   await signIn(page, portal.url, users.operator, '/operator/mail');
   await page.getByRole('row').getByText('550 5.1.1 No such mailbox.').waitFor();
+  await close();
+});
+
+test('where one is stands in sight in the navigation, however low the screen is', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 640 } });
+  await signIn(page, portal.url, users.operator, '/operator/health');
+  const navigation = page.getByRole('navigation', { name: 'Main' });
+  const current = navigation.locator('[aria-current]');
+  const bottomOf = async (shown: Locator) => {
+    const { y, height } = (await shown.boundingBox())!;
+    return y + height;
+  };
+  for (const name of ['Health', 'Platform audit', 'Overview']) {
+    if (name !== 'Health') await navigation.getByRole('link', { name }).click();
+    await current.filter({ hasText: name }).waitFor();
+    await expect.poll(async () => (await bottomOf(current)) <= (await bottomOf(navigation))).toBe(true);
+  }
   await close();
 });

@@ -79,6 +79,9 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   );
 }
 
+/** An operator has more pages than a laptop's height shows. */
+const bringIntoSight = (element: HTMLElement | null): void => element?.scrollIntoView({ block: 'nearest' });
+
 function SideBar({ path, profile, onSearch }: { path: string; profile: Profile | undefined; onSearch: () => void }) {
   const claims = useClaims();
   return (
@@ -111,7 +114,7 @@ function SideBar({ path, profile, onSearch }: { path: string; profile: Profile |
               {group.items.map((item) => {
                 const current = isCurrent(item.href, path);
                 return (
-                  <li key={item.href}>
+                  <li key={item.href} ref={current ? bringIntoSight : undefined} className="scroll-my-4">
                     <Link
                       href={item.href}
                       aria-current={current ? 'page' : undefined}
