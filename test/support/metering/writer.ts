@@ -1,7 +1,7 @@
 /**
  * A process to kill: argv[2] is the journals' folder, argv[3] its name. It meters requests for ever, names on its standard output each
- * one whose end was reported as written, and hands batches to its parent, which answers for Usage. Told to finish, it meters nothing
- * more and ends once all that any process left behind is stored.
+ * one whose progress was reported as written, behind a plus, and each whose end was, and hands batches to its parent, which answers for
+ * Usage. Told to finish, it meters nothing more and ends once all that any process left behind is stored.
  */
 import { writeSync } from 'node:fs';
 import { flushCompileCache } from 'node:module';
@@ -76,7 +76,8 @@ function meterSome(): void {
     const event = eventOf(`${name}-${number}`);
     const { requestId, outputTokens } = event;
     journal.begin(event.id, { ...event, success: false, outputTokens: 0, costNanoUsd: 0n });
-    journal.progress(event.id, { outputTokens: Math.floor(outputTokens / 2), costNanoUsd: '0' });
+    const progress = { outputTokens: Math.floor(outputTokens / 2), costNanoUsd: '0' };
+    journal.progress(event.id, progress, () => void writeSync(1, `+${requestId}\n`));
     // Every eighth request stays open, as one whose stream the kill cuts.
     if (number % 8 !== 0) journal.end(event.id, event, () => void writeSync(1, `${requestId}\n`));
   }
