@@ -49,6 +49,9 @@ const refreshAheadMs = 30_000;
  */
 const refreshTimeoutMs = 5_000;
 
+/** No read takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
+const readTimeoutMs = 30_000;
+
 export function createApi(): Api {
   let session: SessionState = { status: 'starting' };
   let accessToken: string | null = null;
@@ -140,8 +143,8 @@ export function createApi(): Api {
 
   return {
     fetch: authorizedFetch,
-    request: async <Answer>(path: string, options?: RequestOptions) => {
-      const response = await authorizedFetch(path, options);
+    request: async <Answer>(path: string, options: RequestOptions = {}) => {
+      const response = await authorizedFetch(path, options.method === undefined ? timely(options) : options);
       return response.status === 204 ? (undefined as Answer) : bodyOf<Answer>(response);
     },
     token: async () => {
@@ -174,6 +177,12 @@ export function createApi(): Api {
       return () => listeners.delete(listener);
     },
   };
+}
+
+/** A read, which is given up when its caller does or when no answer comes. */
+function timely(options: RequestOptions): RequestOptions {
+  const timeout = AbortSignal.timeout(readTimeoutMs);
+  return { ...options, signal: options.signal === undefined ? timeout : AbortSignal.any([options.signal, timeout]) };
 }
 
 function addressOf(path: string, query: Query | undefined): string {

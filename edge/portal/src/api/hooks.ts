@@ -37,15 +37,16 @@ export function useIsAdmin(): boolean {
 /** How soon a page asks again for what could not be read. */
 const retryMs = 4000;
 
+/** In how many milliseconds a query is asked again, as it asks for itself or because it failed; false: it is not. */
+const askAgainMs = (error: ApiError | null, intervalMs: number | null | undefined): number | false =>
+  isTransient(error) ? retryMs : (intervalMs ?? false);
+
 export type GetOptions<Answer> = {
   enabled?: boolean;
   /** How often to ask again; as a function, by the last answer: null when no other will come. */
   refetchIntervalMs?: number | ((answer: Answer | undefined) => number | null);
   keepPrevious?: boolean;
 };
-
-/** No read takes the gateway so long: its answer is lost, and a browser alone would wait for minutes. */
-const readTimeoutMs = 30_000;
 
 /**
  * Reads `/api/v1` + `path`. The cache key is the path and the query, so that every view of the same address shares
@@ -60,16 +61,11 @@ export function useGet<Answer>(
   const { refetchIntervalMs: interval } = options;
   return useQuery<Answer, ApiError>({
     queryKey: query === undefined ? [path] : [path, query],
-    queryFn: ({ signal }) => {
-      const timely = AbortSignal.any([signal, AbortSignal.timeout(readTimeoutMs)]);
-      return api.request<Answer>(`/api/v1${path}`, { query, signal: timely });
-    },
+    queryFn: ({ signal }) => api.request<Answer>(`/api/v1${path}`, { query, signal }),
     enabled: options.enabled ?? true,
     placeholderData: options.keepPrevious === false ? undefined : (keepPreviousData as never),
     refetchInterval: ({ state }) =>
-      isTransient(state.error)
-        ? retryMs
-        : ((typeof interval === 'function' ? interval(state.data) : interval) ?? false),
+      askAgainMs(state.error, typeof interval === 'function' ? interval(state.data) : interval),
   });
 }
 
@@ -92,7 +88,7 @@ export function useWholeList<Item>(
         if (!list.pagination.has_next) return items;
       }
     },
-    refetchInterval: ({ state }) => (isTransient(state.error) ? retryMs : (options.refetchIntervalMs ?? false)),
+    refetchInterval: ({ state }) => askAgainMs(state.error, options.refetchIntervalMs),
   });
 }
 

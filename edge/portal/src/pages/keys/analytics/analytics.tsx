@@ -26,7 +26,7 @@ import {
   today,
 } from './range.ts';
 import { AnalyticsTiles } from './tiles.tsx';
-import { type Analytics as AnalyticsData, useAnalytics } from './use-analytics.ts';
+import { type Analytics as AnalyticsData, measures, useAnalytics } from './use-analytics.ts';
 
 const measureNames = {
   requests: 'Requests',
@@ -98,16 +98,7 @@ export function Analytics({ keyId }: { keyId: string }) {
   );
 }
 
-const csvColumns = [
-  'bucket_start',
-  'requests',
-  'successful_requests',
-  'failed_requests',
-  'total_tokens',
-  'input_tokens',
-  'output_tokens',
-  'cached_input_tokens',
-] as const;
+const csvColumns = ['bucket_start', ...measures] as const;
 
 type ReportProps = {
   data: AnalyticsData;

@@ -56,7 +56,8 @@ function queryOf(range: { start: string; end: string }, model: string, zoned: bo
 const read = (api: Api, path: string, query: Record<string, string>, signal: AbortSignal) =>
   api.request<KeyAnalytics>(`/api/v1${path}`, { query, signal });
 
-const measures = [
+/** The counts of a bucket. */
+export const measures = [
   'requests',
   'successful_requests',
   'failed_requests',
