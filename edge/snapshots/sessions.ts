@@ -19,7 +19,8 @@ export type SessionCredentials = {
   authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
   /**
    * Calls back, once, when the principal is no longer served: its session is over, its user has changed, its organization is suspended, or
-   * the key that signed its token is compromised, be it before this call. Then a connection which it holds open is closed. Answers how to stop listening.
+   * the key that signed its token is compromised, be it before this call. Then a connection which it holds open is closed. Answers how to
+   * stop listening.
    */
   onEnded(principal: SessionPrincipal, listener: () => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */

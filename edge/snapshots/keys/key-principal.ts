@@ -1,10 +1,10 @@
-import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import type { Principal } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import { scopeBits } from '#shared/scopes.ts';
 import { compileIpAllowlist } from '../../guards/ip-allowlist.ts';
 import type { KeyPrincipal } from '../../principal.ts';
+import { msOrNever } from '../expiry.ts';
 
 /** A principal as requests with one of its secrets need it: scopes as bits, addresses as masks, made once per answer of Keys. */
 export function keyPrincipal(principal: Principal, digests: readonly string[]): KeyPrincipal {
@@ -19,7 +19,7 @@ export function keyPrincipal(principal: Principal, digests: readonly string[]): 
     scopeBits: scopeBits(principal.scopes),
     allowsAddress: compileIpAllowlist(principal.constraints?.ipAllowlist ?? []),
     tenantSuspended: principal.tenantSuspended,
-    expiresAtMs: principal.expiresAt === undefined ? Number.POSITIVE_INFINITY : timestampMs(principal.expiresAt),
+    expiresAtMs: msOrNever(principal.expiresAt),
     constraints: constraintsOfKey(principal),
   };
 }

@@ -5,9 +5,9 @@ import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
+import { msOrNever } from '../expiry.ts';
 import { hasSecret } from './key-cache.ts';
 import { digestNamed } from './key-loads.ts';
-import { keyPrincipal } from './key-principal.ts';
 
 type Listener = { principal: KeyPrincipal; call: () => void; expiresAtMs: number; expiry?: NodeJS.Timeout };
 
@@ -104,7 +104,7 @@ export class Revocations {
       this.#end(listener);
       return;
     }
-    const { expiresAtMs } = keyPrincipal(principal, digests);
+    const expiresAtMs = msOrNever(principal.expiresAt);
     // The feed may have told of something later meanwhile: what ends sooner is believed.
     if (expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, expiresAtMs);
   }

@@ -1,5 +1,4 @@
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import { type Timestamp, timestampMs } from '@bufbuild/protobuf/wkt';
 import { errors, jwtVerify } from 'jose';
 import type { SigningKey } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -7,6 +6,7 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { isUuid } from '#shared/ids.ts';
 import type { Role } from '#shared/rpc/caller.ts';
 import { accessToken, roleNamed, tokenAlgorithm } from '#shared/session-token.ts';
+import { msOrNever } from '../expiry.ts';
 
 /** What a sound access token says. */
 export type AccessClaims = {
@@ -113,6 +113,3 @@ const knownKey = (key: SigningKey): KnownKey => ({
   }),
   expiresAtMs: msOrNever(key.expiresAt),
 });
-
-const msOrNever = (time: Timestamp | undefined): number =>
-  time === undefined ? Number.POSITIVE_INFINITY : timestampMs(time);
