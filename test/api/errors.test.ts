@@ -2,6 +2,7 @@ import { connect, type Socket } from 'node:net';
 import { gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 /* The rows of openai-contract.md section 2 that a request alone can meet. */
@@ -9,17 +10,14 @@ import { type Answer, startTestGateway, type TestGateway } from '../support/gate
 let gateway: TestGateway;
 /** Another, whose clock can be put forward. */
 let bystander: TestGateway;
-let aheadMs = 0;
+const clock = new ClockAhead();
 const logLines: string[] = [];
 let session: string;
 let key: string;
 
 beforeAll(async () => {
   gateway = await startTestGateway();
-  bystander = await startTestGateway({
-    clock: { now: () => Date.now() + aheadMs, monotonic: () => performance.now() },
-    logLines,
-  });
+  bystander = await startTestGateway({ clock, logLines });
   session = await gateway.login();
   key = (await gateway.createKey(session)).key;
 });
@@ -106,12 +104,12 @@ describe('a credential that is no good', () => {
   test('a session that is over, and what is no session', async () => {
     const over = await bystander.login();
     expect((await bystander.call('GET', '/v1/models', over)).status).toBe(200);
-    aheadMs = 30 * 60_000;
+    clock.aheadMs = 30 * 60_000;
     try {
       expectError(await bystander.call('GET', '/v1/models', over), 401, invalid('expired_token'));
       expectError(await bystander.call('GET', '/api/v1/profile', over), 401, invalid('expired_token'));
     } finally {
-      aheadMs = 0;
+      clock.aheadMs = 0;
     }
     const forged = `${over.slice(0, over.lastIndexOf('.'))}.${'A'.repeat(86)}`;
     expectError(await bystander.call('GET', '/v1/models', forged), 401, invalid('invalid_token'));

@@ -1,16 +1,15 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 /* decisions.md, Inference (order of gateway checks) and Models (order of checks on the model). */
 
 let gateway: TestGateway;
 let session: string;
-let aheadMs = 0;
+const clock = new ClockAhead();
 
 beforeAll(async () => {
-  gateway = await startTestGateway({
-    clock: { now: () => Date.now() + aheadMs, monotonic: () => performance.now() },
-  });
+  gateway = await startTestGateway({ clock });
   session = await gateway.login();
 });
 afterAll(async () => gateway?.[Symbol.asyncDispose]());
@@ -35,7 +34,7 @@ test('of all that is amiss with a call the first in the order of the checks is t
   await done('POST', '/admin/models', { name: 'retired', operations });
   const sunset_at = new Date(Date.now() + 60_000).toISOString();
   await done('POST', '/admin/retirements', { model: 'retired', sunset_at, retirement_note: 'Gone.' });
-  aheadMs = 60_000;
+  clock.aheadMs = 60_000;
 
   const amiss = { ip_allowlist: ['203.0.113.7'], model_allowlist: ['another'], spend_cap_usd: 0 };
   const management = await gateway.createKey(session, { ...amiss, key_type: 'management', scopes: ['profile:read'] });

@@ -7,6 +7,7 @@ import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../support/certificate.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import {
   append,
@@ -22,12 +23,10 @@ import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
-let aheadMs = 0;
-/** As the gateway's clock tells it. */
-const now = () => Date.now() + aheadMs;
+/** The gateway's. */
+const clock = new ClockAhead();
 const open: RealtimeTalk[] = [];
 beforeAll(async () => {
-  const clock = { now, monotonic: () => performance.now() };
   bench = await startInferenceBench({ clock });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
@@ -70,10 +69,10 @@ async function retiredModel(name: string): Promise<string> {
   await admin('POST', '/models', { name, operations: ['realtime_transcription'] });
   await admin('POST', '/retirements', {
     model: name,
-    sunset_at: new Date(now() + 60_000).toISOString(),
+    sunset_at: new Date(clock.now() + 60_000).toISOString(),
     replacement_model_name: model,
   });
-  aheadMs += 60_000;
+  clock.aheadMs += 60_000;
   return name;
 }
 
@@ -293,7 +292,7 @@ describe('a session that is under way', () => {
   });
 
   test('is closed when its key expires', async () => {
-    const expires_at = new Date(now() + 1_500).toISOString();
+    const expires_at = new Date(clock.now() + 1_500).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
     const session = await talk({ key });
     expect((await session.close()).code).toBe(1008);
@@ -318,10 +317,10 @@ describe('a session that is under way', () => {
     const { id, key } = await bench.gateway.createKey(bench.session);
     const session = await talk({ key });
     await session.event('session.created');
-    const expires_at = new Date(now() + 1_500).toISOString();
+    const expires_at = new Date(clock.now() + 1_500).toISOString();
     await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { expires_at });
     expect((await session.close()).code).toBe(1008);
-    expect(now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+    expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
   test('of a portal session ends with its sign-out', async () => {
@@ -394,7 +393,7 @@ describe('client secrets', () => {
       },
     } as never);
     expect(made.value).toMatch(/^ek_/);
-    expect(made.expires_at).toBeGreaterThan(now() / 1000 + 50);
+    expect(made.expires_at).toBeGreaterThan(clock.now() / 1000 + 50);
     expect(made.session).toMatchObject({ type: 'transcription' });
     const session = await talk({
       key: undefined,
@@ -411,10 +410,10 @@ describe('client secrets', () => {
   });
 
   test('end after ten minutes when no time is asked for', async () => {
-    const earliest = Math.floor(now() / 1000) + 600;
+    const earliest = Math.floor(clock.now() / 1000) + 600;
     const made = await secret();
     expect(made.expires_at).toBeGreaterThanOrEqual(earliest);
-    expect(made.expires_at).toBeLessThanOrEqual(Math.floor(now() / 1000) + 600);
+    expect(made.expires_at).toBeLessThanOrEqual(Math.floor(clock.now() / 1000) + 600);
   });
 
   test('of a portal session work too', async () => {

@@ -1,12 +1,11 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { Clock } from '#shared/clock.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const hourMs = 3_600_000;
-/** How far the gateway's wall clock is from the database's. */
-let aheadMs = 0;
-const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+/** The gateway's; the database keeps its own. */
+const clock = new ClockAhead();
 
 let bench: InferenceBench;
 beforeAll(async () => {
@@ -27,10 +26,10 @@ test('no clock of ours begins a day of a cap: that of the database does', async 
   };
   expect(await outcome()).toBe('served');
   for (const hours of [0, 1, -1, 24, -24]) {
-    aheadMs = hours * hourMs;
+    clock.aheadMs = hours * hourMs;
     expect(await outcome(), `${hours} hours ahead`).toBe('spend_cap_exceeded');
   }
-  aheadMs = 0;
+  clock.aheadMs = 0;
 });
 
 test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took as long as it took', async (stepMs) => {
@@ -42,10 +41,10 @@ test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took a
   const startedMs = performance.now();
   const reading = Array.fromAsync(stream);
   await waitFor(() => (simulator.requests[0]?.chunks ?? 0) >= 3, { description: 'the stream to begin' });
-  aheadMs = stepMs;
+  clock.aheadMs = stepMs;
   released.resolve();
   await reading;
-  aheadMs = 0;
+  clock.aheadMs = 0;
   const event = await bench.event({ success: true });
   expect(event.latency_ms).toBeGreaterThanOrEqual(0);
   expect(event.latency_ms).toBeLessThan(performance.now() - startedMs + 15_000);

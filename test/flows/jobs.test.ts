@@ -1,13 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import type { Clock } from '#shared/clock.ts';
 import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import type { Behaviour } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-/** Runs on, and can be moved ahead. */
-let aheadMs = 0;
-const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+const clock = new ClockAhead();
 
 let bench: InferenceBench;
 const call = (method: string, path: string, token: string, body?: unknown) =>
@@ -80,7 +78,7 @@ async function parked(fields: object = {}, key = bench.key.key): Promise<string>
   return json.id;
 }
 const unpark = (): void => {
-  aheadMs += 31_000;
+  clock.aheadMs += 31_000;
 };
 
 describe('cancellation', () => {
@@ -180,7 +178,7 @@ describe('attempts', () => {
   test('a job that has not ended within 24 hours fails', async () => {
     await bench.renew();
     const id = await parked();
-    aheadMs += 25 * 3_600_000;
+    clock.aheadMs += 25 * 3_600_000;
     bench.session = await bench.gateway.login();
     expect((await ended(id)).error).toMatchObject({ code: 'deadline_exceeded' });
   });

@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 
 let gateway: TestGateway;
 let session: string;
-let aheadMs = 0;
+const clock = new ClockAhead();
 
 beforeAll(async () => {
-  gateway = await startTestGateway({
-    clock: { now: () => Date.now() + aheadMs, monotonic: () => performance.now() },
-  });
+  gateway = await startTestGateway({ clock });
   session = await gateway.login();
 });
 afterAll(async () => gateway?.[Symbol.asyncDispose]());
@@ -114,7 +113,7 @@ describe('every inference route, under both prefixes, refuses', () => {
     });
     expect(made.status, made.text).toBe(201);
     const key = await newKey();
-    aheadMs = 60_000;
+    clock.aheadMs = 60_000;
     expect(await answers(key, () => 'retired')).toEqual(everywhere(410, 'model_sunset'));
   });
 

@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { systemClock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
@@ -124,8 +124,7 @@ describe('a worker that falls silent', () => {
   test('has its jobs run by another once its leases have lapsed; what it still says of them counts for nothing', async () => {
     await queueJobs(database, 3, { tenantId: uuidv7(), userId: uuidv7() });
     const { promise: released, resolve: release } = Promise.withResolvers<void>();
-    let aheadMs = 0;
-    const clock = { now: () => Date.now() + aheadMs, monotonic: systemClock.monotonic };
+    const clock = new ClockAhead();
     const eventIds: string[] = [];
     const stuck = new JobWorker(
       workerDeps(database, async ({ eventId }) => {
@@ -144,7 +143,7 @@ describe('a worker that falls silent', () => {
     await other.close(0);
     expect(again).toEqual([]);
 
-    aheadMs = 31_000;
+    clock.aheadMs = 31_000;
     const third = new JobWorker(
       workerDeps(database, ({ eventId }) => void again.push(eventId), clock),
       workerDefaults,

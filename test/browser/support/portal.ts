@@ -1,5 +1,5 @@
-import type { Clock } from '#shared/clock.ts';
 import { builtPortal } from '../../../edge/portal/build.ts';
+import { ClockAhead } from '../../support/clock-ahead.ts';
 import { startTestGateway, type TestGateway } from '../../support/gateway.ts';
 import { copyOfWorldDatabase } from './world/database.ts';
 import { makeWorld, type World, type WorldSize } from './world/index.ts';
@@ -34,8 +34,7 @@ export async function startPortal(): Promise<Portal> {
 
 /** The portal on a migrated database: one with a world in it, or an empty one in which a world of that size is made. */
 export async function startPortalOn(databaseUrl: string, world: World | WorldSize): Promise<Portal> {
-  let aheadMs = 0;
-  const clock: Clock = { now: () => Date.now() + aheadMs, monotonic: () => performance.now() };
+  const clock = new ClockAhead();
   const gateway = await startTestGateway({
     clock,
     databaseUrl,
@@ -48,7 +47,7 @@ export async function startPortalOn(databaseUrl: string, world: World | WorldSiz
       gateway,
       world: 'people' in world ? world : await makeWorld(gateway, world),
       travel: (ms) => {
-        aheadMs += ms;
+        clock.aheadMs += ms;
       },
       [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose](),
     };
