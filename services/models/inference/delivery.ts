@@ -31,41 +31,48 @@ export class Delivery {
   readonly #metered: MeteredCall;
   readonly #clock: Clock;
   readonly #signal: AbortSignal;
-  /** The head of an answer that is passed on, until its first piece takes it along. */
+  readonly #isSse: boolean;
+  /** Looks whether an event stream has been silent for long. */
+  readonly #silence: NodeJS.Timeout | undefined;
+  #sentMs: number;
+  /** The head, until the first message takes it along. */
   #unsentHead: InvokeHead | undefined;
   /** Whether any of the answer was handed on before its end. */
   #delivered = false;
 
-  constructor(answered: Answered, metered: MeteredCall, clock: Clock, signal: AbortSignal) {
-    this.#exchange = answered.exchange;
-    this.#reader = answered.reader;
+  constructor(answered: Answered, metered: MeteredCall, admitted: AdmittedHead, clock: Clock, signal: AbortSignal) {
+    const { exchange, reader } = answered;
+    this.#exchange = exchange;
+    this.#reader = reader;
     this.#metered = metered;
     this.#clock = clock;
     this.#signal = signal;
+    const { model, retirement, rateLimit } = admitted;
+    const { contentType } = reader;
+    this.#unsentHead = answerHead({ model, retirement, rateLimit, status: statusOk, contentType });
+    this.#isSse = reader.passesOn && contentType.startsWith('text/event-stream');
+    this.#sentMs = clock.monotonic();
+    if (this.#isSse) this.#silence = setInterval(() => exchange.interrupt(), keepAliveCheckMs);
   }
 
-  /** Whether the answer is passed on as it comes (`passOn`); otherwise it is given in one message (`whole`). */
-  get passesOn(): boolean {
-    return this.#reader.passesOn;
-  }
-
-  #head({ model, retirement, rateLimit }: AdmittedHead): InvokeHead {
-    return answerHead({ model, retirement, rateLimit, status: statusOk, contentType: this.#reader.contentType });
+  /** The next message of the answer, the head with the first of them; the one with the end is the last. */
+  next(): Promise<InvokeResponse> {
+    return this.#reader.passesOn ? this.#nextPiece() : this.#whole();
   }
 
   /** The answer will not be delivered any further: aborts the upstream and meters what came. Does nothing for one that has ended. */
   async abandon(error: GatewayError): Promise<void> {
+    clearInterval(this.#silence);
     if (this.#metered.ended) return;
     this.#exchange.abort();
     const end = this.#reader.end(true);
     const failure = failureOf(error);
-    const headSent = this.passesOn && this.#unsentHead === undefined;
-    if (headSent && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
+    if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
     await this.#metered.end({ ...failure, used: await this.#measure(end) });
   }
 
   /** The answer in one message, once it is whole. */
-  async whole(admitted: AdmittedHead): Promise<InvokeResponse> {
+  async #whole(): Promise<InvokeResponse> {
     for (;;) {
       const event = this.#exchange.take();
       if (event === undefined) {
@@ -84,17 +91,41 @@ export class Delivery {
     if (end.failure !== null) throw upstreamFailed(end.failure.message);
     await this.#metered.end({ success: true, status: statusOk, errorCode: '', used: await this.#measure(end) });
     const body = oneBuffer(end.forward);
-    const head = this.#head(admitted);
-    head.contentLength = BigInt(body.byteLength);
-    return answerPart(body, { head, end: answerEnd(this.#metered.event) });
+    this.#unsentHead!.contentLength = BigInt(body.byteLength);
+    return this.#part(body, answerEnd(this.#metered.event));
   }
 
-  /** The answer as messages: the pieces of the body as they come, the head with the first of them, and the end. */
-  async *passOn(admitted: AdmittedHead): AsyncGenerator<InvokeResponse> {
-    const head = this.#head(admitted);
-    this.#unsentHead = head;
-    const isSse = head.contentType!.startsWith('text/event-stream');
-    const failure = yield* this.#pieces(isSse);
+  /** The next piece of an answer that is passed on as it comes. */
+  async #nextPiece(): Promise<InvokeResponse> {
+    while (!this.#reader.complete) {
+      const event = this.#exchange.take();
+      if (event === undefined) {
+        if (this.#signal.aborted) throw cancelled();
+        await this.#exchange.arrival();
+        if (this.#isSse && this.#clock.monotonic() - this.#sentMs > keepAliveMs - keepAliveCheckMs) {
+          this.#sentMs = this.#clock.monotonic();
+          return this.#part(keepAlive);
+        }
+      } else if (event.kind === 'data') {
+        this.#metered.firstByte();
+        const pieces = this.#read(event.chunk);
+        if (pieces.length === 0) continue;
+        await this.#metered.progress(this.#reader.outputTokensSoFar);
+        this.#delivered = true;
+        this.#sentMs = this.#clock.monotonic();
+        return this.#part(oneBuffer(pieces));
+      } else if (event.kind === 'failed') {
+        return this.#lastPiece(exchangeError(event.failure));
+      } else if (event.kind === 'end') {
+        break;
+      }
+    }
+    return this.#lastPiece(null);
+  }
+
+  /** `failure`: what broke the answer off. */
+  async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse> {
+    clearInterval(this.#silence);
     const end = this.#reader.end(failure !== null);
     const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure.message));
     const nothingSent = this.#unsentHead !== undefined;
@@ -110,49 +141,15 @@ export class Delivery {
     });
     // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
     // connection must break, so that nobody takes them for whole.
-    if (error !== null && (nothingSent || !isSse)) throw error;
+    if (error !== null && (nothingSent || !this.#isSse)) throw error;
     const forward = error === null ? (end.forwardWith?.(used) ?? end.forward) : [...end.forward, errorFrame(error)];
-    yield this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
+    return this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
   }
 
   #part(body: Uint8Array, end?: InvokeEnd): InvokeResponse {
     const head = this.#unsentHead;
     this.#unsentHead = undefined;
     return answerPart(body, { head, end });
-  }
-
-  /** The pieces in between; returns the failure that broke the stream off. */
-  async *#pieces(isSse: boolean): AsyncGenerator<InvokeResponse, GatewayError | null> {
-    const silence = isSse ? setInterval(() => this.#exchange.interrupt(), keepAliveCheckMs) : undefined;
-    let sentMs = this.#clock.monotonic();
-    try {
-      while (!this.#reader.complete) {
-        const event = this.#exchange.take();
-        if (event === undefined) {
-          if (this.#signal.aborted) throw cancelled();
-          await this.#exchange.arrival();
-          if (isSse && this.#clock.monotonic() - sentMs > keepAliveMs - keepAliveCheckMs) {
-            sentMs = this.#clock.monotonic();
-            yield this.#part(keepAlive);
-          }
-        } else if (event.kind === 'data') {
-          this.#metered.firstByte();
-          const pieces = this.#read(event.chunk);
-          if (pieces.length === 0) continue;
-          await this.#metered.progress(this.#reader.outputTokensSoFar);
-          this.#delivered = true;
-          sentMs = this.#clock.monotonic();
-          yield this.#part(oneBuffer(pieces));
-        } else if (event.kind === 'failed') {
-          return exchangeError(event.failure);
-        } else if (event.kind === 'end') {
-          return null;
-        }
-      }
-      return null;
-    } finally {
-      clearInterval(silence);
-    }
   }
 
   /** What may be passed on of a chunk and of those that have come behind it: ten events in one write cost little more than one. */

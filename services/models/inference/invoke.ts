@@ -96,14 +96,17 @@ export const invoke = (deps: InvokeDeps) =>
     let delivery: Delivery | null = null;
     try {
       const answered = await attempts.answered();
-      delivery = new Delivery(answered, metered, deps.clock, context.signal);
       const admitted = {
         model: model.name,
         retirement: model.publishedRetirement,
         rateLimit: rate.reading === null ? undefined : rateLimitState(rate.reading),
       };
-      if (delivery.passesOn) yield* delivery.passOn(admitted);
-      else yield await delivery.whole(admitted);
+      delivery = new Delivery(answered, metered, admitted, deps.clock, context.signal);
+      for (;;) {
+        const part = await delivery.next();
+        yield part;
+        if (part.end !== undefined) break;
+      }
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
       if (delivery !== null) await delivery.abandon(error);
