@@ -34,6 +34,7 @@ export async function answerInference(
 
   let headSent = false;
   let inBackground = false;
+  let isChunked = false;
   try {
     const parts = deps.inference.invoke(
       // Written out: `create` goes through the fields by reflection.
@@ -61,12 +62,16 @@ export async function answerInference(
         const headers = responseHeaders(part.head!, request, reply, deps.publicUrl);
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
         raw.writeHead(part.head!.status, headers);
+        isChunked = raw.chunkedEncoding;
+        // From here on the chunks are made here.
+        raw.chunkedEncoding = false;
         if (part.head!.retirement !== undefined) deps.metrics.retiringModel(part.head!.model);
         if (part.end === undefined) deps.metrics.firstToken(route, deps.clock.monotonic() - request.startedMs);
       }
       if (part.end !== undefined) {
-        end(raw, part.body);
-      } else if (part.body.byteLength > 0 && !raw.write(part.body)) {
+        if (isChunked) raw.end(chunk(part.body, true));
+        else end(raw, part.body);
+      } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
         await drained(raw, gone.signal);
       }
     }
@@ -96,6 +101,20 @@ const oneWriteBytesMax = 16 * 1024;
 function end(raw: ServerResponse, body: Uint8Array): void {
   if (body.byteLength > oneWriteBytesMax) raw.end(body);
   else raw.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1'), 'latin1');
+}
+
+const lineEnd = '\r\n';
+const lastChunk = '0\r\n\r\n';
+
+/** Bytes in chunked coding (RFC 9112, 7.1), in one buffer: Node would write the size, the line ends and the bytes as four. */
+function chunk(body: Uint8Array, isLast = false): Buffer {
+  const size = body.byteLength === 0 ? '' : body.byteLength.toString(16) + lineEnd;
+  const tail = (body.byteLength === 0 ? '' : lineEnd) + (isLast ? lastChunk : '');
+  const bytes = Buffer.allocUnsafe(size.length + body.byteLength + tail.length);
+  bytes.write(size, 'latin1');
+  bytes.set(body, size.length);
+  bytes.write(tail, size.length + body.byteLength, 'latin1');
+  return bytes;
 }
 
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
