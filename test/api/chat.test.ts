@@ -1,3 +1,5 @@
+import { connect } from 'node:net';
+import { text } from 'node:stream/consumers';
 import OpenAI from 'openai';
 import { makeParseableResponseFormat } from 'openai/lib/parser';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -125,6 +127,58 @@ describe('the helpers of the unmodified client', () => {
     // What the upstream said, but for [DONE] and for the usage that nobody asked for.
     expect(chunks.length).toBe(truth!.chunks - 2);
     expect(chunks.map(({ choices }) => choices[0]!.delta.content ?? '').join('')).toBe(truth!.text);
+  });
+});
+
+describe('a stream on the wire', () => {
+  /** What two calls over one connection are answered, byte for byte. */
+  async function answersTo(version: '1.0' | '1.1'): Promise<string> {
+    const { hostname, port } = new URL(bench.gateway.url);
+    const body = JSON.stringify({ model: 'sandbox-chat', messages, stream: true });
+    const request = (connection: string) =>
+      [
+        `POST /v1/chat/completions HTTP/${version}`,
+        'host: gateway.example',
+        `authorization: Bearer ${bench.key.key}`,
+        'content-type: application/json',
+        `content-length: ${body.length}`,
+        `connection: ${connection}`,
+        '',
+        body,
+      ].join('\r\n');
+    const socket = connect(Number(port), hostname).setEncoding('latin1');
+    socket.write(version === '1.1' ? request('keep-alive') + request('close') : request('close'));
+    return text(socket);
+  }
+
+  test('is chunks of the coding, whole frames each, and its connection serves the next call', async () => {
+    const [head, ...rest] = (await answersTo('1.1')).split(/(?=HTTP\/1\.1 200 OK)/);
+    expect(rest).toHaveLength(1);
+    for (const answer of [head!, ...rest]) {
+      expect(answer).toMatch(/\r\ntransfer-encoding: chunked\r\n/i);
+      let left = answer.slice(answer.indexOf('\r\n\r\n') + 4);
+      const chunks: string[] = [];
+      for (;;) {
+        const [line] = left.split('\r\n', 1);
+        expect(line).toMatch(/^[\da-f]+$/);
+        const size = Number.parseInt(line!, 16);
+        left = left.slice(line!.length + 2);
+        if (size === 0) break;
+        chunks.push(left.slice(0, size));
+        expect(left.slice(size, size + 2)).toBe('\r\n');
+        left = left.slice(size + 2);
+      }
+      expect(left).toBe('\r\n');
+      for (const chunk of chunks) expect(chunk).toMatch(/^data: .*\n\n$/s);
+      expect(chunks.join('')).toMatch(/data: \[DONE\]\n\n$/);
+    }
+  });
+
+  test('is plain bytes to the end of the connection for a client of HTTP/1.0', async () => {
+    const answer = await answersTo('1.0');
+    expect(answer).not.toMatch(/transfer-encoding/i);
+    expect(answer).toMatch(/\r\n\r\ndata: \{/);
+    expect(answer).toMatch(/\n\ndata: \[DONE\]\n\n$/);
   });
 });
 
