@@ -1,22 +1,27 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
+import { formatCount } from '../../format/number.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
-import { Button } from '../../ui/button.tsx';
+import { IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
+import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { RestrictionBadges } from '../keys/key-badges.tsx';
+import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { PagedCard } from './paged-card.tsx';
+import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import { SearchBox } from './search-box.tsx';
 import type { AdminKey } from './types.ts';
 
 export function OperatorKeys() {
   const [search] = useSearchParameter('search', '');
+  const [limiting, setLimiting] = useState<AdminKey | null>(null);
   const [revoking, setRevoking] = useState<AdminKey | null>(null);
   const columns: readonly Column<AdminKey>[] = [
     {
@@ -46,9 +51,22 @@ export function OperatorKeys() {
     },
     {
       name: 'Restrictions',
-      cell: (key) => (
-        <RestrictionBadges apiKey={{ ...key, budget: null }} none={<span className="text-faint">None</span>} />
-      ),
+      cell: (key) => {
+        const limits = limitNames.filter((limit) => key.rate_limits[limit] !== null);
+        return (
+          <span className="flex flex-wrap gap-1">
+            <RestrictionBadges
+              apiKey={{ ...key, budget: null }}
+              none={limits.length === 0 && <span className="text-faint">None</span>}
+            />
+            {limits.map((limit) => (
+              <Badge key={limit} title="A rate limit of its own">
+                {limitLabels[limit]}: {formatCount(key.rate_limits[limit] ?? 0)}
+              </Badge>
+            ))}
+          </span>
+        );
+      },
     },
     {
       name: 'Status',
@@ -69,9 +87,14 @@ export function OperatorKeys() {
       end: true,
       cell: (key) =>
         key.status === 'revoked' ? null : (
-          <Button size="small" onClick={() => setRevoking(key)}>
-            Revoke
-          </Button>
+          <Menu
+            trigger={<IconButton icon="more" label={`Actions for ${key.name}`} />}
+            items={[
+              { label: 'Rate limits', icon: 'gauge', onSelect: () => setLimiting(key) },
+              'line',
+              { label: 'Revoke', icon: 'stop', danger: true, onSelect: () => setRevoking(key) },
+            ]}
+          />
         ),
     },
   ];
@@ -86,6 +109,7 @@ export function OperatorKeys() {
         rowKey={(key) => key.id}
         empty={<EmptyState icon="key" title="No key fits" />}
       />
+      {limiting !== null && <KeyRateLimitsDialog apiKey={limiting} onClose={() => setLimiting(null)} />}
       {revoking !== null && <RevokeDialog apiKey={revoking} onClose={() => setRevoking(null)} />}
     </Page>
   );

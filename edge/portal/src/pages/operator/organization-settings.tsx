@@ -7,16 +7,10 @@ import { Card } from '../../ui/card.tsx';
 import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
 import type { AdminOrganization } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
-const limitNames = ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests'] as const;
-type LimitName = (typeof limitNames)[number];
-const limitLabels: Readonly<Record<LimitName, string>> = {
-  requests_per_minute: 'Requests / min',
-  tokens_per_minute: 'Tokens / min',
-  concurrent_requests: 'Concurrent',
-};
 
 /** What operators decide for an organization. Only what was changed is sent; an empty rate limit is the plan's. */
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganization; path: string }) {
@@ -72,17 +66,12 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
           />
         </div>
         <div className="grid gap-3 sm:grid-cols-3 lg:grid-cols-1 xl:grid-cols-3">
-          {limitNames.map((limit) => (
-            <TextField
-              key={limit}
-              label={limitLabels[limit]}
-              inputMode="numeric"
-              placeholder={String(organization.effective_rate_limits?.[limit] ?? "Plan's")}
-              value={limits[limit]}
-              onChange={(text) => setLimits({ ...limits, [limit]: text })}
-              error={fieldError(save.error, `rate_limits.${limit}`)}
-            />
-          ))}
+          <RateLimitFields
+            texts={limits}
+            onChange={setLimits}
+            inherited={organization.effective_rate_limits}
+            error={(limit) => fieldError(save.error, `rate_limits.${limit}`)}
+          />
         </div>
         <div>
           <Button type="submit" look="primary" pending={save.pending}>
@@ -99,16 +88,5 @@ const textsOf = (organization: AdminOrganization) => ({
   name: organization.name,
   key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
   plan: organization.plan ?? '',
-  limits: limitTexts(organization),
+  limits: limitTexts(organization.rate_limits),
 });
-
-function limitTexts({ rate_limits }: AdminOrganization): Record<LimitName, string> {
-  const text = (name: LimitName) => String(rate_limits?.[name] ?? '');
-  return {
-    requests_per_minute: text('requests_per_minute'),
-    tokens_per_minute: text('tokens_per_minute'),
-    concurrent_requests: text('concurrent_requests'),
-  };
-}
-
-const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));

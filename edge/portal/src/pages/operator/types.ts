@@ -13,12 +13,15 @@ import type {
 } from '../../api/types.ts';
 
 /** The shapes of /api/v1/admin, which only operators see. */
+
+/** Limits of an organization's or a key's own; null leaves one to the organization, or the plan. */
+export type OwnRateLimits = { [Limit in keyof RateLimitValues]: number | null };
 export type AdminOrganization = OrganizationDetails & {
   suspended_at: string | null;
   suspension_reason: string | null;
   member_count?: number;
   /** Null where the plan's hold. */
-  rate_limits?: { [Limit in keyof RateLimitValues]: number | null } | null;
+  rate_limits?: OwnRateLimits | null;
   effective_rate_limits?: RateLimitValues;
   /** Its code. */
   plan?: string;
@@ -36,6 +39,7 @@ export type AdminKey = Omit<ApiKey, 'budget'> & {
   user_id: string;
   status: 'active' | 'expired' | 'revoked';
   revoked_at: string | null;
+  rate_limits: OwnRateLimits;
 };
 export type AdminDeployment = {
   id: string;

@@ -1,0 +1,56 @@
+import { useState } from 'react';
+import { useAction, useGet } from '../../api/hooks.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
+import type { AdminKey, AdminOrganization } from './types.ts';
+
+/** The rate limits of one key's own, and their return to what its organization has. */
+export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
+  const toast = useToast();
+  const organization = useGet<AdminOrganization>(`/admin/organizations/${apiKey.tenant_id}`);
+  const [texts, setTexts] = useState(() => limitTexts(apiKey.rate_limits));
+  const save = useAction<AdminKey>({
+    stale: ['/admin/keys'],
+    onSuccess: ({ name }) => {
+      toast.say(`The rate limits of ${name} are saved.`);
+      onClose();
+    },
+  });
+  const put = (body: object) => save.run({ method: 'PUT', path: `/admin/keys/${apiKey.id}/rate-limits`, body });
+  const hasOwn = limitNames.some((limit) => apiKey.rate_limits[limit] !== null);
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      title={`Rate limits of ${apiKey.name}`}
+      description="They hold for this key alone. Where a field is empty, its organization's do."
+    >
+      <Form onSubmit={() => put(Object.fromEntries(limitNames.map((limit) => [limit, limitOf(texts[limit])])))}>
+        <FormError error={save.error} fields={limitNames} />
+        <div className="grid gap-3 sm:grid-cols-3">
+          <RateLimitFields
+            texts={texts}
+            onChange={setTexts}
+            inherited={organization.data?.effective_rate_limits}
+            error={(limit) => fieldError(save.error, limit)}
+          />
+        </div>
+        <DialogActions>
+          {hasOwn && (
+            <Button className="mr-auto" disabled={save.pending} onClick={() => put({})}>
+              Reset
+            </Button>
+          )}
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={save.pending}>
+            Save limits
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,51 @@
+import type { RateLimitValues } from '../../api/types.ts';
+import { numberOrText } from '../../format/number.ts';
+import { TextField } from '../../ui/field.tsx';
+import type { OwnRateLimits } from './types.ts';
+
+export const limitNames = ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests'] as const;
+type LimitName = (typeof limitNames)[number];
+type LimitTexts = Readonly<Record<LimitName, string>>;
+
+export const limitLabels: Readonly<Record<LimitName, string>> = {
+  requests_per_minute: 'Requests / min',
+  tokens_per_minute: 'Tokens / min',
+  concurrent_requests: 'Concurrent',
+};
+
+type RateLimitFieldsProps = {
+  texts: LimitTexts;
+  onChange: (texts: LimitTexts) => void;
+  /** What holds where a field is empty, as far as it is known. */
+  inherited: RateLimitValues | undefined;
+  /** What the API said of a limit. */
+  error: (limit: LimitName) => string | null;
+};
+
+/** A field for each rate limit of an organization's or a key's own. */
+export function RateLimitFields({ texts, onChange, inherited, error }: RateLimitFieldsProps) {
+  return limitNames.map((limit) => (
+    <TextField
+      key={limit}
+      label={limitLabels[limit]}
+      inputMode="numeric"
+      placeholder={String(inherited?.[limit] ?? "Plan's")}
+      value={texts[limit]}
+      onChange={(text) => onChange({ ...texts, [limit]: text })}
+      error={error(limit)}
+    />
+  ));
+}
+
+/** What the fields show of limits. */
+export function limitTexts(limits: OwnRateLimits | null | undefined): LimitTexts {
+  const text = (name: LimitName) => String(limits?.[name] ?? '');
+  return {
+    requests_per_minute: text('requests_per_minute'),
+    tokens_per_minute: text('tokens_per_minute'),
+    concurrent_requests: text('concurrent_requests'),
+  };
+}
+
+/** What the API is sent of a field; null where it is empty. */
+export const limitOf = (text: string): number | string | null => (text.trim() === '' ? null : numberOrText(text));
