@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -107,6 +107,42 @@ test('an operator takes a deployment out and back, each status is seen as it cha
   await page.getByRole('dialog', { name: 'Edit the deployment' }).getByRole('button', { name: 'Remove' }).click();
   await question.getByRole('button', { name: 'Remove' }).click();
   await page.getByText('Nowhere to run').waitFor();
+  await close();
+});
+
+test('an operator deletes a model after a question, and is told why one whose retirement is announced stays', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { owner, operator } = portal.world.people;
+  const address = `/v1/models/${encodeURIComponent('acme/brief')}`;
+  const created = { name: 'acme/brief', display_name: 'Brief', operations: ['chat_completions'] };
+  expect((await call('POST', '/api/v1/admin/models', operator.token, created)).status).toBe(201);
+  await expect.poll(async () => (await call('GET', address, owner.token)).status).toBe(200);
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/ember-2')}`);
+  const act = dialog(page).getByRole('button', { name: 'Delete model' });
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await act.click();
+  await dialog(page)
+    .getByRole('alert')
+    .getByText('The retirement of `acme/ember-2` is announced: withdraw it before you delete the model.')
+    .waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+
+  await goWithin(page, '/operator/models');
+  const row = page.getByRole('table', { name: 'Model catalog' }).getByRole('row').filter({ hasText: 'acme/brief' });
+  await row.getByRole('link', { name: 'Brief' }).click();
+  await page.getByRole('button', { name: 'Delete', exact: true }).click();
+  await dialog(page)
+    .getByText(/This cannot be undone/)
+    .waitFor();
+  await act.click();
+  await page.getByText('acme/brief is deleted.').first().waitFor();
+  await page.getByRole('table', { name: 'Model catalog' }).waitFor();
+  await row.waitFor({ state: 'detached' });
+  expect((await call('GET', address, owner.token)).status).toBe(404);
+  // The page of what is gone is not where Back leads.
+  await page.goBack();
+  expect(new URL(page.url()).pathname).toBe('/operator/models');
   await close();
 });
 

@@ -13,6 +13,7 @@ import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
 import { priceSummary } from '../models/prices.ts';
+import { DeleteModelDialog } from './delete-model.tsx';
 import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
 import { ModelDialog } from './model-dialog.tsx';
@@ -27,7 +28,7 @@ export function OperatorModel({ parameters }: PageParameters) {
     refetchIntervalMs: refreshMs,
     keepPrevious: false,
   });
-  const [dialog, setDialog] = useState<'model' | 'price' | 'deployment' | AdminDeployment | null>(null);
+  const [dialog, setDialog] = useState<'model' | 'deletion' | 'price' | 'deployment' | AdminDeployment | null>(null);
   return (
     <Page
       title={model.data?.display_name ?? id}
@@ -42,6 +43,9 @@ export function OperatorModel({ parameters }: PageParameters) {
           <ButtonLink icon="sunset" href={`/operator/retirements?model=${encodeURIComponent(id)}`}>
             Retirement
           </ButtonLink>
+          <Button icon="trash" disabled={model.data === undefined} onClick={() => setDialog('deletion')}>
+            Delete
+          </Button>
         </>
       }
     >
@@ -94,6 +98,7 @@ export function OperatorModel({ parameters }: PageParameters) {
             </Card>
             {data.visibility === 'private' && <Grants model={data} />}
             {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
+            {dialog === 'deletion' && <DeleteModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'price' && <PriceDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog === 'deployment' && <DeploymentDialog model={data.id} onClose={() => setDialog(null)} />}
             {dialog !== null && typeof dialog === 'object' && (
