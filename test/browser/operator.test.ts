@@ -1,5 +1,6 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { asTableOwner } from '../support/people.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
@@ -215,6 +216,30 @@ test('an operator gives a single key rate limits of its own, each by itself, and
   await dialog(page).getByRole('button', { name: 'Reset' }).click();
   await row.getByText('Concurrent').waitFor({ state: 'detached' });
   expect(await limitsOf()).toEqual(none);
+  await close();
+});
+
+test('an operator has the audit chains verified, and is told the first event that is not as it was recorded', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, '/operator/audit');
+  const verify = page.getByRole('button', { name: 'Verify' });
+  await verify.click();
+  await page.getByText(/The chain is whole: \d+ events?\./).waitFor();
+  await goWithin(page, `/operator/organizations/${tenantId}`);
+  await verify.click();
+  await page.getByText(/The chain is whole: \d+ events\./).waitFor();
+
+  // As only the owner of the table could: the gateway's own role may not.
+  const changed = `update audit_events set actor_ip = '192.0.2.66' where tenant_id = '${tenantId}' and sequence = 3`;
+  expect((await asTableOwner({ database: { url: portal.gateway.env.databaseUrl! } }, changed)).rowCount).toBe(1);
+  await verify.click();
+  await page
+    .getByText(/The chain is broken at event 3: it was changed, moved or removed\. \d+ events were read\./)
+    .waitFor();
+  await goWithin(page, '/operator/audit');
+  await verify.click();
+  await page.getByText('The chain is whole').waitFor();
   await close();
 });
 

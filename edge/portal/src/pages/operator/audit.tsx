@@ -2,6 +2,7 @@ import { useGet } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
 import { Page } from '../../ui/page.tsx';
 import { AuditList } from '../organization/audit-list.tsx';
+import { ChainCheck } from './chain-check.tsx';
 import { useOrganizations } from './organization-name.tsx';
 
 export function OperatorAudit() {
@@ -13,6 +14,7 @@ export function OperatorAudit() {
   ]);
   return (
     <Page title="Platform audit" description="The events of all organizations, and of operators.">
+      <ChainCheck />
       <AuditList path="/admin/audit-events" names={names} />
     </Page>
   );

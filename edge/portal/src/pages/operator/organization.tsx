@@ -12,6 +12,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
+import { ChainCheck } from './chain-check.tsx';
 import { CommitmentForm, CreditForm } from './money-forms.tsx';
 import { OrganizationInvoices } from './organization-invoices.tsx';
 import { OrganizationMembers } from './organization-members.tsx';
@@ -71,29 +72,32 @@ export function OperatorOrganization({ parameters }: PageParameters) {
 function Overview({ organization, path }: { organization: AdminOrganization; path: string }) {
   return (
     <div className="grid items-start gap-5 lg:grid-cols-2">
-      <Card title="About">
-        <Facts
-          facts={[
-            [
-              'Id',
-              <span key="id" className="flex flex-wrap items-center gap-2">
-                <code className="font-mono text-xs">{organization.id}</code>
-                <CopyButton text={organization.id} />
-              </span>,
-            ],
-            ['Created', <Time key="created" value={organization.created_at} />],
-            ['Members', organization.member_count === undefined ? '—' : formatCount(organization.member_count)],
-            [
-              'Keys per user',
-              organization.key_quota === null
-                ? 'Unlimited'
-                : organization.key_quota === undefined
-                  ? '—'
-                  : formatCount(organization.key_quota),
-            ],
-          ]}
-        />
-      </Card>
+      <div className="grid gap-5">
+        <Card title="About">
+          <Facts
+            facts={[
+              [
+                'Id',
+                <span key="id" className="flex flex-wrap items-center gap-2">
+                  <code className="font-mono text-xs">{organization.id}</code>
+                  <CopyButton text={organization.id} />
+                </span>,
+              ],
+              ['Created', <Time key="created" value={organization.created_at} />],
+              ['Members', organization.member_count === undefined ? '—' : formatCount(organization.member_count)],
+              [
+                'Keys per user',
+                organization.key_quota === null
+                  ? 'Unlimited'
+                  : organization.key_quota === undefined
+                    ? '—'
+                    : formatCount(organization.key_quota),
+              ],
+            ]}
+          />
+        </Card>
+        <ChainCheck tenantId={organization.id} />
+      </div>
       <OrganizationSettings organization={organization} path={path} />
       <CreditForm path={path} />
       <CommitmentForm path={`${path}/commitments`} />
