@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { auditActor } from '#shared/audit-outbox/audit-event.ts';
+import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
@@ -12,7 +13,7 @@ export type Audited = {
   id?: string;
   /** Whose chain it joins; null: the platform's own. */
   tenantId: string | null;
-  type: string;
+  type: AuditEventType;
   actor: AuditActor;
   target: { type: string; id: string };
   /** The changed fields in the public API's spelling. Never a secret. */

@@ -1,4 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type AuditActor, recordAudit } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
@@ -16,7 +17,7 @@ type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'keyRefreshes'>;
 export async function setPassword(
   em: SqlEntityManager,
   user: UserRow,
-  change: { passwordHash: string; type: string; actor: AuditActor },
+  change: { passwordHash: string; type: AuditEventType; actor: AuditActor },
   deps: Deps,
 ): Promise<bigint> {
   const { clock, outbox } = deps;

@@ -31,7 +31,7 @@ export const resetPassword =
       if (!user.isActive) throw invalidCode();
       // Whoever reads the mail owns the address.
       user.emailVerified = true;
-      const change = { passwordHash, type: 'password_reset', actor: userActor(user.id, caller) };
+      const change = { passwordHash, type: 'password_reset' as const, actor: userActor(user.id, caller) };
       return { email: user.email, version: await setPassword(em, user, change, deps) };
     });
     await throttle.forgive(email);

@@ -1,7 +1,7 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { PlanEntity } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -25,7 +25,7 @@ export const assignPlan =
       // What it includes is asked for anew.
       await sql.query({ text: 'delete from credit_months where tenant_id = $1', values: [tenantId] });
       await touchRateLimits(sql);
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'plan_assigned',
         target: { type: 'organization', id: tenantId },

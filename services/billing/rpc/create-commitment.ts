@@ -6,7 +6,7 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { CommitmentEntity } from '../db/entities.ts';
 import { commitmentMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -57,7 +57,7 @@ export const createCommitment =
           entries: transfer(amountNanoUsd, 'funding', 'commitment', { credited: id }),
         };
         await post(sql, [{ account, postings: [posting] }], nowMs);
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'commitment_created',
           target: { type: 'commitment', id },

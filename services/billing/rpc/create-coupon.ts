@@ -11,7 +11,7 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -51,7 +51,7 @@ export const createCoupon =
               new Date(nowMs),
             ],
           });
-          const change = {
+          const change: Audited = {
             tenantId: '',
             type: 'coupon_created',
             target: { type: 'coupon', id },

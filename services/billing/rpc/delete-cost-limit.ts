@@ -1,6 +1,6 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { memberCaller } from './caller.ts';
 
@@ -15,7 +15,7 @@ export const deleteCostLimit =
         values: [tenantId, userId],
       });
       if (rows[0] === undefined) return;
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'cost_limit_updated',
         target: { type: 'user', id: userId },

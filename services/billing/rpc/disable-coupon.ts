@@ -1,7 +1,7 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { CouponEntity } from '../db/entities.ts';
 import { couponMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -17,7 +17,7 @@ export const disableCoupon =
         values: [couponId, new Date(nowMs)],
       });
       if (rowCount === 0) return;
-      const change = {
+      const change: Audited = {
         tenantId: '',
         type: 'coupon_disabled',
         target: { type: 'coupon', id: couponId },

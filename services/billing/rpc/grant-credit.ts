@@ -6,7 +6,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -36,7 +36,7 @@ export const grantCredit =
           { source, amountNanoUsd, expiresAtMs, description, requestId },
           nowMs,
         );
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'credit_granted',
           target: { type: 'lot', id: lotId },

@@ -2,7 +2,7 @@ import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice, linesOf } from '../invoices.ts';
@@ -26,7 +26,7 @@ export const markInvoicePaid =
       const payment = { paidAtMs, description: 'Invoice paid', requestId: null };
       const transactionId = await payInvoice(sql, account, invoice, payment, nowMs);
       if (transactionId !== null) {
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'invoice_paid',
           target: { type: 'invoice', id: invoice.id },

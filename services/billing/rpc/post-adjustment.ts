@@ -7,7 +7,7 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -36,7 +36,7 @@ export const postAdjustment =
           amountNanoUsd > 0n
             ? await give(sql, account, adjustment, nowMs)
             : await take(sql, account, adjustment, nowMs);
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'adjustment_posted',
           target: { type: 'transaction', id },

@@ -5,7 +5,7 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -48,7 +48,7 @@ export const redeemCoupon =
           nowMs,
         );
         await markRedeemed(sql, coupon.id, caller, lotId, nowMs);
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'coupon_redeemed',
           target: { type: 'coupon', id: coupon.id },

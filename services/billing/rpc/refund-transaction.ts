@@ -7,7 +7,7 @@ import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { Sql } from '../db/sql.ts';
@@ -54,7 +54,7 @@ export const refundTransaction =
           },
           nowMs,
         );
-        const change = {
+        const change: Audited = {
           tenantId,
           type: 'charge_refunded',
           target: { type: 'transaction', id: reversesId },

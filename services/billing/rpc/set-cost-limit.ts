@@ -1,6 +1,6 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { costLimitAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readTerms } from '../leasing/budget.ts';
@@ -20,7 +20,7 @@ export const setCostLimit =
           on conflict (tenant_id, user_id) do update set limit_nano_usd = excluded.limit_nano_usd`,
         values: [tenantId, userId, limitNanoUsd],
       });
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'cost_limit_updated',
         target: { type: 'user', id: userId },

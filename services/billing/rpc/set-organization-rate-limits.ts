@@ -1,7 +1,7 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ownLimitFields, type RateLimits } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { touchRateLimits } from '../rate-limits/feed.ts';
@@ -28,7 +28,7 @@ export const setOrganizationRateLimits =
         values: [tenantId, limits.requestsPerMinute, limits.tokensPerMinute, limits.concurrentRequests],
       });
       await touchRateLimits(sql);
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'organization_rate_limits_updated',
         target: { type: 'organization', id: tenantId },

@@ -3,7 +3,7 @@ import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { paygCapAt } from '../budgets.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
@@ -30,7 +30,7 @@ export function changePaygCap(
         text: 'update accounts set payg_cap_nano_usd = $2 where tenant_id = $1',
         values: [tenantId, capNanoUsd],
       });
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'payg_spend_cap_updated',
         target: { type: 'organization', id: tenantId },

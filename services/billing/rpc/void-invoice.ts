@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { audit } from '../audit.ts';
+import { type Audited, audit } from '../audit.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { findInvoice, linesOf } from '../invoices.ts';
@@ -19,7 +19,7 @@ export const voidInvoice =
       const nowMs = await databaseNow(sql);
       if (invoice.status === InvoiceStatus.VOIDED) return nowMs;
       await voidInvoiceOf(sql, account, invoice, nowMs);
-      const change = {
+      const change: Audited = {
         tenantId,
         type: 'invoice_voided',
         target: { type: 'invoice', id: invoice.id },

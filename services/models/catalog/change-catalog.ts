@@ -1,6 +1,7 @@
 import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import type { HandlerContext } from '@connectrpc/connect';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
@@ -12,7 +13,7 @@ import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 /** What a change did. Without an audit event it found everything as it should be, and leaves it so. */
 export type CatalogChange<Answer> = {
   answer: Answer;
-  audit: { type: string; target: { type: string; id: string }; before?: object; after?: object } | null;
+  audit: { type: AuditEventType; target: { type: string; id: string }; before?: object; after?: object } | null;
 };
 
 type OncePer<Answer> = (

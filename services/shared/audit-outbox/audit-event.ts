@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { AuditActorType, type AuditRecord, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
 
@@ -10,8 +11,7 @@ export type AuditEvent = {
   id: string;
   /** The organization whose chain it joins; empty for the platform's own. */
   tenantId: string;
-  /** In snake case, e.g. `api_key_created`. */
-  type: string;
+  type: AuditEventType;
   occurredAtMs: number;
   caller: Caller;
   /** Set when a platform operator acts as such, rather than on what is their own. */
