@@ -57,3 +57,30 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   expect(await row.getByRole('button').count()).toBe(0);
   await close();
 });
+
+test('money’s movements are narrowed to days, which stay in the address, and a year is not asked for before it is typed', async () => {
+  const { page, close } = await openPage(browser);
+  const path = '/api/v1/billing/documents/transactions';
+  const { data } = (await portal.gateway.call('GET', `${path}?limit=1`, portal.world.people.owner.token)).json;
+  const day: string = data[0].occurred_at.slice(0, 10);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions');
+  const row = page.getByRole('table', { name: 'Transactions' }).getByRole('row').nth(1);
+  await row.waitFor();
+  const asked: (string | null)[] = [];
+  page.on('request', (request) => {
+    const { pathname, searchParams } = new URL(request.url());
+    if (pathname === path) asked.push(searchParams.get('end_date'));
+  });
+  await page.getByLabel('To (UTC)').focus();
+  await page.keyboard.type('01022001');
+  await page.getByText('No transaction fits').waitFor();
+  expect(asked).toEqual(['2001-01-02']);
+  await page.getByLabel('To (UTC)').fill('');
+  await page.getByLabel('From (UTC)').fill(day);
+  await row.waitFor();
+  await page.reload();
+  await row.waitFor();
+  expect(await page.getByLabel('From (UTC)').inputValue()).toBe(day);
+  expect(new URL(page.url()).searchParams.get('start')).toBe(day);
+  await close();
+});

@@ -243,6 +243,35 @@ test('an operator has the audit chains verified, and is told the first event tha
   await close();
 });
 
+test('whatever the audit trail holds can be asked for alone, and of certain days', async () => {
+  const { page, close } = await openPage(browser);
+  const { operator, owner } = portal.world.people;
+  const held = async (path: string, token: string): Promise<Set<string>> => {
+    const { json } = await portal.gateway.call('GET', `/api/v1${path}?limit=100`, token);
+    return new Set(json.data.map(({ type }: { type: string }) => type));
+  };
+  const offered = async (on: Page): Promise<Set<string>> =>
+    new Set(await on.getByLabel('Event', { exact: true }).locator('option').allTextContents());
+  const events = page.getByRole('table', { name: 'Audit events' });
+  await signIn(page, portal.url, users.operator, '/operator/audit');
+  await events.waitFor();
+  expect([...(await held('/admin/audit-events', operator.token)).difference(await offered(page))]).toEqual([]);
+  await page.getByLabel('Event', { exact: true }).selectOption('model_granted');
+  await expect
+    .poll(async () => [...new Set(await events.locator('td[data-label="Event"]').allTextContents())])
+    .toEqual(['model_granted']);
+  await page.getByLabel('To (UTC)').fill('2001-01-02');
+  await page.getByText('No event fits').waitFor();
+  const own = await openPage(browser);
+  await signIn(own.page, portal.url, users.owner, '/audit');
+  await own.page.getByRole('table', { name: 'Audit events' }).waitFor();
+  const ownOffered = await offered(own.page);
+  expect([...(await held('/audit-events', owner.token)).difference(ownOffered)]).toEqual([]);
+  expect(ownOffered.has('model_granted')).toBe(false);
+  await own.close();
+  await close();
+});
+
 test('a list sorts by its columns while it is whole, and not where the order would be that of one page alone', async () => {
   const { gateway } = portal;
   const login = await gateway.call('POST', '/api/v1/auth/login', '', users.operator);

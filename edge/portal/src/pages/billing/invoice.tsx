@@ -86,7 +86,7 @@ function Details({ invoice }: { invoice: Invoice }) {
           empty={<EmptyState icon="card" title="Nothing was used" />}
         />
       </Card>
-      <Transactions path={`/billing/documents/invoices/${invoice.id}/transactions`} typed={false} />
+      <Transactions path={`/billing/documents/invoices/${invoice.id}/transactions`} narrowed={false} />
     </>
   );
 }

@@ -5,6 +5,7 @@ import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
 import { CsvButton } from '../../ui/csv-button.tsx';
+import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
@@ -16,18 +17,19 @@ import { Time } from '../../ui/time.tsx';
 type TransactionsProps = {
   /** Of the list in the API. */
   path: string;
-  /** Whether the list can be narrowed to a type. */
-  typed?: boolean;
+  /** Whether the list can be narrowed to a type and to days. */
+  narrowed?: boolean;
   /** What can be done with a transaction. */
   action?: (row: Transaction) => ReactNode;
 };
 
 /** Movements of money: all of an organization's, or those of one invoice. */
-export function Transactions({ path, typed = true, action }: TransactionsProps) {
+export function Transactions({ path, narrowed = true, action }: TransactionsProps) {
   const [page, setPage] = usePageParameter();
-  const [wanted, setType] = useSearchParameter('type', '');
-  const type = typed ? wanted : '';
-  const transactions = useGet<List<Transaction>>(path, { page, limit: 25, type });
+  const [type, setType] = useSearchParameter('type', '');
+  const [days, setDays] = useDays();
+  const query = narrowed ? { type, start_date: days.start, end_date: days.end } : {};
+  const transactions = useGet<List<Transaction>>(path, { page, limit: 25, ...query });
   return (
     <Loaded of={transactions}>
       {(list) => (
@@ -36,7 +38,12 @@ export function Transactions({ path, typed = true, action }: TransactionsProps) 
           title="Transactions"
           action={
             <div className="flex flex-wrap items-center gap-2">
-              {typed && <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />}
+              {narrowed && (
+                <>
+                  <DayFilter days={days} onChange={setDays} />
+                  <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
+                </>
+              )}
               <CsvButton file="transactions.csv" columns={csvColumns} rows={list.data} />
             </div>
           }
@@ -48,10 +55,10 @@ export function Transactions({ path, typed = true, action }: TransactionsProps) 
             pagination={list.pagination}
             rowKey={(row) => row.id}
             empty={
-              type === '' ? (
+              Object.values(query).every((value) => value === '') ? (
                 <EmptyState icon="card" title="No money has moved yet" />
               ) : (
-                <EmptyState icon="search" title="No transaction is of this type" />
+                <EmptyState icon="search" title="No transaction fits" />
               )
             }
           />

@@ -1,38 +1,76 @@
+import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
-import { usePageParameter } from '../../router/router.ts';
+import { addDays } from '../../format/time.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
+import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
+import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 
-/** `names` are those of users and organizations by their ids; whoever has none is shown by a short id. */
-export function AuditList({ path, names }: { path: string; names: ReadonlyMap<string, string> }) {
+type AuditListProps = {
+  /** Of the list in the API. */
+  path: string;
+  /** What can have happened there: the list is narrowed to one of them. */
+  types: readonly AuditEventType[];
+  /** Of users and organizations by their ids; whoever has none is shown by a short id. */
+  names: ReadonlyMap<string, string>;
+};
+
+export function AuditList({ path, types, names }: AuditListProps) {
   const [page, setPage] = usePageParameter();
-  const events = useGet<List<AuditEvent>>(path, { page, limit: 25 });
+  const [type, setType] = useSearchParameter('type', '');
+  const [days, setDays] = useDays();
+  const query = {
+    type,
+    occurred_from: days.start,
+    // The API takes moments; a day is its first.
+    occurred_before: days.end === '' ? '' : addDays(days.end, 1),
+  };
+  const events = useGet<List<AuditEvent>>(path, { page, limit: 25, ...query });
+  const isNarrowed = Object.values(query).some((value) => value !== '');
   return (
-    <Card flush>
-      <Loaded of={events}>
-        {(list) => (
-          <>
-            <Table
-              label="Audit events"
-              wordy
-              rows={list.data}
-              columns={columnsWith(names)}
-              pagination={list.pagination}
-              rowKey={(event) => event.id}
-              empty={<EmptyState icon="log" title="No events yet" />}
-            />
-            <Pager pagination={list.pagination} onPage={setPage} />
-          </>
-        )}
-      </Loaded>
-    </Card>
+    <>
+      <div className="flex flex-wrap items-center gap-2">
+        <Select
+          aria-label="Event"
+          value={type}
+          onChange={setType}
+          choices={[{ value: '', label: 'All events' }, ...types.map((value) => ({ value, label: value }))]}
+        />
+        <DayFilter days={days} onChange={setDays} />
+      </div>
+      <Card flush>
+        <Loaded of={events}>
+          {(list) => (
+            <>
+              <Table
+                label="Audit events"
+                wordy
+                rows={list.data}
+                columns={columnsWith(names)}
+                pagination={list.pagination}
+                rowKey={(event) => event.id}
+                empty={
+                  isNarrowed ? (
+                    <EmptyState icon="search" title="No event fits" />
+                  ) : (
+                    <EmptyState icon="log" title="No events yet" />
+                  )
+                }
+              />
+              <Pager pagination={list.pagination} onPage={setPage} />
+            </>
+          )}
+        </Loaded>
+      </Card>
+    </>
   );
 }
 

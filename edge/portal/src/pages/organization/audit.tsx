@@ -1,3 +1,4 @@
+import { organizationEventTypes } from '#shared/audit-outbox/event-types.ts';
 import { useWholeList } from '../../api/hooks.ts';
 import type { Member } from '../../api/types.ts';
 import { Page } from '../../ui/page.tsx';
@@ -11,7 +12,7 @@ export function Audit() {
       title="Audit log"
       description="Every change in your organization: hash-chained, never changed, never removed."
     >
-      <AuditList path="/audit-events" names={names} />
+      <AuditList path="/audit-events" types={organizationEventTypes} names={names} />
     </Page>
   );
 }

@@ -1,7 +1,7 @@
 import { useMemo } from 'react';
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
 import type { ApiKey, Measures, TenantBreakdown, UsageReport, UsageSummary } from '../../api/types.ts';
-import { addDays, localDay, localTimeZone } from '../../format/time.ts';
+import { addDays, isDay, localDay, localTimeZone } from '../../format/time.ts';
 import { navigate, searchWith, usePlace, useSearchParameter } from '../../router/router.ts';
 import { Card } from '../../ui/card.tsx';
 import { Chart } from '../../ui/chart.tsx';
@@ -11,7 +11,7 @@ import { Page } from '../../ui/page.tsx';
 import { type DayRange, RangePicker } from '../../ui/range-picker.tsx';
 import { Segments, Tabs } from '../../ui/tabs.tsx';
 import { barOf } from '../keys/analytics/buckets.ts';
-import { clampRange, type Granularity, isDay, rangeDaysMax } from '../keys/analytics/range.ts';
+import { clampRange, type Granularity, rangeDaysMax } from '../keys/analytics/range.ts';
 import { BreakdownTable } from './breakdown-table.tsx';
 import { ExportButton } from './export-button.tsx';
 import { History } from './history.tsx';

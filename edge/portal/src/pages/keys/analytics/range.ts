@@ -1,4 +1,4 @@
-import { addDays, daysBetween, earlierDay, localDay, utcDay } from '../../../format/time.ts';
+import { addDays, daysBetween, earlierDay, isDay, localDay, utcDay } from '../../../format/time.ts';
 
 export type Granularity = 'hourly' | 'daily' | 'weekly' | 'monthly';
 export type Range = { granularity: Granularity; start: string; end: string };
@@ -32,9 +32,6 @@ export function clampRange(range: Range): Range {
   const days = Math.min(daysBetween(start, end), rangeDaysMax[granularity]);
   return { granularity, start: addDays(end, 1 - days), end };
 }
-
-/** Whether a text of the address is a day of the calendar. */
-export const isDay = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
 
 /** Reads a range from the address; anything odd becomes the last 7 days. */
 export function rangeFromSearch(search: string): Range {
