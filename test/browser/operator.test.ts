@@ -71,6 +71,60 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await close();
 });
 
+test('an operator makes a plan, changes it without fixing what it leaves open, and puts an organization on it', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/plans');
+  const plans = page.getByRole('table', { name: 'Plans' });
+  const taken = (await plans.locator('code').first().textContent())!;
+  await page.getByRole('button', { name: 'Create plan' }).click();
+  await dialog(page).getByLabel('Name').fill('Team');
+  // The API would take it for a change of that plan.
+  await dialog(page).getByLabel('Code').fill(taken);
+  await dialog(page).getByText('There is a plan with this code.').waitFor();
+  const save = dialog(page).getByRole('button', { name: 'Save plan' });
+  expect(await save.isDisabled()).toBe(true);
+  await dialog(page).getByLabel('Code').fill('No code');
+  await save.click();
+  await dialog(page).getByRole('alert').getByText(/code/).waitFor();
+  await dialog(page).getByLabel('Code').fill('team');
+  await dialog(page).getByLabel('Requests / min').fill('many');
+  await save.click();
+  await dialog(page)
+    .getByText(/rate_limits.requests_per_minute/)
+    .waitFor();
+  await dialog(page).getByLabel('Requests / min').fill('777');
+  await dialog(page).getByLabel('Monthly credit').fill('12.5');
+  await dialog(page).getByLabel('What else').fill('Support by mail\n\nInvoices by post');
+  await save.click();
+  const row = plans.getByRole('row').filter({ hasText: 'Team' });
+  await row.getByText('777').waitFor();
+  await row.getByText('Support by mail, Invoices by post').waitFor();
+
+  await row.getByRole('button', { name: 'Edit Team' }).click();
+  await dialog(page).getByLabel('Name').fill('Team Plus');
+  const put = page.waitForRequest((one) => one.method() === 'PUT');
+  await save.click();
+  expect((await put).postDataJSON()).toEqual({
+    name: 'Team Plus',
+    payg_enabled: false,
+    rate_limits: { requests_per_minute: 777 },
+    monthly_credit_usd: 12.5,
+    payment_terms_days: 30,
+    features: ['Support by mail', 'Invoices by post'],
+  });
+  await row.getByText('Team Plus').waitFor();
+
+  await goWithin(page, `/operator/organizations/${portal.world.otherOrganizationId}`);
+  await page.getByLabel('Plan', { exact: true }).selectOption({ label: 'Team Plus' });
+  await page.getByRole('button', { name: 'Save settings' }).click();
+  await page
+    .locator('dt', { hasText: /^Plan$/ })
+    .locator('xpath=following-sibling::dd')
+    .getByText('Team Plus')
+    .waitFor();
+  await close();
+});
+
 test('an operator suspends an organization, everybody in it is told, and restores it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/organizations');

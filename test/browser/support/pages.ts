@@ -47,6 +47,7 @@ export function pagesOf(
     { name: 'operator-models', path: '/operator/models', as: 'operator' },
     { name: 'operator-model', path: `/operator/models/${model}`, as: 'operator' },
     { name: 'operator-retirements', path: '/operator/retirements', as: 'operator' },
+    { name: 'operator-plans', path: '/operator/plans', as: 'operator' },
     { name: 'operator-coupons', path: '/operator/coupons', as: 'operator' },
     { name: 'operator-jobs', path: '/operator/jobs', as: 'operator' },
     { name: 'operator-mail', path: '/operator/mail', as: 'operator' },

@@ -99,6 +99,7 @@ const routes: readonly Route[] = [
     for: 'operator',
     page: page(() => import('../pages/operator/retirements.tsx'), 'Retirements'),
   },
+  { pattern: '/operator/plans', for: 'operator', page: page(() => import('../pages/operator/plans.tsx'), 'Plans') },
   {
     pattern: '/operator/coupons',
     for: 'operator',

@@ -44,6 +44,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         { name: 'All keys', href: '/operator/keys', icon: 'shield', words: 'revoke' },
         { name: 'Model catalog', href: '/operator/models', icon: 'server', words: 'deployments prices grants' },
         { name: 'Retirements', href: '/operator/retirements', icon: 'sunset', words: 'deprecation sunset' },
+        { name: 'Plans', href: '/operator/plans', icon: 'price', words: 'limits credit payg terms' },
         { name: 'Coupons', href: '/operator/coupons', icon: 'ticket', words: 'credit code' },
         { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
         { name: 'Mail outbox', href: '/operator/mail', icon: 'mail', words: 'email smtp' },

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
@@ -11,11 +12,14 @@ const access = { surface: 'operator' } as const;
 const tenantParams = Type.Object({ tenant_id: Type.String() });
 const limit = (maximum: number) => Type.Optional(Type.Integer({ minimum: 0, maximum }));
 
+/** A plan with the rate limits that it sets itself: whoever replaces it whole leaves the others to the platform. */
+const adminPlanJson = (plan: Plan) => ({ ...planJson(plan), own_rate_limits: ownLimitsJson(plan.rateLimits) });
+
 /** Plans, and which one an organization is on (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
   app.get('/api/v1/admin/plans', { config: { access } }, async (request) => {
     const { plans } = await billing.listPlans({}, asCaller(request));
-    return { data: plans.map(planJson) };
+    return { data: plans.map(adminPlanJson) };
   });
 
   app.put(
@@ -68,7 +72,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
         },
         asCaller(request),
       );
-      return planJson(plan!);
+      return adminPlanJson(plan!);
     },
   );
 

@@ -300,6 +300,25 @@ test('a payment is booked once, when its signature holds and is fresh', async ()
   expect((await balance()) - before).toBeCloseTo(21, 6);
 });
 
+test('a plan says which rate limits are its own, so that whoever replaces it leaves the others to the platform', async () => {
+  const plan = { name: 'Open', payg_enabled: true, rate_limits: { requests_per_minute: 7 } };
+  const own = { requests_per_minute: 7, tokens_per_minute: null, concurrent_requests: null };
+  const platforms = { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 };
+  expect((await call('PUT', '/admin/plans/open', 'operator', plan)).json).toMatchObject({ own_rate_limits: own });
+  await call('PUT', '/admin/plans/open-wide', 'operator', { name: 'Wide', payg_enabled: true });
+  const { json } = await call('GET', '/admin/plans', 'operator');
+  expect((json as { data: unknown[] }).data).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({
+        code: 'open',
+        own_rate_limits: own,
+        rate_limits: { ...platforms, requests_per_minute: 7 },
+      }),
+      expect.objectContaining({ code: 'open-wide', own_rate_limits: null, rate_limits: platforms }),
+    ]),
+  );
+});
+
 test('operators put organizations on plans, agree commitments, adjust and refund', async () => {
   const plan = { name: 'Team', payg_enabled: false, monthly_credit_usd: 10, features: ['support'] };
   expect((await call('PUT', '/admin/plans/team', 'operator', plan)).json).toMatchObject({

@@ -17,19 +17,21 @@ type RateLimitFieldsProps = {
   texts: LimitTexts;
   onChange: (texts: LimitTexts) => void;
   /** What holds where a field is empty, as far as it is known. */
-  inherited: RateLimitValues | undefined;
+  inherited?: RateLimitValues | undefined;
+  /** Whose it is. */
+  whose?: string;
   /** What the API said of a limit. */
   error: (limit: LimitName) => string | null;
 };
 
-/** A field for each rate limit of an organization's or a key's own. */
-export function RateLimitFields({ texts, onChange, inherited, error }: RateLimitFieldsProps) {
+/** A field for each rate limit of a plan's, an organization's or a key's own. */
+export function RateLimitFields({ texts, onChange, inherited, whose = "Plan's", error }: RateLimitFieldsProps) {
   return limitNames.map((limit) => (
     <TextField
       key={limit}
       label={limitLabels[limit]}
       inputMode="numeric"
-      placeholder={String(inherited?.[limit] ?? "Plan's")}
+      placeholder={String(inherited?.[limit] ?? whose)}
       value={texts[limit]}
       onChange={(text) => onChange({ ...texts, [limit]: text })}
       error={error(limit)}

@@ -12,9 +12,9 @@ import type {
   Wallet,
 } from '../../api/types.ts';
 
-/** The shapes of /api/v1/admin, which only operators see. */
+/* The shapes of /api/v1/admin, which only operators see. */
 
-/** Limits of an organization's or a key's own; null leaves one to the organization, or the plan. */
+/** Limits of a plan's, an organization's or a key's own; null leaves one to whoever decides above. */
 export type OwnRateLimits = { [Limit in keyof RateLimitValues]: number | null };
 export type AdminOrganization = OrganizationDetails & {
   suspended_at: string | null;
@@ -25,6 +25,11 @@ export type AdminOrganization = OrganizationDetails & {
   effective_rate_limits?: RateLimitValues;
   /** Its code. */
   plan?: string;
+};
+export type AdminPlan = Plan & {
+  /** Null where the platform's hold. */
+  own_rate_limits: OwnRateLimits | null;
+  payment_terms_days: number;
 };
 export type AdminUser = Member & { operator: boolean };
 export type Account = {

@@ -1,0 +1,136 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { numberOrText } from '../../format/number.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { Checkbox, fieldError, TextArea, TextField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { limitNames, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
+import type { AdminPlan } from './types.ts';
+
+const fields = ['code', 'name', 'rate_limits', 'monthly_credit_usd', 'features', 'payment_terms_days'];
+
+type PlanDialogProps = {
+  /** The plan to change; without one, one is made. */
+  plan?: AdminPlan;
+  /** The codes of all plans: the API takes a plan of a known code for a change of it. */
+  taken: readonly string[];
+  onClose: () => void;
+};
+
+/** Makes a plan, or changes one: all but its code. */
+export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
+  const toast = useToast();
+  const [code, setCode] = useState('');
+  const [name, setName] = useState(plan?.name ?? '');
+  const [payg, setPayg] = useState(plan?.payg_enabled ?? false);
+  const [limits, setLimits] = useState(limitTexts(plan?.own_rate_limits));
+  const [credit, setCredit] = useState(String(plan?.included.monthly_credit_usd || ''));
+  const [terms, setTerms] = useState(String(plan?.payment_terms_days ?? 30));
+  const [features, setFeatures] = useState((plan?.included.features ?? []).join('\n'));
+  const save = useAction<AdminPlan>({
+    stale: ['/admin/plans', '/admin/organizations', '/plan', '/rate-limits'],
+    onSuccess: (saved) => {
+      toast.say(`${saved.name} is saved.`);
+      onClose();
+    },
+  });
+  const isTaken = plan === undefined && taken.includes(code.trim());
+  const submit = () => {
+    const own = limitNames.filter((limit) => limits[limit].trim() !== '');
+    const body = {
+      name: name.trim(),
+      payg_enabled: payg,
+      rate_limits: Object.fromEntries(own.map((limit) => [limit, numberOrText(limits[limit])])),
+      ...(credit.trim() === '' ? {} : { monthly_credit_usd: numberOrText(credit) }),
+      features: features
+        .split('\n')
+        .map((line) => line.trim())
+        .filter(Boolean),
+      ...(terms.trim() === '' ? {} : { payment_terms_days: numberOrText(terms) }),
+    };
+    save.run({ method: 'PUT', path: `/admin/plans/${encodeURIComponent(plan?.code ?? code.trim())}`, body });
+  };
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      title={plan === undefined ? 'Create a plan' : `Edit ${plan.name}`}
+      description={
+        plan === undefined
+          ? 'Organizations are put on it in their settings.'
+          : 'Every organization on it is changed: limits and pay as you go from now on, credit with the next that is due.'
+      }
+    >
+      <Form onSubmit={submit}>
+        <FormError error={save.error} fields={fields} />
+        <div className="grid grid-cols-2 gap-3">
+          {plan === undefined && (
+            <TextField
+              label="Code"
+              autoFocus
+              spellCheck={false}
+              className="font-mono"
+              hint="Never changes, e.g. team."
+              value={code}
+              onChange={setCode}
+              error={isTaken ? 'There is a plan with this code.' : fieldError(save.error, 'code')}
+            />
+          )}
+          <TextField label="Name" value={name} onChange={setName} error={fieldError(save.error, 'name')} />
+          <TextField
+            label="Monthly credit in USD"
+            inputMode="decimal"
+            placeholder="None"
+            value={credit}
+            onChange={setCredit}
+            error={fieldError(save.error, 'monthly_credit_usd')}
+          />
+          <TextField
+            label="Days to pay an invoice"
+            inputMode="numeric"
+            placeholder="30"
+            value={terms}
+            onChange={setTerms}
+            error={fieldError(save.error, 'payment_terms_days')}
+          />
+        </div>
+        <Checkbox
+          label="Pay as you go"
+          hint="Usage beyond credit is invoiced. Else calls stop when credit is used up."
+          checked={payg}
+          onChange={setPayg}
+        />
+        <div className="grid gap-3 sm:grid-cols-3">
+          <RateLimitFields
+            texts={limits}
+            onChange={setLimits}
+            whose="Platform's"
+            error={(limit) => fieldError(save.error, `rate_limits.${limit}`)}
+          />
+        </div>
+        <TextArea
+          label="What else is included"
+          hint="One a line, for people to read."
+          rows={3}
+          value={features}
+          onChange={setFeatures}
+          error={fieldError(save.error, 'features')}
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button
+            type="submit"
+            look="primary"
+            pending={save.pending}
+            disabled={name.trim() === '' || isTaken || (plan === undefined && code.trim() === '')}
+          >
+            Save plan
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,84 @@
+import { useState } from 'react';
+import { useGet } from '../../api/hooks.ts';
+import { formatCount } from '../../format/number.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Money } from '../../ui/money.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { PlanDialog } from './plan-dialog.tsx';
+import type { AdminPlan } from './types.ts';
+
+export function Plans() {
+  const plans = useGet<{ data: AdminPlan[] }>('/admin/plans');
+  const [dialog, setDialog] = useState<'new' | AdminPlan | null>(null);
+  const taken = (plans.data?.data ?? []).map(({ code }) => code);
+  return (
+    <Page
+      title="Plans"
+      description="What organizations may use and how they pay. Each is put on one in its settings."
+      actions={
+        <Button look="primary" icon="plus" disabled={plans.data === undefined} onClick={() => setDialog('new')}>
+          Create plan
+        </Button>
+      }
+    >
+      <Card flush>
+        <Loaded of={plans}>
+          {({ data }) => (
+            <Table label="Plans" rows={data} columns={columnsOf(setDialog)} rowKey={(plan) => plan.code} />
+          )}
+        </Loaded>
+      </Card>
+      {dialog === 'new' && <PlanDialog taken={taken} onClose={() => setDialog(null)} />}
+      {dialog !== null && dialog !== 'new' && (
+        <PlanDialog plan={dialog} taken={taken} onClose={() => setDialog(null)} />
+      )}
+    </Page>
+  );
+}
+
+const columnsOf = (edit: (plan: AdminPlan) => void): readonly Column<AdminPlan>[] => [
+  {
+    name: 'Plan',
+    sortBy: (plan) => plan.name.toLowerCase(),
+    cell: (plan) => (
+      <span className="wrap-anywhere">
+        <span className="font-medium">{plan.name}</span>
+        <code className="block font-mono text-xs text-faint">{plan.code}</code>
+        {plan.included.features.length > 0 && (
+          <span className="block text-xs text-soft">{plan.included.features.join(', ')}</span>
+        )}
+      </span>
+    ),
+  },
+  {
+    name: 'Pay as you go',
+    cell: (plan) => <Status tone={plan.payg_enabled ? 'good' : 'neutral'}>{plan.payg_enabled ? 'On' : 'Off'}</Status>,
+  },
+  {
+    name: 'Monthly credit',
+    end: true,
+    sortBy: (plan) => plan.included.monthly_credit_usd,
+    cell: (plan) => <Money usd={plan.included.monthly_credit_usd} />,
+  },
+  { name: 'Requests / min', end: true, cell: (plan) => formatCount(plan.rate_limits.requests_per_minute) },
+  { name: 'Tokens / min', end: true, cell: (plan) => formatCount(plan.rate_limits.tokens_per_minute) },
+  { name: 'Concurrent', end: true, cell: (plan) => formatCount(plan.rate_limits.concurrent_requests) },
+  {
+    name: 'Invoices due',
+    end: true,
+    cell: (plan) => (plan.payment_terms_days === 1 ? 'after 1 day' : `after ${plan.payment_terms_days} days`),
+  },
+  {
+    name: '',
+    end: true,
+    cell: (plan) => (
+      <Button size="small" aria-label={`Edit ${plan.name}`} onClick={() => edit(plan)}>
+        Edit
+      </Button>
+    ),
+  },
+];
