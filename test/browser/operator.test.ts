@@ -224,7 +224,7 @@ test('an operator reads who did what by names, which are asked for once for all 
   });
   await signIn(page, portal.url, users.operator, '/operator/keys');
   await page.getByRole('table', { name: 'Keys' }).getByRole('link', { name: 'Northwind Robotics' }).first().waitFor();
-  await goWithin(page, '/operator/audit');
+  await goWithin(page, '/operator/audit?type=organization_created');
   const events = page.getByRole('table', { name: 'Audit events' });
   const created = events.getByRole('row').filter({ hasText: 'organization_created' }).first();
   await created.filter({ hasText: users.operator.email }).waitFor();
