@@ -1,7 +1,7 @@
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { asTableOwner } from '../support/people.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -381,5 +381,37 @@ test('where one is stands in sight in the navigation, however low the screen is'
     await current.filter({ hasText: name }).waitFor();
     await expect.poll(async () => (await bottomOf(current)) <= (await bottomOf(navigation))).toBe(true);
   }
+  await close();
+});
+
+// The last of the file: it ends the sessions that the others use.
+test('an operator replaces the signing key unnoticed, or after a question ends every session with it', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { admin } = portal.world.people;
+  const statusForAdmin = async () => (await call('GET', '/api/v1/profile', admin.token)).status;
+  expect(await statusForAdmin()).toBe(200);
+  await signIn(page, portal.url, users.operator, '/operator/signing-keys');
+  await page.getByRole('button', { name: 'New signing key' }).click();
+  const keys = page.getByRole('table', { name: 'Signing keys' }).getByRole('row');
+  await keys.filter({ hasText: 'active' }).waitFor();
+  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(1);
+  expect(await statusForAdmin()).toBe(200);
+  await goWithin(page, '/operator/organizations');
+  await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).waitFor();
+
+  await goWithin(page, '/operator/signing-keys');
+  await page.getByRole('button', { name: 'End all sessions' }).click();
+  await dialog(page)
+    .getByText(/Everybody in every organization is signed out/)
+    .waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  expect(await statusForAdmin()).toBe(200);
+  await page.getByRole('button', { name: 'End all sessions' }).click();
+  await dialog(page).getByRole('button', { name: 'End all sessions' }).click();
+  await page.getByRole('button', { name: 'Sign in' }).waitFor();
+  expect(await statusForAdmin()).toBe(401);
+  await signInByForm(page, portal.url, users.operator, '/operator/signing-keys');
+  await page.getByRole('heading', { level: 1, name: 'Signing keys' }).waitFor();
   await close();
 });

@@ -52,6 +52,7 @@ export function pagesOf(
     { name: 'operator-jobs', path: '/operator/jobs', as: 'operator' },
     { name: 'operator-mail', path: '/operator/mail', as: 'operator' },
     { name: 'operator-audit', path: '/operator/audit', as: 'operator' },
+    { name: 'operator-signing-keys', path: '/operator/signing-keys', as: 'operator' },
     { name: 'operator-health', path: '/operator/health', as: 'operator' },
   ];
 }

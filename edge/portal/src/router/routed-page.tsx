@@ -116,6 +116,11 @@ const routes: readonly Route[] = [
     for: 'operator',
     page: page(() => import('../pages/operator/audit.tsx'), 'OperatorAudit'),
   },
+  {
+    pattern: '/operator/signing-keys',
+    for: 'operator',
+    page: page(() => import('../pages/operator/signing-keys.tsx'), 'SigningKeys'),
+  },
   { pattern: '/operator/health', for: 'operator', page: page(() => import('../pages/operator/health.tsx'), 'Health') },
 ];
 

@@ -49,6 +49,12 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         { name: 'All jobs', href: '/operator/jobs', icon: 'job', words: 'background' },
         { name: 'Mail outbox', href: '/operator/mail', icon: 'mail', words: 'email smtp' },
         { name: 'Platform audit', href: '/operator/audit', icon: 'log', words: 'events' },
+        {
+          name: 'Signing keys',
+          href: '/operator/signing-keys',
+          icon: 'key',
+          words: 'rotate compromised leaked sessions',
+        },
         { name: 'Health', href: '/operator/health', icon: 'pulse', words: 'metrics ready' },
       ],
     });

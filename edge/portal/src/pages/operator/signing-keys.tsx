@@ -1,0 +1,98 @@
+import { useQueryClient } from '@tanstack/react-query';
+import { useState } from 'react';
+import { useAction, useApi } from '../../api/hooks.ts';
+import { Status } from '../../ui/badge.tsx';
+import { Button } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { FormError } from '../../ui/form.tsx';
+import { Page } from '../../ui/page.tsx';
+import { type Column, Table } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { useToast } from '../../ui/toast.tsx';
+
+type SigningKey = {
+  kid: string;
+  status: 'next' | 'active' | 'retiring';
+  activated_at: string;
+  expires_at: string | null;
+};
+type SigningKeys = { data: SigningKey[] };
+
+const path = '/admin/signing-keys/rotate';
+
+/** Replaces the key that signs the tokens of sessions. The API says which keys there are in its answer to that alone. */
+export function SigningKeys() {
+  const toast = useToast();
+  const [ending, setEnding] = useState(false);
+  const replace = useAction<SigningKeys>({ onSuccess: () => toast.say('A new key signs. No session notices.') });
+  return (
+    <Page title="Signing keys" description="They sign the tokens of sessions. API keys have nothing to do with them.">
+      <div className="grid items-start gap-5 sm:grid-cols-2">
+        <Card
+          title="Replace the key"
+          description="The new key signs once every process knows it. The former one verifies what it signed until that has ended, so that nobody is signed out."
+        >
+          <div className="grid justify-items-start gap-4">
+            <FormError error={replace.error} />
+            <Button look="primary" pending={replace.pending} onClick={() => replace.run({ method: 'POST', path })}>
+              New signing key
+            </Button>
+          </div>
+        </Card>
+        <Card
+          title="A key has leaked"
+          description="A new key signs, and no older one verifies any more. Every session ends at once, this one included."
+        >
+          <Button look="danger" onClick={() => setEnding(true)}>
+            End all sessions
+          </Button>
+        </Card>
+      </div>
+      {replace.answer !== undefined && (
+        <Card flush title="Keys now">
+          <Table label="Signing keys" rows={replace.answer.data} columns={columns} rowKey={(key) => key.kid} />
+        </Card>
+      )}
+      {ending && <CompromisedDialog onClose={() => setEnding(false)} />}
+    </Page>
+  );
+}
+
+const columns: readonly Column<SigningKey>[] = [
+  { name: 'Key id', cell: (key) => <code className="font-mono text-xs wrap-anywhere">{key.kid}</code> },
+  {
+    name: 'Status',
+    cell: (key) => (
+      <Status tone={key.status === 'active' ? 'good' : 'neutral'}>
+        <span className="capitalize">{key.status}</span>
+      </Status>
+    ),
+  },
+  { name: 'Signs from', sortBy: (key) => key.activated_at, cell: (key) => <Time value={key.activated_at} /> },
+  { name: 'Verifies until', sortBy: (key) => key.expires_at ?? '', cell: (key) => <Time value={key.expires_at} /> },
+];
+
+function CompromisedDialog({ onClose }: { onClose: () => void }) {
+  const api = useApi();
+  const queries = useQueryClient();
+  const toast = useToast();
+  const end = useAction<SigningKeys>({
+    onSuccess: () => {
+      toast.say('Every session has ended, and a new key signs. Sign in again.');
+      queries.clear();
+      api.forget();
+    },
+  });
+  return (
+    <ConfirmDialog
+      title="End all sessions?"
+      description="Everybody in every organization is signed out and signs in again, you too. Calls with API keys go on. This cannot be undone."
+      act="End all sessions"
+      pending={end.pending}
+      error={end.error}
+      onAct={() => end.run({ method: 'POST', path, body: { compromised: true } })}
+      onClose={onClose}
+    />
+  );
+}
