@@ -113,7 +113,7 @@ export function PlanDialog({ plan, taken, onClose }: PlanDialogProps) {
         </div>
         <TextArea
           label="What else is included"
-          hint="One a line, for people to read."
+          hint="One per line, for people to read."
           rows={3}
           value={features}
           onChange={setFeatures}
