@@ -180,6 +180,24 @@ test('an operator gives a charge back once, after reading what that does, and th
   await close();
 });
 
+test('an operator sees what an organization committed itself to, and records another for later', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=commitments`);
+  const rows = page.getByRole('table', { name: 'Commitments' }).getByRole('row');
+  await rows.filter({ hasText: 'In force' }).filter({ hasText: '$500.00' }).waitFor();
+  await page.getByLabel('Amount in USD').fill('80');
+  await page.getByRole('button', { name: 'Record commitment' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('From (UTC)').fill('2097-01-01');
+  await page.getByLabel('Until, not included').fill('2098-01-01');
+  await page.getByRole('button', { name: 'Record commitment' }).click();
+  const later = rows.filter({ hasText: 'Jan 1, 2097 – Dec 31, 2097' });
+  await later.getByText('Later').waitFor();
+  expect(await later.locator('td[data-label="Left"]').textContent()).toBe('$80.00');
+  await close();
+});
+
 test('an operator sees who is in an organization, and switches somebody off and makes operators after a question', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;

@@ -102,7 +102,7 @@ export function CommitmentForm({ path }: { path: string }) {
     },
   });
   return (
-    <Card title="Commitment" description="Usage draws on it before credit.">
+    <Card title="Record a commitment" description="Usage draws on it before credit.">
       <Form
         onSubmit={() =>
           create.run({

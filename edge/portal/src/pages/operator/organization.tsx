@@ -13,7 +13,8 @@ import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { ChainCheck } from './chain-check.tsx';
-import { CommitmentForm, CreditForm } from './money-forms.tsx';
+import { CreditForm } from './money-forms.tsx';
+import { OrganizationCommitments } from './organization-commitments.tsx';
 import { OrganizationInvoices } from './organization-invoices.tsx';
 import { OrganizationMembers } from './organization-members.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
@@ -58,6 +59,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
                 { value: 'overview', label: 'Overview', content: <Overview organization={loaded} path={path} /> },
                 { value: 'members', label: 'Members', content: <OrganizationMembers tenantId={loaded.id} /> },
                 { value: 'invoices', label: 'Invoices', content: <OrganizationInvoices path={path} /> },
+                { value: 'commitments', label: 'Commitments', content: <OrganizationCommitments path={path} /> },
                 { value: 'transactions', label: 'Transactions', content: <OrganizationTransactions path={path} /> },
               ]}
             />
@@ -72,7 +74,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
 function Overview({ organization, path }: { organization: AdminOrganization; path: string }) {
   return (
     <div className="grid items-start gap-5 lg:grid-cols-2">
-      <div className="grid gap-5">
+      <div className="grid min-w-0 gap-5">
         <Card title="About">
           <Facts
             facts={[
@@ -96,11 +98,10 @@ function Overview({ organization, path }: { organization: AdminOrganization; pat
             ]}
           />
         </Card>
+        <CreditForm path={path} />
         <ChainCheck tenantId={organization.id} />
       </div>
       <OrganizationSettings organization={organization} path={path} />
-      <CreditForm path={path} />
-      <CommitmentForm path={`${path}/commitments`} />
     </div>
   );
 }

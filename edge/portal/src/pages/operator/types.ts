@@ -26,6 +26,7 @@ export type AdminOrganization = OrganizationDetails & {
   /** Its code. */
   plan?: string;
 };
+export type AdminCommitment = Commitment & { id: string };
 export type AdminPlan = Plan & {
   /** Null where the platform's hold. */
   own_rate_limits: OwnRateLimits | null;

@@ -1,0 +1,47 @@
+import { formatUtcRange } from '../../format/time.ts';
+import { Status } from '../../ui/badge.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Money } from '../../ui/money.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { CommitmentForm } from './money-forms.tsx';
+import { PagedCard } from './paged-card.tsx';
+import type { AdminCommitment } from './types.ts';
+
+/** What an organization committed itself to spend: what was, is and will be, and a form for another. */
+export function OrganizationCommitments({ path }: { path: string }) {
+  return (
+    <>
+      <PagedCard<AdminCommitment>
+        label="Commitments"
+        path={`${path}/commitments`}
+        columns={columns}
+        rowKey={(commitment) => commitment.id}
+        empty={<EmptyState icon="card" title="No commitments yet" />}
+      />
+      <div className="grid items-start lg:grid-cols-2">
+        <CommitmentForm path={`${path}/commitments`} />
+      </div>
+    </>
+  );
+}
+
+const columns: readonly Column<AdminCommitment>[] = [
+  {
+    name: 'Period (UTC)',
+    sortBy: (commitment) => commitment.period_start,
+    cell: ({ period_start, period_end }) => formatUtcRange(period_start, period_end),
+  },
+  { name: 'Status', cell: (commitment) => <PeriodStatus commitment={commitment} /> },
+  { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money usd={row.amount_usd} /> },
+  { name: 'Used', end: true, sortBy: (row) => row.consumed_usd, cell: (row) => <Money usd={row.consumed_usd} /> },
+  { name: 'Left', end: true, sortBy: (row) => row.remaining_usd, cell: (row) => <Money usd={row.remaining_usd} /> },
+];
+
+function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: AdminCommitment }) {
+  if (Date.parse(period_end) <= Date.now()) return <Status tone="neutral">Over</Status>;
+  return Date.parse(period_start) > Date.now() ? (
+    <Status tone="accent">Later</Status>
+  ) : (
+    <Status tone="good">In force</Status>
+  );
+}
