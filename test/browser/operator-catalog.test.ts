@@ -167,7 +167,7 @@ test('a private model is granted to an organization and taken back, and its memb
   await close();
 });
 
-test('an operator sees what an announcement will cause before making it', async () => {
+test('an operator sees what an announcement will cause before making it, and who was told after it', async () => {
   const { page, close } = await openPage(browser, { timezoneId: 'UTC' });
   await signIn(page, portal.url, users.operator, '/operator/retirements');
   await page.getByRole('button', { name: 'Announce' }).click();
@@ -205,6 +205,10 @@ test('an operator sees what an announcement will cause before making it', async 
     return mail && `Subject: ${mail.subject}\n\n${mail.text.trim()}`;
   };
   await expect.poll(mailed, { timeout: 30_000 }).toBe(own(shownMail!));
+  // Who was told stands at the model.
+  await page.goto(`${portal.url}/operator/models/${encodeURIComponent('acme/ember-8b:fast')}`);
+  const told = page.getByRole('table', { name: 'Reminders' }).getByRole('row').filter({ hasText: 'owner@example.com' });
+  await told.filter({ hasText: 'Announcement' }).getByText('Sent', { exact: true }).waitFor();
   await page.goto(`${portal.url}/models`);
   await page
     .getByRole('row')

@@ -18,6 +18,7 @@ import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
 import { ModelDialog } from './model-dialog.tsx';
 import { PriceDialog } from './price-dialog.tsx';
+import { Reminders } from './reminders.tsx';
 import type { AdminDeployment, AdminModel, AdminPrice } from './types.ts';
 
 const refreshMs = 5000;
@@ -97,6 +98,7 @@ export function OperatorModel({ parameters }: PageParameters) {
               />
             </Card>
             {data.visibility === 'private' && <Grants model={data} />}
+            <Reminders model={data.id} />
             {dialog === 'model' && <ModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'deletion' && <DeleteModelDialog model={data} onClose={() => setDialog(null)} />}
             {dialog === 'price' && <PriceDialog model={data.id} onClose={() => setDialog(null)} />}

@@ -10,6 +10,9 @@ import { type Column, Table } from '../../ui/table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
+  /** Above the table, where the page has others. */
+  title?: string;
+  description?: string;
   path: string;
   query?: Query;
   columns: readonly Column<Row>[];
@@ -23,6 +26,8 @@ type PagedCardProps<Row> = {
 /** A list of the API as a table with its pages; the page stands in the address. */
 export function PagedCard<Row>({
   label,
+  title,
+  description,
   path,
   query = {},
   columns,
@@ -34,7 +39,7 @@ export function PagedCard<Row>({
   const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
   return (
-    <Card flush>
+    <Card flush title={title} description={description}>
       <Loaded of={list}>
         {(loaded) => (
           <>

@@ -80,6 +80,15 @@ export type AdminRetirement = {
   reminders_sent: number;
   reminders_pending: number;
 };
+export type Reminder = {
+  id: string;
+  email: string;
+  point: 'announcement' | 'thirty_days' | 'seven_days' | 'one_day' | 'retirement_day';
+  status: 'pending' | 'sent' | 'failed' | 'cancelled';
+  due_at: string;
+  sent_at: string | null;
+  last_error: string | null;
+};
 export type Coupon = {
   id: string;
   code: string;

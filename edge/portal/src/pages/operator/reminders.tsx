@@ -1,0 +1,68 @@
+import { Status } from '../../ui/badge.tsx';
+import { Email } from '../../ui/email.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import type { Column } from '../../ui/table.tsx';
+import { Time } from '../../ui/time.tsx';
+import { PagedCard } from './paged-card.tsx';
+import type { Reminder } from './types.ts';
+
+const refreshMs = 5000;
+
+/** Who is told of a model's retirement, and who was. */
+export function Reminders({ model }: { model: string }) {
+  return (
+    <PagedCard<Reminder>
+      label="Reminders"
+      title="Reminders"
+      description="Mails to the model's users about its retirement: none before it has a date."
+      wordy
+      path="/admin/reminders"
+      query={{ model }}
+      columns={columns}
+      rowKey={(reminder) => reminder.id}
+      empty={<EmptyState icon="mail" title="No reminders yet" />}
+      options={{ refetchIntervalMs: refreshMs }}
+    />
+  );
+}
+
+const points = {
+  announcement: 'Announcement',
+  thirty_days: '30 days before',
+  seven_days: '7 days before',
+  one_day: '1 day before',
+  retirement_day: 'Retirement day',
+} as const;
+
+const statuses = {
+  pending: ['warn', 'To come'],
+  sent: ['good', 'Sent'],
+  failed: ['danger', 'Failed'],
+  cancelled: ['neutral', 'Cancelled'],
+} as const;
+
+const columns: readonly Column<Reminder>[] = [
+  {
+    name: 'To',
+    sortBy: (reminder) => reminder.email,
+    cell: (reminder) => (
+      <span className="inline-block min-w-44">
+        <Email address={reminder.email} />
+      </span>
+    ),
+  },
+  { name: 'When', cell: (reminder) => points[reminder.point] },
+  {
+    name: 'Status',
+    cell: ({ status, last_error }) => (
+      <>
+        <Status tone={statuses[status][0]}>{statuses[status][1]}</Status>
+        {last_error !== null && (
+          <span className="mt-1 line-clamp-2 max-w-64 text-xs text-danger wrap-anywhere">{last_error}</span>
+        )}
+      </>
+    ),
+  },
+  { name: 'Due', sortBy: (reminder) => reminder.due_at, cell: (reminder) => <Time value={reminder.due_at} /> },
+  { name: 'Sent', cell: (reminder) => <Time value={reminder.sent_at} /> },
+];
