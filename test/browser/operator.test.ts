@@ -372,6 +372,28 @@ test('a list sorts by its columns while it is whole, and not where the order wou
   await close();
 });
 
+test('a filter of statuses has the words of the statuses in its list', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/jobs');
+  const shownAndOffered = async (list: string) => {
+    const rows = page.getByRole('table', { name: list });
+    await rows.waitFor();
+    const shown = await rows.locator('td[data-label="Status"]').allInnerTexts();
+    const offered = await page.getByLabel('Status', { exact: true }).locator('option').allInnerTexts();
+    return { shown: new Set(shown.map((text) => text.trim())), offered: new Set(offered) };
+  };
+  for (const [path, list] of [
+    ['/operator/jobs', 'Jobs'],
+    ['/operator/mail', 'Mails'],
+    ['/operator/organizations', 'Organizations'],
+  ] as const) {
+    await goWithin(page, path);
+    const { shown, offered } = await shownAndOffered(list);
+    expect([...shown.difference(offered)], list).toEqual([]);
+  }
+  await close();
+});
+
 test('why a mail failed stands in the list, where a touch screen shows no hints', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/admin/mail?**', async (route) => {

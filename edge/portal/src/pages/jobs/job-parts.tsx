@@ -3,6 +3,7 @@ import type { Job } from '../../api/types.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { useToast } from '../../ui/toast.tsx';
+import { jobStatusNames } from './job-statuses.ts';
 
 const tones = {
   queued: 'neutral',
@@ -13,12 +14,9 @@ const tones = {
 } as const;
 
 export function JobStatus({ job }: { job: Pick<Job, 'status' | 'error'> }) {
-  const text = job.status.replace('_', ' ');
   return (
     <span title={job.error?.message}>
-      <Status tone={tones[job.status] ?? 'neutral'}>
-        <span className="capitalize">{text}</span>
-      </Status>
+      <Status tone={tones[job.status] ?? 'neutral'}>{jobStatusNames[job.status]}</Status>
     </span>
   );
 }

@@ -1,2 +1,14 @@
-/** In the order of a job's life. */
-export const jobStatuses = ['queued', 'in_progress', 'completed', 'failed', 'cancelled'] as const;
+/** In the order of a job's life, as people read them. */
+export const jobStatusNames = {
+  queued: 'Queued',
+  in_progress: 'In progress',
+  completed: 'Completed',
+  failed: 'Failed',
+  cancelled: 'Cancelled',
+} as const;
+
+/** For a filter of jobs. */
+export const jobStatusChoices = [
+  { value: '', label: 'Any status' },
+  ...Object.entries(jobStatusNames).map(([value, label]) => ({ value, label })),
+];

@@ -14,7 +14,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { operationKey } from '../models/operations.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
-import { jobStatuses } from './job-statuses.ts';
+import { jobStatusChoices } from './job-statuses.ts';
 
 const refreshMs = 3000;
 
@@ -46,15 +46,7 @@ export function Jobs() {
         )}
       </Loaded>
       <div>
-        <Select
-          aria-label="Status"
-          value={status}
-          onChange={setStatus}
-          choices={[
-            { value: '', label: 'All statuses' },
-            ...jobStatuses.map((value) => ({ value, label: value.replace('_', ' ') })),
-          ]}
-        />
+        <Select aria-label="Status" value={status} onChange={setStatus} choices={jobStatusChoices} />
       </div>
       <Card flush>
         <Loaded of={jobs}>

@@ -5,7 +5,7 @@ import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { JobStatus } from '../jobs/job-parts.tsx';
-import { jobStatuses } from '../jobs/job-statuses.ts';
+import { jobStatusChoices } from '../jobs/job-statuses.ts';
 import { OrganizationName } from './organization-name.tsx';
 import { PagedCard } from './paged-card.tsx';
 import type { AdminJob } from './types.ts';
@@ -17,15 +17,7 @@ export function OperatorJobs() {
   return (
     <Page title="All jobs" description="Background jobs of every organization, without their bodies and results.">
       <div>
-        <Select
-          aria-label="Status"
-          value={status}
-          onChange={setStatus}
-          choices={[
-            { value: '', label: 'All statuses' },
-            ...jobStatuses.map((value) => ({ value, label: value.replace('_', ' ') })),
-          ]}
-        />
+        <Select aria-label="Status" value={status} onChange={setStatus} choices={jobStatusChoices} />
       </div>
       <PagedCard<AdminJob>
         label="Jobs"

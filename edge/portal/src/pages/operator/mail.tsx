@@ -12,7 +12,12 @@ import { Time } from '../../ui/time.tsx';
 import { PagedCard } from './paged-card.tsx';
 import type { Mail as MailRow } from './types.ts';
 
-const tones = { queued: 'warn', sent: 'good', failed: 'danger', dropped: 'neutral' } as const;
+const statuses = {
+  queued: ['warn', 'Queued'],
+  sent: ['good', 'Sent'],
+  failed: ['danger', 'Failed'],
+  dropped: ['neutral', 'Dropped'],
+} as const;
 const refreshMs = 5000;
 
 export function Mail() {
@@ -44,9 +49,7 @@ export function Mail() {
       name: 'Status',
       cell: (mail) => (
         <>
-          <Status tone={tones[mail.status] ?? 'neutral'}>
-            <span className="capitalize">{mail.status}</span>
-          </Status>
+          <Status tone={statuses[mail.status][0]}>{statuses[mail.status][1]}</Status>
           {mail.last_error !== null && (
             <span className="mt-1 line-clamp-2 max-w-64 text-xs text-danger wrap-anywhere">{mail.last_error}</span>
           )}
@@ -69,7 +72,7 @@ export function Mail() {
           onChange={setStatus}
           choices={[
             { value: '', label: 'Any status' },
-            ...Object.keys(tones).map((value) => ({ value, label: value })),
+            ...Object.entries(statuses).map(([value, [, label]]) => ({ value, label })),
           ]}
         />
       </div>
