@@ -21,7 +21,7 @@ test('the list shows preview, type, status, restrictions, expiry warning, last u
   await signIn(page, portal.url, users.owner, '/keys');
   await page.getByRole('table', { name: 'API keys' }).waitFor();
   const checkout = await row(page, 'Checkout production').textContent();
-  expect(checkout).toMatch(/sk-proj-\w{4}\.\.\.\w{4}inference10 scopes\$25\.00 a dayActive\d minutes? ago18,231/);
+  expect(checkout).toMatch(/sk-proj-\w{4}\.\.\.\w{4}inference10 scopes\$25\.00 a dayActive\d+ minutes? ago18,231/);
   const nightly = await row(page, 'Nightly evaluation').textContent();
   expect(nightly).toContain('Expires in 5 days');
   expect(nightly).toContain('1 model2 IP ranges');
