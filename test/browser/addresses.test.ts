@@ -67,7 +67,7 @@ test('transactions are narrowed to a type, which stands in the address', async (
   await rows.getByText('Card payment').waitFor();
   expect(await page.getByLabel('Type').inputValue()).toBe('purchase');
   await page.getByLabel('Type').selectOption('expiry');
-  await page.getByText('No transaction is of this type').waitFor();
+  await page.getByText('No transaction fits').waitFor();
   await close();
 });
 

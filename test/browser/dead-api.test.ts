@@ -21,7 +21,7 @@ afterAll(async () => {
 const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-signing-keys', 'operator-health']);
 
 /** Pages whose answers other pages have read too. */
-const sharing = new Set(['models', 'playground', 'transcribe']);
+const sharing = new Set(['models', 'playground', 'transcribe', 'operator-plans']);
 
 /** What an edge answers whose services are out of reach. */
 const outOfOrder = {

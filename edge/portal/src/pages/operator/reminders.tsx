@@ -14,7 +14,7 @@ export function Reminders({ model }: { model: string }) {
     <PagedCard<Reminder>
       label="Reminders"
       title="Reminders"
-      description="Mails to the model's users about its retirement: none before it has a date."
+      description="Mails to the model's users about its retirement."
       wordy
       path="/admin/reminders"
       query={{ model }}
