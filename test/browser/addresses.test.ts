@@ -87,3 +87,17 @@ test('a range that is too wide for days is cut to what they allow, and comes bac
   expect(await from.inputValue()).toBe(year);
   await close();
 });
+
+test('an end of a range can be typed, though its year passes by the years 2, 20 and 202', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage?granularity=weekly');
+  await page.getByRole('button', { name: '1 year' }).click();
+  const from = page.getByLabel('From');
+  const year = await from.inputValue();
+  const wanted = new Date(Date.parse(year) + 40 * 86_400_000).toISOString().slice(0, 10);
+  await from.focus();
+  await page.keyboard.type(`${wanted.slice(5, 7)}${wanted.slice(8)}${wanted.slice(0, 4)}`);
+  await expect.poll(() => new URL(page.url()).searchParams.get('start')).toBe(wanted);
+  expect(await from.inputValue()).toBe(wanted);
+  await close();
+});

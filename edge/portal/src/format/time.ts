@@ -62,8 +62,9 @@ export function localDay(date: Date): string {
 
 export const utcDay = (date: Date): string => date.toISOString().slice(0, 10);
 
-/** Whether a text is a calendar day, YYYY-MM-DD. */
-export const isDay = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
+/** Whether a text is a day of the calendar, YYYY-MM-DD. February has no 31st, which Date takes for the 3rd of March. */
+export const isDay = (text: string): boolean =>
+  /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text)) && utcDay(new Date(text)) === text;
 
 /** Moves a calendar day by days; calendar arithmetic, so that clock changes do not matter. */
 export function addDays(day: string, days: number): string {

@@ -1,6 +1,6 @@
-import { useEffect, useRef } from 'react';
 import { addDays, isDay, utcDay } from '../format/time.ts';
 import { navigate, searchWith, usePlace } from '../router/router.ts';
+import { DayInput } from './day-input.tsx';
 
 /** UTC days as YYYY-MM-DD, both included; empty: open. */
 type Days = { start: string; end: string };
@@ -24,52 +24,21 @@ export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Day
   const today = utcDay(new Date());
   return (
     <div className="flex flex-wrap items-center gap-1.5 text-sm text-faint">
-      <Day
+      <DayInput
         label="From (UTC)"
         value={days.start}
-        min={earliest}
         max={days.end || today}
         onChange={(start) => onChange({ ...days, start })}
       />
       –
-      <Day
+      <DayInput
         label="To (UTC)"
         value={days.end}
-        min={days.start || earliest}
+        min={days.start || undefined}
         max={addDays(today, 1)}
         onChange={(end) => onChange({ ...days, end })}
       />
       UTC
     </div>
-  );
-}
-
-/** Nothing happened before. */
-const earliest = '2000-01-01';
-
-type DayProps = { label: string; value: string; min: string; max: string; onChange: (value: string) => void };
-
-/** A year arrives digit by digit, as the years 2, 20 and 202: only days within the limits are taken, and others do not outlive the focus. */
-function Day({ label, value, min, max, onChange }: DayProps) {
-  const input = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    if (input.current !== null) input.current.value = value;
-  }, [value]);
-  return (
-    <input
-      ref={input}
-      type="date"
-      aria-label={label}
-      className="h-9 rounded-md border border-edge bg-surface px-2.5 text-sm tabular text-ink"
-      defaultValue={value}
-      min={min}
-      max={max}
-      onChange={({ target }) => {
-        if (target.validity.valid && target.value !== value) onChange(target.value);
-      }}
-      onBlur={({ target }) => {
-        target.value = value;
-      }}
-    />
   );
 }

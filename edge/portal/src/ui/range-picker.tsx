@@ -1,4 +1,5 @@
 import { addDays, daysBetween, earlierDay, laterDay } from '../format/time.ts';
+import { DayInput } from './day-input.tsx';
 import { Segments } from './tabs.tsx';
 
 export type DayRange = { start: string; end: string };
@@ -19,14 +20,11 @@ const presetName = (days: number) => (days === 1 ? 'Today' : days === 365 ? '1 y
 export function RangePicker({ range, today, daysMax, presets, onChange }: RangePickerProps) {
   const days = daysBetween(range.start, range.end);
   const earliest = addDays(range.end, 1 - daysMax);
-  const setStart = (start: string) =>
-    start !== '' && onChange({ start: earlierDay(laterDay(start, earliest), range.end), end: range.end });
   const setEnd = (end: string) => {
     if (end === '') return;
     const first = addDays(end, 1 - daysMax);
     onChange({ start: earlierDay(laterDay(range.start, first), end), end });
   };
-  const input = 'h-9 rounded-md border border-edge bg-surface px-2.5 text-sm tabular text-ink';
   return (
     <div className="flex min-w-0 flex-wrap items-center gap-2">
       <Segments
@@ -41,24 +39,15 @@ export function RangePicker({ range, today, daysMax, presets, onChange }: RangeP
         }))}
       />
       <div className="flex items-center gap-1.5 text-sm text-faint">
-        <input
-          type="date"
-          aria-label="From"
-          className={input}
+        <DayInput
+          label="From"
           value={range.start}
           min={earliest}
           max={range.end}
-          onChange={(event) => setStart(event.target.value)}
+          onChange={(start) => start !== '' && onChange({ start, end: range.end })}
         />
         –
-        <input
-          type="date"
-          aria-label="To"
-          className={input}
-          value={range.end}
-          max={today}
-          onChange={(event) => setEnd(event.target.value)}
-        />
+        <DayInput label="To" value={range.end} max={today} onChange={setEnd} />
       </div>
     </div>
   );

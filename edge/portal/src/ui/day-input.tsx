@@ -1,0 +1,34 @@
+import { useEffect, useRef } from 'react';
+
+type DayInputProps = { label: string; value: string; min?: string; max: string; onChange: (value: string) => void };
+
+/** Nothing happened before. */
+const earliest = '2000-01-01';
+
+/**
+ * A calendar day, YYYY-MM-DD. A year arrives digit by digit, as the years 2, 20 and 202: only days within the limits are taken, and
+ * others do not outlive the focus.
+ */
+export function DayInput({ label, value, min = earliest, max, onChange }: DayInputProps) {
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (input.current !== null) input.current.value = value;
+  }, [value]);
+  return (
+    <input
+      ref={input}
+      type="date"
+      aria-label={label}
+      className="h-9 rounded-md border border-edge bg-surface px-2.5 text-sm tabular text-ink"
+      defaultValue={value}
+      min={min}
+      max={max}
+      onChange={({ target }) => {
+        if (target.validity.valid && target.value !== value) onChange(target.value);
+      }}
+      onBlur={({ target }) => {
+        target.value = value;
+      }}
+    />
+  );
+}
