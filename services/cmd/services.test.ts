@@ -22,10 +22,10 @@ test.each(['auth', 'models', 'billing'] as const)(
     try {
       // Nothing has been migrated.
       await expect(startServices(base, [name], database.url)).rejects.toThrow(/does not exist/);
-      const { rows } = await admin.query(
-        'select application_name from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()',
-      );
-      expect(rows).toEqual([]);
+      const connections =
+        'select application_name from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()';
+      // The server takes a moment to end one that has said goodbye.
+      await expect.poll(async () => (await admin.query(connections)).rows).toEqual([]);
     } finally {
       await admin.end();
       await closeAll(base.closers);
