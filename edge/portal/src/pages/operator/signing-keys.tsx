@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { useAction, useApi } from '../../api/hooks.ts';
 import { Status } from '../../ui/badge.tsx';
@@ -75,12 +74,10 @@ const columns: readonly Column<SigningKey>[] = [
 
 function CompromisedDialog({ onClose }: { onClose: () => void }) {
   const api = useApi();
-  const queries = useQueryClient();
   const toast = useToast();
   const end = useAction<SigningKeys>({
     onSuccess: () => {
       toast.say('Every session has ended, and a new key signs. Sign in again.');
-      queries.clear();
       api.forget();
     },
   });

@@ -1,4 +1,3 @@
-import { useQueryClient } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import { useAction, useApi, useGet } from '../../api/hooks.ts';
 import type { Profile } from '../../api/types.ts';
@@ -121,14 +120,12 @@ function ProfileCard({ profile }: { profile: Profile }) {
 
 function PasswordCard() {
   const api = useApi();
-  const queries = useQueryClient();
   const toast = useToast();
   const [current, setCurrent] = useState('');
   const [password, setPassword] = useState('');
   const change = useAction({
     onSuccess: () => {
       toast.say('Your password is changed. Sign in with the new one.');
-      queries.clear();
       api.forget();
     },
   });
