@@ -1,9 +1,8 @@
-import { connect } from 'node:net';
-import { text } from 'node:stream/consumers';
 import OpenAI from 'openai';
 import { makeParseableResponseFormat } from 'openai/lib/parser';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -132,8 +131,7 @@ describe('the helpers of the unmodified client', () => {
 
 describe('a stream on the wire', () => {
   /** What two calls over one connection are answered, byte for byte. */
-  async function answersTo(version: '1.0' | '1.1'): Promise<string> {
-    const { hostname, port } = new URL(bench.gateway.url);
+  function answersTo(version: '1.0' | '1.1'): Promise<string> {
     const body = JSON.stringify({ model: 'sandbox-chat', messages, stream: true });
     const request = (connection: string) =>
       [
@@ -146,9 +144,8 @@ describe('a stream on the wire', () => {
         '',
         body,
       ].join('\r\n');
-    const socket = connect(Number(port), hostname).setEncoding('latin1');
-    socket.write(version === '1.1' ? request('keep-alive') + request('close') : request('close'));
-    return text(socket);
+    const bytes = version === '1.1' ? request('keep-alive') + request('close') : request('close');
+    return rawRequest(bench.gateway.url, bytes);
   }
 
   test('is chunks of the coding, whole frames each, and its connection serves the next call', async () => {

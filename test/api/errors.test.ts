@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { rawRequest } from '../support/raw-request.ts';
 
 /* The rows of openai-contract.md section 2 that a request alone can meet. */
 
@@ -96,7 +97,10 @@ describe('a credential that is no good', () => {
     const [good, other] = [`Bearer ${key}`, 'Bearer other'];
     for (const lines of [[good, other], [other, good], [good, good], [`${good}, ${other}`], [`${other},${good}`]]) {
       const headers = lines.map((line) => `authorization: ${line}\r\n`).join('');
-      const raw = await rawRequest(`GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${headers}connection: close\r\n\r\n`);
+      const raw = await rawRequest(
+        gateway.url,
+        `GET /v1/models HTTP/1.1\r\nhost: gateway\r\n${headers}connection: close\r\n\r\n`,
+      );
       expect(raw).toMatch(/^HTTP\/1\.1 401 /);
     }
   });
@@ -315,6 +319,7 @@ describe('an address that leads nowhere', () => {
 
   test('a URL that is not validly encoded: 400', async () => {
     const raw = await rawRequest(
+      gateway.url,
       `GET /v1/models/%zz HTTP/1.1\r\nhost: gateway\r\nauthorization: Bearer ${key}\r\nconnection: close\r\n\r\n`,
     );
     expect(raw).toMatch(/^HTTP\/1\.1 400 /);
@@ -340,7 +345,10 @@ describe('an address that leads nowhere', () => {
     ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
     ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
   ])('%s is answered in the documented shape: %i', async (_what, status, lines) => {
-    const raw = await rawRequest(`${lines}${lines.includes(':') ? `authorization: Bearer ${key}\r\n` : ''}\r\n`);
+    const raw = await rawRequest(
+      gateway.url,
+      `${lines}${lines.includes(':') ? `authorization: Bearer ${key}\r\n` : ''}\r\n`,
+    );
     expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(raw).toMatch(/x-request-id: req_/);
     expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toEqual({
@@ -365,15 +373,3 @@ async function sending([path, contentType]: readonly [string, string], framing: 
 
 const write = (socket: Socket, bytes: string | Buffer): Promise<void> =>
   new Promise((resolve, reject) => socket.write(bytes, (error) => (error == null ? resolve() : reject(error))));
-
-/** Sends bytes as they are and reads until the server closes. */
-const rawRequest = (text: string): Promise<string> =>
-  new Promise((resolve, reject) => {
-    const { port, hostname } = new URL(gateway.url);
-    const socket = connect(Number(port), hostname, () => socket.write(text));
-    let answer = '';
-    socket.setEncoding('utf8').on('data', (chunk) => {
-      answer += chunk;
-    });
-    socket.on('end', () => resolve(answer)).on('error', reject);
-  });

@@ -1,11 +1,12 @@
 import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
-import { type AddressInfo, connect } from 'node:net';
+import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
+import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let gateway: TestGateway;
@@ -68,18 +69,7 @@ const post = (body: object, headers: Record<string, string> = {}) =>
     body: JSON.stringify(body),
   });
 
-/** The status line and body of raw bytes sent as a request. */
-async function raw(text: string): Promise<string> {
-  const { hostname, port } = new URL(gateway.url);
-  const socket = connect(Number(port), hostname);
-  let answer = '';
-  socket.on('data', (chunk) => {
-    answer += chunk;
-  });
-  socket.write(text);
-  await once(socket, 'close');
-  return answer;
-}
+const raw = (bytes: string): Promise<string> => rawRequest(gateway.url, bytes);
 
 describe('between the client and the upstream', () => {
   test('what a body says of addresses and keys is passed on as words, and changes nothing', async () => {
