@@ -149,7 +149,7 @@ export class Delivery {
   #part(body: Uint8Array, end?: InvokeEnd): InvokeResponse {
     const head = this.#unsentHead;
     this.#unsentHead = undefined;
-    return answerPart(body, { head, end });
+    return answerPart(body, head, end);
   }
 
   /** What may be passed on of a chunk and of those that have come behind it: ten events in one write cost little more than one. */

@@ -13,8 +13,9 @@ const noBytes = new Uint8Array();
 
 /** One part of an answer. */
 export const answerPart = (
-  body: Uint8Array = noBytes,
-  { head, end }: { head?: InvokeHead; end?: InvokeEnd } = {},
+  body: Uint8Array,
+  head: InvokeHead | undefined,
+  end: InvokeEnd | undefined,
 ): InvokeResponse => ({ $typeName: 'modelgateway.models.v1.InvokeResponse', head, body, end, background: false });
 
 /** Says that the call asks for a background job. */
