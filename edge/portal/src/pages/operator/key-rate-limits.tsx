@@ -36,6 +36,7 @@ export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onC
             texts={texts}
             onChange={setTexts}
             inherited={organization.data?.effective_rate_limits}
+            whose="Organization's"
             error={(limit) => fieldError(save.error, limit)}
           />
         </div>

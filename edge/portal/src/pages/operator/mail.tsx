@@ -1,6 +1,5 @@
 import { useState } from 'react';
 import { useSearchParameter } from '../../router/router.ts';
-import { Status } from '../../ui/badge.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { Dialog } from '../../ui/dialog.tsx';
 import { Email } from '../../ui/email.tsx';
@@ -10,6 +9,7 @@ import { Page } from '../../ui/page.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { PagedCard } from './paged-card.tsx';
+import { SendingStatus } from './sending-status.tsx';
 import type { Mail as MailRow } from './types.ts';
 
 const statuses = {
@@ -47,13 +47,8 @@ export function Mail() {
     },
     {
       name: 'Status',
-      cell: (mail) => (
-        <>
-          <Status tone={statuses[mail.status][0]}>{statuses[mail.status][1]}</Status>
-          {mail.last_error !== null && (
-            <span className="mt-1 line-clamp-2 max-w-64 text-xs text-danger wrap-anywhere">{mail.last_error}</span>
-          )}
-        </>
+      cell: ({ status, last_error }) => (
+        <SendingStatus tone={statuses[status][0]} name={statuses[status][1]} lastError={last_error} />
       ),
     },
     { name: 'Tries', end: true, cell: (mail) => mail.attempts },

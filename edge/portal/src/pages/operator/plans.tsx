@@ -9,6 +9,7 @@ import { Money } from '../../ui/money.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { PlanDialog } from './plan-dialog.tsx';
+import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminPlan } from './types.ts';
 
 export function Plans() {
@@ -64,9 +65,11 @@ const columnsOf = (edit: (plan: AdminPlan) => void): readonly Column<AdminPlan>[
     sortBy: (plan) => plan.included.monthly_credit_usd,
     cell: (plan) => <Money usd={plan.included.monthly_credit_usd} />,
   },
-  { name: 'Requests / min', end: true, cell: (plan) => formatCount(plan.rate_limits.requests_per_minute) },
-  { name: 'Tokens / min', end: true, cell: (plan) => formatCount(plan.rate_limits.tokens_per_minute) },
-  { name: 'Concurrent', end: true, cell: (plan) => formatCount(plan.rate_limits.concurrent_requests) },
+  ...limitNames.map((limit) => ({
+    name: limitLabels[limit],
+    end: true,
+    cell: (plan: AdminPlan) => formatCount(plan.rate_limits[limit]),
+  })),
   {
     name: 'Invoices due',
     end: true,

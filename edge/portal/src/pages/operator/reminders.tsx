@@ -1,9 +1,9 @@
-import { Status } from '../../ui/badge.tsx';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { PagedCard } from './paged-card.tsx';
+import { SendingStatus } from './sending-status.tsx';
 import type { Reminder } from './types.ts';
 
 const refreshMs = 5000;
@@ -55,12 +55,7 @@ const columns: readonly Column<Reminder>[] = [
   {
     name: 'Status',
     cell: ({ status, last_error }) => (
-      <>
-        <Status tone={statuses[status][0]}>{statuses[status][1]}</Status>
-        {last_error !== null && (
-          <span className="mt-1 line-clamp-2 max-w-64 text-xs text-danger wrap-anywhere">{last_error}</span>
-        )}
-      </>
+      <SendingStatus tone={statuses[status][0]} name={statuses[status][1]} lastError={last_error} />
     ),
   },
   { name: 'Due', sortBy: (reminder) => reminder.due_at, cell: (reminder) => <Time value={reminder.due_at} /> },
