@@ -125,6 +125,26 @@ test('a session outlives a refresh that is not answered, answered too late or re
   await close();
 });
 
+test('a page whose file could not be fetched is loaded anew once, and says that it could not be shown if the file fails again', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  let failures = 1;
+  await page.route('**/assets/jobs-*.js', (route) => (failures-- > 0 ? route.abort() : route.continue()));
+  const shown = page.getByRole('heading', { level: 1, name: 'Jobs' });
+  await page.goto(`${portal.url}/jobs`);
+  await shown.waitFor();
+
+  await page.goto(`${portal.url}/keys`);
+  failures = Number.POSITIVE_INFINITY;
+  await page.getByRole('link', { name: 'Jobs' }).click();
+  await page.getByRole('alert').getByText('This page could not be shown').waitFor();
+  failures = 0;
+  await page.getByRole('button', { name: 'Reload' }).click();
+  await shown.waitFor();
+  await close();
+});
+
 test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
   // One of its own, so that the test can be tried a second time.
   const { url, gateway, [Symbol.asyncDispose]: dispose } = await startPortal();
