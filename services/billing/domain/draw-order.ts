@@ -43,16 +43,8 @@ export class Funds {
   draw(costNanoUsd: bigint): { debits: LedgerEntry[]; paygNanoUsd: bigint } {
     const debits: LedgerEntry[] = [];
     let left = costNanoUsd;
-    const take = (account: LedgerAccount, source: DrawableLot | DrawableCommitment): void => {
-      const amountNanoUsd = smaller(source.remainingNanoUsd, left);
-      if (amountNanoUsd <= 0n) return;
-      source.remainingNanoUsd -= amountNanoUsd;
-      this.#touched.add(source);
-      left -= amountNanoUsd;
-      debits.push({ account, itemId: source.id, amountNanoUsd });
-    };
-    for (const commitment of this.#commitments) take('commitment', commitment);
-    for (const lot of this.#lots) take(accountOfLot(lot.source), lot);
+    for (const commitment of this.#commitments) left -= this.#take('commitment', commitment, left, debits);
+    for (const lot of this.#lots) left -= this.#take(accountOfLot(lot.source), lot, left, debits);
     if (left > 0n) debits.push({ account: 'paygAccrual', itemId: null, amountNanoUsd: left });
     return { debits, paygNanoUsd: left };
   }
@@ -60,10 +52,20 @@ export class Funds {
   /** Takes an amount from lots alone; null, and nothing taken, when they have less. */
   drawLots(amountNanoUsd: bigint): LedgerEntry[] | null {
     if (this.creditNanoUsd < amountNanoUsd) return null;
-    const commitments = this.#commitments.splice(0);
-    const { debits } = this.draw(amountNanoUsd);
-    this.#commitments.push(...commitments);
+    const debits: LedgerEntry[] = [];
+    let left = amountNanoUsd;
+    for (const lot of this.#lots) left -= this.#take(accountOfLot(lot.source), lot, left, debits);
     return debits;
+  }
+
+  /** Takes what there is, up to `left`, and notes the debit; answers how much it is. */
+  #take(account: LedgerAccount, source: DrawableLot | DrawableCommitment, left: bigint, debits: LedgerEntry[]): bigint {
+    const amountNanoUsd = smaller(source.remainingNanoUsd, left);
+    if (amountNanoUsd <= 0n) return 0n;
+    source.remainingNanoUsd -= amountNanoUsd;
+    this.#touched.add(source);
+    debits.push({ account, itemId: source.id, amountNanoUsd });
+    return amountNanoUsd;
   }
 
   /** The lots and commitments of which something was taken, with what is left. */
