@@ -5,8 +5,7 @@ import { dayOf, monthOf, nextDayMs, nextMonthMs, type PeriodStart } from '../dom
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, lockAccounts } from '../ledger/accounts.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
-import type { BudgetOfLease } from './lease-row.ts';
-import { lockSpends, readPosted } from './spend.ts';
+import { type BudgetKey, lockSpends, readPosted } from './spend.ts';
 
 /** What limits an organization and one of its users. */
 export type Terms = { paygEnabled: boolean; paygCapNanoUsd: bigint | null; userLimitNanoUsd: bigint | null };
@@ -56,7 +55,7 @@ export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
   kind === BudgetKind.ORGANIZATION ? nextMonthMs(nowMs) : nextDayMs(nowMs);
 
 /** A budget, and what limits it: a key's cap as its holder knows it, for the others the terms. */
-export type LimitedBudget = { budget: BudgetOfLease; keyLimitNanoUsd: bigint | null; terms: Terms };
+export type LimitedBudget = { budget: BudgetKey; keyLimitNanoUsd: bigint | null; terms: Terms };
 
 /** Locks the rows by which budgets are changed, organizations' accounts and then keys' and users' spend; answers in the order asked. */
 export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], nowMs: number): Promise<BudgetState[]> {
@@ -90,7 +89,7 @@ export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number):
   return state!;
 }
 
-const isOfOrganization = ({ kind }: BudgetOfLease): boolean => kind === BudgetKind.ORGANIZATION;
+const isOfOrganization = ({ kind }: BudgetKey): boolean => kind === BudgetKind.ORGANIZATION;
 
 /** Above anything that can be spent; sums of a few of these still fit into 64 bits. */
 const unlimited = 2_000_000_000_000_000_000n;

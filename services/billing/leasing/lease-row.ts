@@ -1,29 +1,22 @@
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
-import type { PeriodStart } from '../domain/period.ts';
-import { arraysOf, changeHeld, heldChange } from './spend.ts';
+import { arraysOf, type BudgetKey, changeHeld, heldChange } from './spend.ts';
 
-export type LeaseRow = LeaseAmounts & {
-  tenantId: string;
-  id: string;
-  kind: BudgetKind;
-  /** The key, user or organization. */
-  subjectId: string;
-  periodStart: PeriodStart;
-  holderId: string;
-  fencingToken: bigint;
-  central: boolean;
-  /** A key's cap as its holder knew it. */
-  limitNanoUsd: bigint | null;
-  state: LeaseState;
-  /** When its holder last told of it. */
-  settledAtMs: number;
-  expiresAtMs: number;
-};
-
-/** Which budget a lease has room in. */
-export type BudgetOfLease = Pick<LeaseRow, 'tenantId' | 'kind' | 'subjectId' | 'periodStart'>;
+/** A lease, with the budget in which it has room. */
+export type LeaseRow = LeaseAmounts &
+  BudgetKey & {
+    id: string;
+    holderId: string;
+    fencingToken: bigint;
+    central: boolean;
+    /** A key's cap as its holder knew it. */
+    limitNanoUsd: bigint | null;
+    state: LeaseState;
+    /** When its holder last told of it. */
+    settledAtMs: number;
+    expiresAtMs: number;
+  };
 
 type Stored = {
   tenant_id: string;
@@ -84,11 +77,7 @@ export async function lockLeases(sql: Sql, ids: readonly string[]): Promise<Leas
 }
 
 /** Locks the leases of budgets which were not settled in time, by id. */
-export async function lockOverdueLeases(
-  sql: Sql,
-  budgets: readonly BudgetOfLease[],
-  nowMs: number,
-): Promise<LeaseRow[]> {
+export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[], nowMs: number): Promise<LeaseRow[]> {
   const { rows } = await sql.query<Stored>({
     name: 'lock-overdue-leases',
     text: `
@@ -105,7 +94,7 @@ export async function lockOverdueLeases(
 /** What slices of a budget may give back, and when the one was settled that was not settled for the longest time. */
 export async function recallableRoom(
   sql: Sql,
-  budget: BudgetOfLease,
+  budget: BudgetKey,
   nowMs: number,
 ): Promise<{ roomNanoUsd: bigint; settledAtMs: number }> {
   const { rows } = await sql.query<{ room: bigint; settled_at: Date | null }>({

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { BudgetOfLease } from './lease-row.ts';
+import type { BudgetKey } from './spend.ts';
 
 /**
  * Waits for room in slices to come back. Holders settle their slices twice a second, and near the limit a settlement leaves no free
@@ -8,7 +8,7 @@ import type { BudgetOfLease } from './lease-row.ts';
  */
 export type Recalls = {
   /** Resolves once all slices were settled after `sinceMs`, or after the longest time that a settlement may take. */
-  wait(budget: BudgetOfLease, sinceMs: number, oldestSettlementMs: () => Promise<number>): Promise<void>;
+  wait(budget: BudgetKey, sinceMs: number, oldestSettlementMs: () => Promise<number>): Promise<void>;
 };
 
 const lookMs = 50;

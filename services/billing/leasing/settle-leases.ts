@@ -8,7 +8,7 @@ import { lockAccount } from '../ledger/accounts.ts';
 import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
 import { rememberedMs } from './lapse.ts';
 import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
-import { addPosted, heldChange, readSpends, SpendSums } from './spend.ts';
+import { addPosted, heldChange, readSpends, SpendSums, textOfKey } from './spend.ts';
 
 type Database = Pick<ServiceDatabase, 'pool'>;
 /** Leases by id, as they stand behind the settlement; those that are missing are unknown or somebody else's. */
@@ -183,9 +183,5 @@ function closedBy(lease: LeaseRow, told: LeaseSettlement, nowMs: number): LeaseR
 
 /** Leases by the row that must be locked for them, in the order of locks. */
 function byBudget(leases: readonly LeaseRow[]): LeaseRow[][] {
-  const groups = Map.groupBy(
-    leases,
-    ({ tenantId, kind, subjectId, periodStart }) => `${tenantId} ${kind} ${subjectId} ${periodStart}`,
-  );
-  return [...groups.values()];
+  return [...Map.groupBy(leases, textOfKey).values()];
 }

@@ -3,17 +3,24 @@ import { plainArray, type Sql } from '../db/sql.ts';
 import { heldBy, type LeaseAmounts } from '../domain/lease.ts';
 import type { PeriodStart } from '../domain/period.ts';
 
-/** Whose spend, in which period. For an organization: what went beyond its credit, by month. */
-export type SpendKey = { tenantId: string; kind: BudgetKind; subjectId: string; periodStart: PeriodStart };
+/**
+ * Whose budget (a key's, a user's or an organization's), in which period. The spend of an organization is what went beyond its
+ * credit, by month.
+ */
+export type BudgetKey = { tenantId: string; kind: BudgetKind; subjectId: string; periodStart: PeriodStart };
+
+/** A budget's key in one text, for maps. */
+export const textOfKey = ({ tenantId, kind, subjectId, periodStart }: BudgetKey): string =>
+  `${tenantId} ${kind} ${subjectId} ${periodStart}`;
 
 export type Spend = { postedNanoUsd: bigint; heldNanoUsd: bigint };
 
 /** Sums of amounts by their keys. */
 export class SpendSums {
   // By subject, since its text is there already: a subject has few periods, and putting a whole key together costs more than to compare.
-  readonly #bySubject = new Map<string, (SpendKey & { amountNanoUsd: bigint })[]>();
+  readonly #bySubject = new Map<string, (BudgetKey & { amountNanoUsd: bigint })[]>();
 
-  add(key: SpendKey, amountNanoUsd: bigint): void {
+  add(key: BudgetKey, amountNanoUsd: bigint): void {
     const sums = this.#bySubject.get(key.subjectId);
     const sum = sums?.find(
       ({ kind, tenantId, periodStart }) =>
@@ -24,13 +31,13 @@ export class SpendSums {
     else this.#bySubject.set(key.subjectId, [{ ...key, amountNanoUsd }]);
   }
 
-  get all(): (SpendKey & { amountNanoUsd: bigint })[] {
+  get all(): (BudgetKey & { amountNanoUsd: bigint })[] {
     return [...this.#bySubject.values()].flat();
   }
 }
 
 /** Keys as the arrays that `unnest` takes. */
-export const arraysOf = (keys: readonly SpendKey[]): string[] => [
+export const arraysOf = (keys: readonly BudgetKey[]): string[] => [
   plainArray(keys.map((key) => key.tenantId)),
   plainArray(keys.map((key) => key.kind)),
   plainArray(keys.map((key) => key.subjectId)),
@@ -55,7 +62,7 @@ export async function addPosted(sql: Sql, sums: SpendSums): Promise<void> {
 }
 
 /** Locks rows by their key, making those whose period is new; answers in the order asked. */
-export async function lockSpends(sql: Sql, keys: readonly SpendKey[]): Promise<Spend[]> {
+export async function lockSpends(sql: Sql, keys: readonly BudgetKey[]): Promise<Spend[]> {
   if (keys.length === 0) return [];
   const values = arraysOf(keys);
   const select = () =>
@@ -92,7 +99,7 @@ export async function lockSpends(sql: Sql, keys: readonly SpendKey[]): Promise<S
 }
 
 /** What was posted; 0 for a period without spend. */
-export async function readPosted(sql: Sql, key: SpendKey): Promise<bigint> {
+export async function readPosted(sql: Sql, key: BudgetKey): Promise<bigint> {
   const { rows } = await sql.query<{ posted_nano_usd: bigint }>({
     name: 'read-posted',
     text: `
@@ -106,7 +113,7 @@ export async function readPosted(sql: Sql, key: SpendKey): Promise<bigint> {
 /** The given rows as they stand, by subject and without locks; those that are not there are missing. */
 export async function readSpends(
   sql: Sql,
-  keys: readonly SpendKey[],
+  keys: readonly BudgetKey[],
 ): Promise<Map<string, (Spend & { periodStart: PeriodStart })[]>> {
   if (keys.length === 0) return new Map();
   const { rows } = await sql.query<{
@@ -141,7 +148,7 @@ export function heldChange(before: LeaseAmounts | null, after: LeaseAmounts): bi
 /** Books changes of leases in the budgets whose rows are locked. */
 export async function changeHeld(
   sql: Sql,
-  changes: readonly { lease: SpendKey; changeNanoUsd: bigint }[],
+  changes: readonly { lease: BudgetKey; changeNanoUsd: bigint }[],
 ): Promise<void> {
   const bySpend = new SpendSums();
   const byAccount = new SpendSums();

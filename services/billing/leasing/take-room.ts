@@ -4,8 +4,8 @@ import type { Sql } from '../db/sql.ts';
 import { type BudgetState, grantedRoom, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
 import { asLapsed } from './lapse.ts';
-import { type BudgetOfLease, changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './lease-row.ts';
-import { heldChange } from './spend.ts';
+import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './lease-row.ts';
+import { type BudgetKey, heldChange, textOfKey } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
 export type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
@@ -19,7 +19,7 @@ export type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'co
 export type Taken =
   | { granted: readonly LeaseRow[] }
   /** The budget without room, and what is left in it: nothing, or less than nothing. */
-  | { refused: BudgetOfLease; remainingNanoUsd: bigint };
+  | { refused: BudgetKey; remainingNanoUsd: bigint };
 
 /** The demands of a request whose budgets have limits, in the order in which they were made. */
 export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: number): LimitedDemand[] {
@@ -93,14 +93,14 @@ class Leases {
   }
 
   set(lease: LeaseRow): void {
-    const key = keyOf(lease);
+    const key = textOfKey(lease);
     const heldMore = (this.#heldMore.get(key) ?? 0n) + heldChange(this.get(lease.id) ?? null, lease);
     this.#heldMore.set(key, heldMore);
     this.#after.set(lease.id, lease);
   }
 
-  budgetNow(budget: BudgetOfLease, before: BudgetState): BudgetState {
-    return { ...before, heldNanoUsd: before.heldNanoUsd + (this.#heldMore.get(keyOf(budget)) ?? 0n) };
+  budgetNow(budget: BudgetKey, before: BudgetState): BudgetState {
+    return { ...before, heldNanoUsd: before.heldNanoUsd + (this.#heldMore.get(textOfKey(budget)) ?? 0n) };
   }
 
   async save(sql: Sql): Promise<void> {
@@ -110,9 +110,6 @@ class Leases {
     );
   }
 }
-
-const keyOf = ({ tenantId, kind, subjectId, periodStart }: BudgetOfLease): string =>
-  `${tenantId} ${kind} ${subjectId} ${periodStart}`;
 
 /** The same id asked again: the answer was lost, so it is given again. */
 const isStillHeld = (lease: LeaseRow, holderId: string, nowMs: number): boolean =>

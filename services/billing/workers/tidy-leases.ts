@@ -5,14 +5,8 @@ import type { BillingDeps } from '../deps.ts';
 import { heldBy } from '../domain/lease.ts';
 import { lockBudget, readTerms } from '../leasing/budget.ts';
 import { asLapsed } from '../leasing/lapse.ts';
-import {
-  type BudgetOfLease,
-  changeLeases,
-  type LeaseRow,
-  lockLeases,
-  lockOverdueLeases,
-} from '../leasing/lease-row.ts';
-import { changeHeld } from '../leasing/spend.ts';
+import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from '../leasing/lease-row.ts';
+import { type BudgetKey, changeHeld } from '../leasing/spend.ts';
 
 const budgetsPerRun = 1_000;
 const leasesPerRun = 10_000;
@@ -48,19 +42,19 @@ export async function tidyLeases({
 
 type BudgetRow = { tenant_id: string; kind: BudgetKind; subject_id: string; period_start: string };
 
-const budgetOf = (row: BudgetRow): BudgetOfLease => ({
+const budgetOf = (row: BudgetRow): BudgetKey => ({
   tenantId: row.tenant_id,
   kind: row.kind,
   subjectId: row.subject_id,
   periodStart: row.period_start,
 });
 
-async function lockRow(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
+async function lockRow(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void> {
   const terms = await readTerms(sql, budget.tenantId, '');
   await lockBudget(sql, { budget, keyLimitNanoUsd: null, terms }, nowMs);
 }
 
-async function lapseLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Promise<void> {
+async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
   const overdue = await lockOverdueLeases(sql, [budget], nowMs);
   await changeLeases(
@@ -70,7 +64,7 @@ async function lapseLeases(sql: Sql, budget: BudgetOfLease, nowMs: number): Prom
 }
 
 /** Whatever an old lease still takes up was never charged in all that time, and never will be. */
-async function forgetLeases(sql: Sql, budget: BudgetOfLease, ids: readonly string[], nowMs: number): Promise<void> {
+async function forgetLeases(sql: Sql, budget: BudgetKey, ids: readonly string[], nowMs: number): Promise<void> {
   await lockRow(sql, budget, nowMs);
   const leases = (await lockLeases(sql, ids)).filter(isOld(nowMs));
   await changeHeld(
