@@ -86,32 +86,44 @@ test('a heap that is nearly full refuses new work until it is not, but for one i
   expect([shedder.shortage(), shedder.shortage()]).toEqual([undefined, undefined]);
 });
 
+const path = '/v1/chat/completions';
+
+/** An app with one path of work. */
+async function listen(given: Partial<typeof memory>): Promise<FastifyInstance> {
+  const { shedder } = loop(given);
+  const metrics = createEdgeMetrics(new Registry());
+  const app = fastify({
+    serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
+  });
+  app.post(path, () => 'taken on');
+  await app.listen({ host: '127.0.0.1', port: 0 });
+  return app;
+}
+
+/** The status of a POST whose head says that so many bytes come, with the path just as it is given. */
+const post = (app: FastifyInstance, target: string, bytes: number) =>
+  new Promise<number>((resolve, reject) => {
+    const { port } = app.server.address() as AddressInfo;
+    const headers = { 'content-type': 'text/plain', 'content-length': bytes };
+    request({ port, method: 'POST', path: target, headers }, (response) => {
+      response.resume().once('end', () => resolve(response.statusCode!));
+    })
+      .once('error', reject)
+      .end('x'.repeat(bytes));
+  });
+
+test('the room of a body is given back when its request is over', async () => {
+  const app = await listen({});
+  for (let count = 0; count < 5; count += 1) expect(await post(app, path, 900_000)).toBe(200);
+  await app.close();
+});
+
 describe('a path that the router takes for one of work', () => {
-  const path = '/v1/chat/completions';
   let app: FastifyInstance;
-  let port: number;
   beforeAll(async () => {
-    const { shedder } = loop({ bytes: 0 });
-    const metrics = createEdgeMetrics(new Registry());
-    app = fastify({
-      serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
-    });
-    app.post(path, () => 'taken on');
-    await app.listen({ host: '127.0.0.1', port: 0 });
-    port = (app.server.address() as AddressInfo).port;
+    app = await listen({ bytes: 0 });
   });
   afterAll(() => app.close());
-
-  /** The status of a POST whose head says that so many bytes come, with the path just as it is given. */
-  const post = (target: string, bytes: number) =>
-    new Promise<number>((resolve, reject) => {
-      const headers = { 'content-type': 'text/plain', 'content-length': bytes };
-      request({ port, method: 'POST', path: target, headers }, (response) => {
-        response.resume().once('end', () => resolve(response.statusCode!));
-      })
-        .once('error', reject)
-        .end('x'.repeat(bytes));
-    });
 
   test.each([
     path,
@@ -124,8 +136,8 @@ describe('a path that the router takes for one of work', () => {
     `HTTP://user@gateway.test:8080${path}?a=b`,
     'https://gateway.test/v1/ch%61t/completions',
   ])('sheds load when it is written %s', async (target) => {
-    expect(await post(target, 10)).toBe(200);
-    expect(await post(target, 100_000)).toBe(503);
+    expect(await post(app, target, 10)).toBe(200);
+    expect(await post(app, target, 100_000)).toBe(503);
   });
 
   test.each([
@@ -135,7 +147,7 @@ describe('a path that the router takes for one of work', () => {
     '/v1/%zz',
     '//gateway.test/v1/chat/completions',
   ])('%s is none, and stays for the router to refuse', async (target) => {
-    expect(await post(target, 10)).toBeGreaterThanOrEqual(400);
-    expect(await post(target, 100_000)).not.toBe(503);
+    expect(await post(app, target, 10)).toBeGreaterThanOrEqual(400);
+    expect(await post(app, target, 100_000)).not.toBe(503);
   });
 });

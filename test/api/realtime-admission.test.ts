@@ -353,6 +353,8 @@ describe('abuse', () => {
     session.say(append(Buffer.alloc(15 * 1024 * 1024)));
     session.say(sessionUpdate(model));
     await session.event('session.updated');
+    session.say({ type: 'input_audio_buffer.clear' });
+    await session.event('input_audio_buffer.cleared');
   });
 
   test('a binary message ends with 1008', async () => {

@@ -71,8 +71,11 @@ test('many small batches which an outage left behind are handed on together', as
   expect(billing.calls()).toBe(1);
 });
 
-test('a batch that was just stored reaches Billing from memory, in order, and again after Billing failed', async () => {
-  const billing = forgetfulBilling(1);
+test.each([
+  ['while Billing answers', 0],
+  ['again after Billing failed', 1],
+])('a batch that was just stored reaches Billing from memory, in order, %s', async (_when, answersLost) => {
+  const billing = forgetfulBilling(answersLost);
   const worker = startChargeWorker({ database, billing, logger });
   const batches = [1, 2, 3].map((number) => ({
     id: uuidv7(),
