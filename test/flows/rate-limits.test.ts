@@ -125,8 +125,8 @@ test.each([
 });
 
 describe('a key that is over its limits', () => {
-  const keyWith = async (limits: Record<string, number>) => {
-    const made = await gateway.createKey(session);
+  const keyWith = async (limits: Record<string, number>, fields: Record<string, unknown> = {}) => {
+    const made = await gateway.createKey(session, fields);
     await gateway.call('PUT', `/api/v1/admin/keys/${made.id}/rate-limits`, session, limits);
     return made;
   };
@@ -176,6 +176,19 @@ describe('a key that is over its limits', () => {
     expect(answers.some(({ status }) => status === 429)).toBe(true);
     // Nothing runs any more: the room is free.
     expect((await chat(key)).status).toBe(200);
+  });
+
+  test('runs no call while a job of its waits, nor one that its budget refuses', async () => {
+    const { id, key } = await keyWith({ concurrent_requests: 1 });
+    for (let job = 0; job < 3; job++) expect((await chat(key, { background: true })).status).toBe(202);
+    expect((await chat(key)).status).toBe(200);
+
+    const broke = await keyWith({ concurrent_requests: 1 }, { spend_cap_usd: 0 });
+    for (let call = 0; call < 3; call++) {
+      expect((await chat(broke.key)).json.error).toMatchObject({ code: 'spend_cap_exceeded' });
+    }
+    // A user has 10 keys at most.
+    for (const used of [id, broke.id]) await gateway.call('DELETE', `/api/v1/api-keys/${used}`, session);
   });
 
   test('sessions are counted per user, apart from the user’s keys', async () => {
