@@ -175,6 +175,11 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
       },
       { description: 'the cap in force' },
     );
+    // Sessions that were refused take no place.
+    await admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
+    for (let session = 0; session < 3; session++) {
+      expect((await refusal({ key: bench.key.key })).body.error.code).toBe('spend_cap_exceeded');
+    }
   });
 
   test('for a model in the URL: unknown, not allowed, of another kind, retired', async () => {

@@ -108,6 +108,17 @@ test('a lease begins only with the current version, so that nobody waits for an 
   await deletion;
 });
 
+test('nobody waits for an edge that has left', async () => {
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  const leases = async () =>
+    (await database.query({ text: 'select 1 from watchers where edge_id = $1', values: [edgeId] })).rowCount;
+  await keys.acknowledgeKeys({ edgeId, version }, edge);
+  expect(await leases()).toBe(1);
+  expect(await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge)).toMatchObject({ leaseMs: 0 });
+  expect(await leases()).toBe(0);
+});
+
 test('a user’s change that comes twice or late changes nothing and bothers nobody', async () => {
   const { version } = await news(0n);
   const tenantId = uuidv7();

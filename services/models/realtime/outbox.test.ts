@@ -1,0 +1,16 @@
+import { expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { Outbox } from './outbox.ts';
+
+const mebibyte = 'x'.repeat(1024 ** 2);
+
+test('a client that reads gets ever so much, and one that does not is let go once 4 MiB wait for it', async () => {
+  const outbox = new Outbox();
+  const events = outbox[Symbol.asyncIterator]();
+  for (let event = 0; event < 10; event++) {
+    outbox.pass(mebibyte);
+    expect(await events.next()).toMatchObject({ value: { message: { value: mebibyte } } });
+  }
+  for (let event = 0; event < 5; event++) outbox.pass(mebibyte);
+  await expect(events.next()).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
+});
