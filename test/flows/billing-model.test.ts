@@ -420,7 +420,7 @@ class History {
     const total = Number((subtotal - credits + 9_999_999n) / 10_000_000n);
     const cents = Math.max(by === 'cents' ? total : by === 'more' ? total + 123 : total - 1, 1);
     const metadata = { tenant_id: edge.tenantId, invoice_id: invoice.id };
-    const object = { id: 'pi_1', currency: 'usd', amount_received: cents, metadata };
+    const object = { id: `pi_${uuidv7()}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type: 'payment_intent.succeeded', data: { object } });
     const seconds = Math.floor(Date.now() / 1000);
     const signature = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');

@@ -6,6 +6,8 @@ export type PaymentEvent = {
   id: string;
   /** Null: an event of no interest. */
   payment: {
+    /** The provider's id of the payment, which is the same in each event that tells of it; null: only this one does. */
+    id: string | null;
     tenantId: string;
     amountNanoUsd: NanoUsd;
     /** The invoice which the payment is for; null: it buys credit. */

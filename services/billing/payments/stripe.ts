@@ -8,6 +8,10 @@ const toleranceMs = 300_000;
 const nanoUsdPerCent = 10_000_000n;
 /** A billion USD. */
 const centsMax = 100_000_000_000;
+const paidSessions: ReadonlySet<unknown> = new Set([
+  'checkout.session.completed',
+  'checkout.session.async_payment_succeeded',
+]);
 
 type StripeObject = {
   id?: unknown;
@@ -16,6 +20,7 @@ type StripeObject = {
   amount_received?: unknown;
   amount_total?: unknown;
   payment_status?: unknown;
+  payment_intent?: unknown;
   metadata?: { tenant_id?: unknown; invoice_id?: unknown };
 };
 
@@ -23,7 +28,8 @@ type StripeObject = {
  * Webhooks in the shape of Stripe's: `Stripe-Signature: t=<unix seconds>,v1=<hex HMAC-SHA-256 of "t.payload">`. A succeeded
  * payment intent or a paid checkout session buys credit for the organization in its metadata (`tenant_id`), or pays the invoice
  * that is named there as well (`invoice_id`), if it is at least its total: an invoice's total, which has nine decimals, is to be asked for
- * in whole cents, rounded up.
+ * in whole cents, rounded up. A session that is paid later (bank debits) completes unpaid and tells so by another event. Stripe tells one
+ * payment by both its session and its intent, whose id the session names.
  */
 export const stripeProvider = (secret: string): PaymentProvider => ({
   read(payload, signature, nowMs) {
@@ -64,6 +70,7 @@ function paymentIn(type: string, object: StripeObject): PaymentEvent['payment'] 
   // Payments for something else share the provider's account.
   if (cents === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return null;
   return {
+    id: [object.payment_intent, object.id].find(isId) ?? null,
     tenantId: tenantId.toLowerCase(),
     amountNanoUsd: BigInt(cents) * nanoUsdPerCent,
     invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,
@@ -71,13 +78,15 @@ function paymentIn(type: string, object: StripeObject): PaymentEvent['payment'] 
   };
 }
 
+const isId = (value: unknown): value is string => typeof value === 'string' && value !== '' && value.length <= 255;
+
 /** The amount in US cents; null when nothing was paid in US dollars. */
 function amountOf(type: string, object: StripeObject): number | null {
   if (object.currency !== 'usd') return null;
   const cents =
     type === 'payment_intent.succeeded'
       ? (object.amount_received ?? object.amount)
-      : type === 'checkout.session.completed' && object.payment_status === 'paid'
+      : paidSessions.has(type) && object.payment_status === 'paid'
         ? object.amount_total
         : null;
   return typeof cents === 'number' && Number.isSafeInteger(cents) && cents > 0 && cents <= centsMax ? cents : null;

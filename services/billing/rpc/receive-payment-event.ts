@@ -54,13 +54,13 @@ async function isKnown(auth: Deps['auth'], tenantId: string): Promise<boolean> {
   return (await auth.getTenants({ tenantIds: [tenantId] }, options)).organizations.length > 0;
 }
 
-/** A rival with the same event waits here until the other is done. */
+/** A rival with the same event, or with another one of the same payment, waits here until the other is done. */
 async function isFirst(sql: Sql, provider: string, event: PaymentEvent, nowMs: number): Promise<boolean> {
   const { rowCount } = await sql.query({
     text: `
-      insert into payment_events (provider, event_id, tenant_id, received_at) values ($1, $2, $3, $4)
+      insert into payment_events (provider, event_id, payment_id, tenant_id, received_at) values ($1, $2, $3, $4, $5)
       on conflict do nothing`,
-    values: [provider, event.id, event.payment?.tenantId ?? null, new Date(nowMs)],
+    values: [provider, event.id, event.payment?.id ?? null, event.payment?.tenantId ?? null, new Date(nowMs)],
   });
   return rowCount === 1;
 }

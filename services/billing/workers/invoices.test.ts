@@ -170,7 +170,7 @@ test('a payment in whole cents pays the invoice that it covers, and what is abov
   const { owner, tenantId, invoice } = await invoiced(started, { costNanoUsd: 4_123_456_789n });
   const pay = async (id: string, cents: number) => {
     const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
-    const object = { id: 'pi_1', currency: 'usd', amount_received: cents, metadata };
+    const object = { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id, type: 'payment_intent.succeeded', data: { object } });
     const seconds = Math.floor(Date.now() / 1000);
     const digest = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');

@@ -209,7 +209,7 @@ describe('a webhook', () => {
       type: 'payment_intent.succeeded',
       data: {
         object: {
-          id: 'pi_1',
+          id: `pi_${uuidv7()}`,
           currency: 'usd',
           amount_received: 999,
           metadata: { tenant_id: edge.tenantId },

@@ -241,21 +241,22 @@ test('a coupon gives credit once, and what is unknown, spent or tried too often 
   expect(last).toBe(429);
 });
 
+const sign = (body: string, seconds = Math.floor(Date.now() / 1000), secret = webhookSecret) => ({
+  'stripe-signature': `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`,
+});
+const receive = (body: string, headers: object) => call('POST', '/webhooks/payments', '', body, headers);
+const balance = async () =>
+  ((await call('GET', '/billing/wallet', 'owner')).json as { balance_usd: number }).balance_usd;
+
 test('a payment is booked once, when its signature holds and is fresh', async () => {
   const payload = (id: string, cents: unknown = 1_050) =>
     JSON.stringify({
       id,
       type: 'payment_intent.succeeded',
       data: {
-        object: { id: 'pi_1', currency: 'usd', amount_received: cents, metadata: { tenant_id: edge.tenantId } },
+        object: { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata: { tenant_id: edge.tenantId } },
       },
     });
-  const sign = (body: string, seconds = Math.floor(Date.now() / 1000), secret = webhookSecret) => ({
-    'stripe-signature': `t=${seconds},v1=${createHmac('sha256', secret).update(`${seconds}.${body}`).digest('hex')}`,
-  });
-  const receive = (body: string, headers: object) => call('POST', '/webhooks/payments', '', body, headers);
-  const balance = async () =>
-    ((await call('GET', '/billing/wallet', 'owner')).json as { balance_usd: number }).balance_usd;
   const before = await balance();
 
   const body = payload('evt_1');
@@ -298,6 +299,33 @@ test('a payment is booked once, when its signature holds and is fresh', async ()
     expect((await receive(odd, sign(odd))).status).toBe(200);
   }
   expect((await balance()) - before).toBeCloseTo(21, 6);
+});
+
+test('a payment is booked once, though its checkout session and its payment intent both tell of it, in any order and at once', async () => {
+  const tell = async (id: string, type: string, fields: object) => {
+    const object = { currency: 'usd', metadata: { tenant_id: edge.tenantId }, ...fields };
+    const body = JSON.stringify({ id, type, data: { object } });
+    return (await receive(body, sign(body))).json as { duplicate: boolean };
+  };
+  const intent = (n: number) =>
+    tell(`evt_intent_${n}`, 'payment_intent.succeeded', { id: `pi_both_${n}`, amount_received: 700 });
+  const session = (n: number, type = 'completed', paymentStatus = 'paid') =>
+    tell(`evt_session_${type}_${n}`, `checkout.session.${type}`, {
+      id: `cs_both_${n}`,
+      payment_intent: `pi_both_${n}`,
+      payment_status: paymentStatus,
+      amount_total: 700,
+    });
+  const before = await balance();
+  expect([await intent(1), await session(1)].map(({ duplicate }) => duplicate)).toEqual([false, true]);
+  expect([await session(2), await intent(2)].map(({ duplicate }) => duplicate)).toEqual([false, true]);
+  const rivals = await Promise.all([intent(3), session(3), intent(3), session(3)]);
+  expect(rivals.filter(({ duplicate }) => !duplicate)).toHaveLength(1);
+  // A bank debit: the session completes before the money has come.
+  await session(4, 'completed', 'unpaid');
+  expect((await balance()) - before).toBeCloseTo(21, 6);
+  await session(4, 'async_payment_succeeded');
+  expect((await balance()) - before).toBeCloseTo(28, 6);
 });
 
 test('a plan says which rate limits are its own, so that whoever replaces it leaves the others to the platform', async () => {
