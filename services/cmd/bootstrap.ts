@@ -57,7 +57,8 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
   return {
     created: first.created,
     email: first.email,
-    password: first.created ? password : undefined,
+    // One that was given is somebody's secret already, and what a start prints is kept in logs.
+    password: first.created && env.bootstrapPassword === undefined ? password : undefined,
     catalogVersion: await currentVersion(models),
   };
 }

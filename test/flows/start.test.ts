@@ -96,6 +96,25 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 });
 
+test('a first start prints a password that it made up, and none that it was given', async () => {
+  for (const given of [owner.password, undefined]) {
+    await using database = await disposable(createTestDatabase());
+    const env = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: given };
+    await using child = startProcess({ script, env });
+    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await child.waitForLine(/"model":"sandbox-chat"/);
+    const [, printed] = /First sign-in\s+\S+\s+(\S+)/.exec(child.output) ?? [];
+    if (given !== undefined) expect(child.output).not.toContain(given);
+    expect(printed === undefined).toBe(given !== undefined);
+    const login = await fetch(`http://127.0.0.1:${port}/api/v1/auth/login`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ email: owner.email, password: given ?? printed }),
+    });
+    expect(login.status).toBe(200);
+  }
+});
+
 test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
   await using database = await disposable(createTestDatabase());
   await using simulator = await startUpstreamSimulator();
