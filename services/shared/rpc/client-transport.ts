@@ -1,3 +1,4 @@
+import type { ClientHttp2Stream } from 'node:http2';
 import type { ConnectionOptions, SecureContextOptions } from 'node:tls';
 import type { Interceptor, Transport } from '@connectrpc/connect';
 import { createConnectTransport, Http2SessionManager } from '@connectrpc/connect-node';
@@ -37,7 +38,7 @@ const readMaxBytesDefault = 36 * 1024 * 1024;
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
   const { url, tokens, tls, interceptors = [], readMaxBytes = readMaxBytesDefault } = options;
-  const sessionManager = new Http2SessionManager(url, { pingIntervalMs, pingTimeoutMs }, tls);
+  const sessionManager = new OutlivingSessions(url, { pingIntervalMs, pingTimeoutMs }, tls);
   const connect = createConnectTransport({
     baseUrl: url,
     httpVersion: '2',
@@ -87,6 +88,22 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
     close: () => sessionManager.abort(),
   };
 }
+
+/**
+ * A session that dies tells its error only once its socket has closed. Connect stops listening as soon as a next call finds it dead, or
+ * the transport is closed, and an `error` event that nobody hears would end the process: a frozen service could take its callers along.
+ */
+class OutlivingSessions extends Http2SessionManager {
+  override async request(...call: Parameters<Http2SessionManager['request']>): Promise<ClientHttp2Stream> {
+    const stream = await super.request(...call);
+    const { session } = stream;
+    if (session?.listenerCount('error', heard) === 0) session.on('error', heard);
+    return stream;
+  }
+}
+
+/** The calls have failed with it. */
+const heard = (): void => {};
 
 /** Puts the caller of the call into a token for the called service. */
 const attachServiceToken =

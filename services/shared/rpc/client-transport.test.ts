@@ -1,0 +1,33 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer } from 'node:net';
+import { expect, test, vi } from 'vitest';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { ErrorReason } from '../errors.ts';
+import { createRpcClient } from './client.ts';
+import { createRpcClientTransport } from './client-transport.ts';
+
+test('a connection that dies under calls, while the next ones already open another, fails calls and not the process', async () => {
+  // What a balancer says that has nobody behind it: no HTTP/2.
+  const server = createServer((socket) => {
+    socket.on('error', () => {});
+    socket.once('data', () => socket.write('HTTP/1.1 503 Service Unavailable\r\n\r\n'));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const transport = createRpcClientTransport({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  const keys = createRpcClient(KeysService, transport);
+  const uncaught = vi.fn();
+  process.on('uncaughtExceptionMonitor', uncaught);
+  try {
+    for (let calls = 0; calls < 10; calls++) {
+      await expect(keys.listKeys({})).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+    }
+    transport.close();
+    const connections = () => new Promise<number>((resolve) => server.getConnections((_, count) => resolve(count)));
+    await waitFor(async () => (await connections()) === 0, { description: 'the end of all connections' });
+    expect(uncaught).not.toHaveBeenCalled();
+  } finally {
+    process.off('uncaughtExceptionMonitor', uncaught);
+    server.close();
+  }
+});
