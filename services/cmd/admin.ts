@@ -31,6 +31,7 @@ try {
     billing: switchboard.client('admin', BillingService),
     keys: switchboard.client('admin', KeysService),
     models: switchboard.client('admin', ModelsService),
+    services: [...new Set(urls.values())],
     asOperator: { contextValues: callerContext(operator) },
     bootstrap: () => bootstrap(env, switchboard, createLogger({ level: 'warn', name: 'admin' })),
   });

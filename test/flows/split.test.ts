@@ -95,3 +95,19 @@ test('services, edge and worker in processes of their own are set up by one comm
   const charged = async () => (await admin('ledger', 'verify')).entries_checked > 0;
   await waitFor(charged, { description: 'both calls in the ledger' });
 });
+
+test('operators whose shell does not find the services, or has another secret, are told what to set', async () => {
+  const port = String(await freePort());
+  for (const [env, text] of [
+    [{ RPC_URLS: '', RPC_PORT: port }, `looked for at http://127.0.0.1:${port}: start it, or set RPC_PORT`],
+    [{ SERVICE_SECRET: 'the secret of another gateway that is long enough' }, 'Set SERVICE_SECRET to'],
+  ] as const) {
+    await using shell = startProcess({
+      script: 'services/cmd/admin.ts',
+      args: ['users', 'list'],
+      env: { ...common, ...env },
+    });
+    expect(await shell.exited()).toMatchObject({ code: 1 });
+    expect(shell.output).toContain(text);
+  }
+});

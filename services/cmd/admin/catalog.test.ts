@@ -32,6 +32,7 @@ const admin = (...argv: string[]) => {
     billing: switchboard.client('admin', BillingService),
     keys: switchboard.client('admin', KeysService),
     models: switchboard.client('admin', ModelsService),
+    services: [],
     asOperator: { contextValues: callerContext(operator) },
     bootstrap: {} as never,
   });

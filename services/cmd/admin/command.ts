@@ -14,6 +14,8 @@ export type AdminContext = {
   models: Client<typeof ModelsService>;
   /** Makes each call as the platform's operator. */
   asOperator: CallOptions;
+  /** Where the services are looked for, as URLs. */
+  services: readonly string[];
   /** Makes what a new gateway needs. */
   bootstrap(): Promise<Pick<Bootstrapped, 'created' | 'email' | 'password'>>;
 };

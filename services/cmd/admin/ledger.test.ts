@@ -18,6 +18,7 @@ test("an organization's rate limits are set, shown and taken back from a shell",
       {
         auth: { adminGetOrganization: async () => ({}) },
         billing: started.billing,
+        services: [],
         asOperator: { contextValues: callerContext(operator) },
       } as never,
     );
@@ -38,6 +39,7 @@ test('a sound ledger is said to be sound, and a wrong one fails the command with
   const verify = () =>
     runCommand(commands, ['ledger', 'verify', '--json'], {
       billing: started.billing,
+      services: [],
       asOperator: { contextValues: callerContext(operator) },
     } as never);
   const { tenantId } = person();

@@ -26,6 +26,7 @@ const admin = (...argv: string[]) =>
     // Its commands are tested with the whole gateway.
     models: {} as never,
     billing: {} as never,
+    services: ['http://127.0.0.1:8081'],
     asOperator: { contextValues: callerContext(operator) },
     bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),
   });

@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util';
-import { GatewayError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { type AdminCommand, type AdminContext, UsageError } from './command.ts';
 import { helpText, textOf } from './text.ts';
 
@@ -39,9 +39,18 @@ export async function runCommand(
     if (error instanceof UsageError || (error as { code?: string }).code?.startsWith('ERR_PARSE_ARGS')) {
       return { exitCode: 2, stdout: '', stderr: `${(error as Error).message}\n${usage}` };
     }
-    if (error instanceof GatewayError) return { exitCode: 1, stdout: '', stderr: `${error.message}\n` };
+    if (error instanceof GatewayError) return { exitCode: 1, stdout: '', stderr: `${textFor(error, context)}\n` };
     throw error;
   }
+}
+
+/** An error in the operator's words: what a client can do nothing about is here a variable that is set otherwise than the gateway's. */
+function textFor(error: GatewayError, { services }: AdminContext): string {
+  if (error.reason === ErrorReason.OVERLOADED)
+    return `${error.message} The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
+  if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE)
+    return `${error.message} Set SERVICE_SECRET to the gateway's, or DATA_DIR to where it keeps its own.`;
+  return error.message;
 }
 
 /** How many arguments without a name a usage shows: `<id> [number|default] [--page n]` has two. */
