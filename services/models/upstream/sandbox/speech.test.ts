@@ -42,6 +42,11 @@ test('PCM is the WAV without its header, in pieces; speed shortens it', async ()
   expect(fast.bytes.length).toBe(pcm.bytes.length / 2);
 });
 
+test('a character is one however many code units it takes: 4,096 of any kind are spoken', async () => {
+  const { bytes } = await speak({ input: '\u{1f600}'.repeat(4_096) });
+  expect(bytes.length).toBeGreaterThan(0);
+});
+
 test('MP3 is the default: whole MPEG frames of silence as long as the text', async () => {
   const { type, bytes } = await speak({});
   expect(type).toBe('audio/mpeg');

@@ -12,7 +12,7 @@ const tokensPerSecond = 20;
 /** POST /audio/speech: tones as WAV or PCM, silence of the same length as MP3 or AAC, which need no codec for that. */
 export function speech({ json, tokens }: Call): Answer {
   const input = textField(json, 'input');
-  if (input.length > inputCharactersMax) {
+  if ([...input].length > inputCharactersMax) {
     throw new Refusal(`Invalid value for 'input': at most ${inputCharactersMax} characters.`, {
       param: 'input',
       code: 'string_above_max_length',
