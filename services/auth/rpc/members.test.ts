@@ -15,10 +15,12 @@ const as = (user: Person) => session({ userId: user.id, tenantId: user.tenantId,
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
 const lastRefresh = () => fixture.refreshes.at(-1);
 
-test('a deactivated member can neither sign in nor refresh, and Keys knows', async () => {
+test('a deactivated member can neither sign in nor refresh nor reset their password, and Keys knows', async () => {
   const { auth } = fixture;
   const user = await join(fixture, 'leaver@example.com');
   const { tokens } = await auth.login({ email: user.email, password: strongPassword }, anonymous());
+  await auth.forgotPassword({ email: user.email }, anonymous());
+  const token = await tokenMailedTo(fixture, user.email);
   await auth.updateMember({ userId: user.id, isActive: false }, ownerOf(fixture));
   expect(lastRefresh()?.users).toMatchObject([{ userId: user.id, tenantId: user.tenantId, isActive: false }]);
   expect(await reasonOf(auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous()))).toBe(
@@ -26,6 +28,9 @@ test('a deactivated member can neither sign in nor refresh, and Keys knows', asy
   );
   expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(
     ErrorReason.INVALID_CREDENTIALS,
+  );
+  expect(await reasonOf(auth.resetPassword({ token, newPassword: strongPassword }, anonymous()))).toBe(
+    ErrorReason.INVALID_CODE,
   );
   await auth.updateMember({ userId: user.id, isActive: true }, ownerOf(fixture));
   expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
