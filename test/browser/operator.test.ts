@@ -309,6 +309,16 @@ test('an operator has the audit chains verified, and is told the first event tha
   await page
     .getByText(/The chain is broken at event 3: it was changed, moved or removed\. \d+ events were read\./)
     .waitFor();
+  await page.getByRole('link', { name: 'Show event 3' }).click();
+  const events = page.getByRole('table', { name: 'Audit events' });
+  await events.filter({ hasText: '192.0.2.66' }).waitFor();
+  expect(await events.locator('td[data-label="No."]').allInnerTexts()).toEqual(['3\nNorthwind Robotics']);
+  // The event before it, by hand; and the whole list again.
+  await page.getByLabel('Event number').fill('2');
+  await expect.poll(() => events.locator('td[data-label="No."]').allInnerTexts()).toEqual(['2\nNorthwind Robotics']);
+  await page.getByLabel('Chain', { exact: true }).selectOption({ label: "The platform's own" });
+  await page.getByLabel('Event number').fill('1');
+  await expect.poll(() => events.locator('td[data-label="No."]').allInnerTexts()).toEqual(['1\nPlatform']);
   await goWithin(page, '/operator/audit');
   await verify.click();
   await page.getByText('The chain is whole').waitFor();

@@ -145,8 +145,24 @@ test('an operator makes, suspends and restores an organization, and sees who did
     target: { type: 'organization', id },
     changes: { before: { status: 'active' }, after: { status: 'suspended', reason: 'unpaid' } },
   });
+  expect(events.body.data.map(({ sequence }: { sequence: number }) => sequence)).toEqual([4, 3, 2, 1]);
   const verified = await call('GET', `/admin/audit-events/verification?tenant_id=${id}`, owner);
   expect(verified.body).toEqual({ is_whole: true, events_checked: 4, first_broken_sequence: null });
+});
+
+test('the event that a check of a chain names is found by its number', async () => {
+  const { tenantId } = fixture.owner;
+  const own = await call('GET', '/audit-events?sequence=2', owner);
+  expect(own.body.data).toMatchObject([{ sequence: 2 }]);
+  const found = await call('GET', `/admin/audit-events?tenant_id=${tenantId}&sequence=2`, owner);
+  expect(found.body.data).toEqual([{ ...own.body.data[0], tenant_id: tenantId }]);
+  const inAnyChain = await call('GET', '/admin/audit-events?sequence=1', owner);
+  expect(inAnyChain.body.data.every(({ sequence }: { sequence: number }) => sequence === 1)).toBe(true);
+  const platform = '00000000-0000-0000-0000-000000000000';
+  await call('POST', '/admin/signing-keys/rotate', owner);
+  const ofPlatform = await call('GET', `/admin/audit-events?tenant_id=${platform}&sequence=1`, owner);
+  expect(ofPlatform.body.data).toMatchObject([{ sequence: 1, tenant_id: null }]);
+  expect((await call('GET', '/audit-events?sequence=1000000', owner)).body.data).toEqual([]);
 });
 
 test('registration is unavailable, whatever is sent', async () => {
@@ -184,6 +200,7 @@ test.each([
   ['a header in an address', 'POST', '/invitations', { email: 'a@example.com\r\nBcc: b@example.com' }, 'email'],
   ['a page below one', 'GET', '/members?page=0', undefined, 'page'],
   ['a time that is none', 'GET', '/audit-events?occurred_from=yesterday', undefined, 'occurred_from'],
+  ['a number of an event below one', 'GET', '/audit-events?sequence=0', undefined, 'sequence'],
 ] as const)('%s is refused by name, and nothing is written', async (_name, method, path, body, param) => {
   const before = await call('GET', '/profile', owner);
   const refused = await call(method, encodeURI(path), owner, body);

@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { asCaller } from '../../caller.ts';
 import { isoTime, paginationJson, parseTime } from '../../http/json.ts';
@@ -13,17 +13,10 @@ export const auditQuerySchema = {
   target_id: Type.Optional(Type.String({ maxLength: 255 })),
   occurred_from: Type.Optional(Type.String({ maxLength: 64 })),
   occurred_before: Type.Optional(Type.String({ maxLength: 64 })),
+  sequence: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
 };
 
-type AuditQuery = {
-  page?: number;
-  limit?: number;
-  type?: string;
-  actor_id?: string;
-  target_id?: string;
-  occurred_from?: string;
-  occurred_before?: string;
-};
+type AuditQuery = Static<TObject<typeof auditQuerySchema>>;
 
 /** The audit events of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const auditEventRoutes: Routes = (app, { auth }) => {
@@ -47,6 +40,7 @@ export const auditFilter = (query: AuditQuery) => ({
   targetId: query.target_id ?? '',
   occurredFrom: query.occurred_from === undefined ? undefined : parseTime(query.occurred_from, 'occurred_from'),
   occurredBefore: query.occurred_before === undefined ? undefined : parseTime(query.occurred_before, 'occurred_before'),
+  sequence: BigInt(query.sequence ?? 0),
 });
 
 /** An audit event with its place in the chain, so that a reader can check it. */

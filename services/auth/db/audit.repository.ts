@@ -28,7 +28,7 @@ export type EventRow = {
   hash: Buffer;
 };
 
-type AuditFilter = Pick<ListAuditEventsRequest, 'type' | 'actorId' | 'targetId' | 'occurredFrom' | 'occurredBefore'>;
+type AuditFilter = Omit<ListAuditEventsRequest, '$typeName' | '$unknown' | 'page'>;
 
 /** One page of events, newest first: of one organization, or of all chains. */
 export async function pageOfAuditEvents(
@@ -62,6 +62,7 @@ function conditionsOf(filter: AuditFilter & { tenantId: string | null }): { cond
   if (filter.actorId !== '') add('actor_id', '=', filter.actorId);
   if (filter.targetId !== '') add('target_id', '=', filter.targetId);
   if (filter.occurredFrom !== undefined) add('occurred_at', '>=', timestampDate(filter.occurredFrom));
+  if (filter.sequence !== 0n) add('sequence', '=', filter.sequence);
   if (filter.occurredBefore !== undefined) add('occurred_at', '<', timestampDate(filter.occurredBefore));
   return { conditions, values };
 }

@@ -269,6 +269,10 @@ export type AuditEvent = {
   actor: { type: string; id: string | null; ip: string | null };
   target: { type: string; id: string | null };
   changes: { before: unknown; after: unknown } | null;
+  /** Its place in its organization's chain, from 1. */
+  sequence: number;
+  /** Whose chain it is in, which operators alone are told; null: the platform's. */
+  tenant_id?: string | null;
 };
 export type OrganizationDetails = {
   id: string;

@@ -1,10 +1,14 @@
 import { useGet } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
+import { Link } from '../../router/link.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Time } from '../../ui/time.tsx';
+
+/** Names the chain of what belongs to no organization, in the API. */
+export const platformChain = '00000000-0000-0000-0000-000000000000';
 
 type Verification = { is_whole: boolean; events_checked: number; first_broken_sequence: number | null };
 
@@ -36,7 +40,20 @@ export function ChainCheck({ tenantId }: { tenantId?: string }) {
       ) : check.data === undefined ? (
         <p className="text-sm text-faint">Not verified since this page was opened.</p>
       ) : (
-        <Notice tone={check.data.is_whole ? 'good' : 'danger'} role="status">
+        <Notice
+          tone={check.data.is_whole ? 'good' : 'danger'}
+          role="status"
+          action={
+            check.data.first_broken_sequence !== null && (
+              <Link
+                href={`/operator/audit?chain=${tenantId ?? platformChain}&sequence=${check.data.first_broken_sequence}`}
+                className="font-medium underline"
+              >
+                Show event {formatCount(check.data.first_broken_sequence)}
+              </Link>
+            )
+          }
+        >
           <Answer {...check.data} /> Checked <Time value={new Date(check.dataUpdatedAt).toISOString()} />.
         </Notice>
       )}

@@ -1,6 +1,8 @@
+import type { ReactNode } from 'react';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
 import { addDays } from '../../format/time.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -21,14 +23,22 @@ type AuditListProps = {
   types: readonly AuditEventType[];
   /** Of users and organizations by their ids; whoever has none is shown by a short id. */
   names: ReadonlyMap<string, string>;
+  /** The chain alone whose events are shown; every one that the API shows without it. */
+  tenantId?: string;
+  /** What else narrows the list. */
+  children?: ReactNode;
 };
 
-export function AuditList({ path, types, names }: AuditListProps) {
+export function AuditList({ path, types, names, tenantId = '', children }: AuditListProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
+  const [sequence, setSequence] = useSearchParameter('sequence', '');
   const [days, setDays] = useDays();
   const query = {
     type,
+    tenant_id: tenantId,
+    // What is no number of an event, such as one that is being typed, narrows nothing.
+    sequence: /^[1-9]\d{0,14}$/.test(sequence) ? sequence : '',
     occurred_from: days.start,
     // The API takes moments; a day is its first.
     occurred_before: days.end === '' ? '' : addDays(days.end, 1),
@@ -43,6 +53,16 @@ export function AuditList({ path, types, names }: AuditListProps) {
           value={type}
           onChange={setType}
           choices={[{ value: '', label: 'All events' }, ...types.map((value) => ({ value, label: value }))]}
+        />
+        {children}
+        <input
+          type="search"
+          inputMode="numeric"
+          aria-label="Event number"
+          placeholder="No."
+          value={sequence}
+          onChange={(event) => setSequence(event.target.value)}
+          className="h-9 w-28 rounded-md border border-edge bg-surface px-3 text-base tabular"
         />
         <DayFilter days={days} onChange={setDays} />
       </div>
@@ -76,6 +96,23 @@ export function AuditList({ path, types, names }: AuditListProps) {
 
 const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditEvent>[] => [
   { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
+  {
+    name: 'No.',
+    cell: (event) => (
+      <span className="block wrap-anywhere">
+        <span className="tabular">{formatCount(event.sequence)}</span>
+        {event.tenant_id !== undefined && (
+          <span className="block">
+            {event.tenant_id === null ? (
+              <span className="text-xs text-soft">Platform</span>
+            ) : (
+              <Name id={event.tenant_id} names={names} />
+            )}
+          </span>
+        )}
+      </span>
+    ),
+  },
   { name: 'Event', sortBy: (event) => event.type, cell: (event) => <Badge>{event.type}</Badge> },
   {
     name: 'By',
