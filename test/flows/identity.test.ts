@@ -147,7 +147,15 @@ test('an operator makes, suspends and restores an organization, and sees who did
   });
   expect(events.body.data.map(({ sequence }: { sequence: number }) => sequence)).toEqual([4, 3, 2, 1]);
   const verified = await call('GET', `/admin/audit-events/verification?tenant_id=${id}`, owner);
-  expect(verified.body).toEqual({ is_whole: true, events_checked: 4, first_broken_sequence: null });
+  const whole = { is_whole: true, first_broken_sequence: null, next_after_sequence: null };
+  expect(verified.body).toEqual({ ...whole, events_checked: 4 });
+  // A part says nothing of the whole until the last.
+  const verifyPart = (after: number) =>
+    call('GET', `/admin/audit-events/verification?tenant_id=${id}&events_max=3&after_sequence=${after}`, owner);
+  const begun = { is_whole: null, events_checked: 3, first_broken_sequence: null, next_after_sequence: 3 };
+  expect((await verifyPart(0)).body).toEqual(begun);
+  expect((await verifyPart(3)).body).toEqual({ ...whole, events_checked: 1 });
+  expect((await verifyPart(5)).body.error.param).toBe('after_sequence');
 });
 
 test('the event that a check of a chain names is found by its number', async () => {

@@ -47,11 +47,24 @@ export function eventHash(previousHash: Uint8Array, event: ChainedEvent): Buffer
 
 export type StoredEvent = ChainedEvent & { previousHash: Uint8Array; hash: Uint8Array };
 
-/** Reads a chain from its beginning, event by event, and remembers where it breaks. */
+/** What the next event of a chain follows: the sequence and the hash of the one before. */
+export type ChainPlace = { sequence: bigint; hash: Uint8Array };
+
+/** Reads a chain, event by event, from its beginning or behind an event that is believed, and remembers where it breaks. */
 export class ChainCheck {
-  #sequence = 0n;
-  #hash: Uint8Array = emptyHash;
+  #sequence: bigint;
+  #hash: Uint8Array;
   #firstBroken: bigint | undefined;
+
+  constructor(after: ChainPlace = { sequence: 0n, hash: emptyHash }) {
+    this.#sequence = after.sequence;
+    this.#hash = after.hash;
+  }
+
+  /** The first place that does not hold, of the events taken so far. */
+  get firstBroken(): bigint | undefined {
+    return this.#firstBroken;
+  }
 
   /** Takes the next event, in the order of the sequence. */
   add(event: StoredEvent): void {
@@ -67,7 +80,7 @@ export class ChainCheck {
   }
 
   /** Ends the check: the head must name the last event, or events are missing at the end. */
-  end(head: { sequence: bigint; hash: Uint8Array } | undefined): bigint | undefined {
+  end(head: ChainPlace | undefined): bigint | undefined {
     const headSequence = head?.sequence ?? 0n;
     const reaches = headSequence === this.#sequence && Buffer.compare(head?.hash ?? emptyHash, this.#hash) === 0;
     if (!reaches) this.#firstBroken ??= headSequence > this.#sequence ? this.#sequence + 1n : this.#sequence;

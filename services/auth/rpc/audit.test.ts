@@ -3,6 +3,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { patiently } from '#shared/db/patiently.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
@@ -26,6 +27,17 @@ const record = (tenantId: string, id = uuidv7(), after = '{"spend_cap_usd":0.000
   });
 const send = (records: ReturnType<typeof record>[]) => fixture.auth.recordAuditEvents({ records }, service('keys'));
 const verify = (tenantId: string) => fixture.auth.verifyAuditChain({ tenantId }, operatorOf(fixture));
+
+/** Verifies a chain two events at a time, from one answer to the next. */
+async function verifyInParts(tenantId: string) {
+  const parts: bigint[] = [];
+  for (let afterSequence = 0n; ; ) {
+    const part = await fixture.auth.verifyAuditChain({ tenantId, afterSequence, eventsMax: 2 }, operatorOf(fixture));
+    parts.push(part.eventsChecked);
+    if (part.nextAfterSequence === undefined) return { parts, firstBrokenSequence: part.firstBrokenSequence };
+    afterSequence = part.nextAfterSequence;
+  }
+}
 
 test('events of other services join the chain, each id once', async () => {
   const tenantId = uuidv7();
@@ -73,6 +85,21 @@ test.each([
     `${statement}${statement.includes('where') ? ' and' : ' where'} tenant_id = '${tenantId}'`,
   );
   expect((await verify(tenantId)).firstBrokenSequence).toBe(broken);
+  expect((await verifyInParts(tenantId)).firstBrokenSequence).toBe(broken);
+});
+
+test('a chain that is verified in parts is read once, and goes on behind an event that there is', async () => {
+  const tenantId = uuidv7();
+  await send(Array.from({ length: 4 }, () => record(tenantId)));
+  expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 0n], firstBrokenSequence: undefined });
+  await send([record(tenantId)]);
+  expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 1n], firstBrokenSequence: undefined });
+  // An answer without events would read as a chain that holds.
+  const behind = fixture.auth.verifyAuditChain({ tenantId, afterSequence: 6n }, operatorOf(fixture));
+  await expect(behind).rejects.toMatchObject({
+    reason: ErrorReason.INVALID_REQUEST,
+    details: { param: 'after_sequence' },
+  });
 });
 
 /** How a value becomes another, by the type of its column. */

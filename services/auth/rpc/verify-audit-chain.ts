@@ -1,42 +1,73 @@
 import { IsolationLevel } from '@mikro-orm/postgresql';
+import type { PoolClient } from 'pg';
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type EventRow, storedEvent } from '../db/audit.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { ChainCheck, platformChain } from '../domain/audit-chain.ts';
+import { ChainCheck, type ChainPlace, platformChain } from '../domain/audit-chain.ts';
 
+/** How many events are read at a time. */
 const batch = 1_000;
 
-/** Recomputes a chain from its first event. */
+/** Recomputes a chain from its first event, or a part of it. */
 export const verifyAuditChain =
   ({ database }: Pick<AuthDeps, 'database'>): AuthRpc<'verifyAuditChain'> =>
   async (request, context) => {
     operatorCaller(context);
     const tenantId = request.tenantId || platformChain;
+    const eventsMax = request.eventsMax || Number.POSITIVE_INFINITY;
     // One snapshot, so that an event which is appended meanwhile does not look like a break.
     return sqlTransaction(
       database,
       async (client) => {
-        const check = new ChainCheck();
-        let checked = 0n;
-        let last = 0n;
-        for (;;) {
+        const check = new ChainCheck(await placeOf(client, tenantId, request.afterSequence));
+        let checked = 0;
+        let last = request.afterSequence;
+        while (checked < eventsMax) {
+          // Nobody waits for what is read behind the deadline.
+          context.signal.throwIfAborted();
+          const wanted = Math.min(batch, eventsMax - checked);
           const { rows } = await client.query<EventRow>({
             name: 'auth-audit-chain',
-            text: `select * from audit_events where tenant_id = $1 and sequence > $2 order by sequence limit ${batch}`,
-            values: [tenantId, last],
+            text: 'select * from audit_events where tenant_id = $1 and sequence > $2 order by sequence limit $3',
+            values: [tenantId, last, wanted],
           });
           for (const row of rows) check.add(storedEvent(row));
-          checked += BigInt(rows.length);
-          if (rows.length < batch) break;
-          last = rows.at(-1)!.sequence;
+          checked += rows.length;
+          last = rows.at(-1)?.sequence ?? last;
+          if (rows.length < wanted) {
+            const firstBrokenSequence = check.end(await headOf(client, tenantId));
+            return { eventsChecked: BigInt(checked), firstBrokenSequence };
+          }
         }
-        const heads = await client.query<{ sequence: bigint; hash: Buffer }>(
-          'select sequence, hash from audit_heads where tenant_id = $1',
-          [tenantId],
-        );
-        return { eventsChecked: checked, firstBrokenSequence: check.end(heads.rows[0]) };
+        const firstBrokenSequence = check.firstBroken;
+        return {
+          eventsChecked: BigInt(checked),
+          firstBrokenSequence,
+          nextAfterSequence: firstBrokenSequence === undefined ? last : undefined,
+        };
       },
       { isolationLevel: IsolationLevel.REPEATABLE_READ },
     );
   };
+
+/** The event behind which to begin. @throws INVALID_REQUEST */
+async function placeOf(client: PoolClient, tenantId: string, sequence: bigint): Promise<ChainPlace | undefined> {
+  if (sequence === 0n) return undefined;
+  const { rows } = await client.query<ChainPlace>(
+    'select sequence, hash from audit_events where tenant_id = $1 and sequence = $2',
+    [tenantId, sequence],
+  );
+  if (rows[0] === undefined) {
+    throw invalidRequest('after_sequence', 'There is no event with this number in the chain.', 'invalid_value');
+  }
+  return rows[0];
+}
+
+async function headOf(client: PoolClient, tenantId: string): Promise<ChainPlace | undefined> {
+  const { rows } = await client.query<ChainPlace>('select sequence, hash from audit_heads where tenant_id = $1', [
+    tenantId,
+  ]);
+  return rows[0];
+}

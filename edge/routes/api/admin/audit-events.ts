@@ -6,7 +6,7 @@ import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.t
 
 const access = { surface: 'operator' } as const;
 
-/** The audit events of all organizations and of the platform, for operators, and the check of a chain. */
+/** The audit events of all organizations and of the platform, for operators, and the check of a chain: whole, or in parts where it is long. */
 export const adminAuditEventRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/audit-events',
@@ -31,17 +31,26 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     '/api/v1/admin/audit-events/verification',
     {
       config: { access },
-      schema: { querystring: Type.Object({ tenant_id: Type.Optional(Type.String()) }) },
+      schema: {
+        querystring: Type.Object({
+          tenant_id: Type.Optional(Type.String()),
+          after_sequence: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
+          events_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+        }),
+      },
     },
     async (request) => {
-      const { eventsChecked, firstBrokenSequence } = await auth.verifyAuditChain(
-        { tenantId: request.query.tenant_id ?? '' },
+      const { tenant_id: tenantId, after_sequence: after, events_max: eventsMax } = request.query;
+      const { eventsChecked, firstBrokenSequence, nextAfterSequence } = await auth.verifyAuditChain(
+        { tenantId, afterSequence: BigInt(after ?? 0), eventsMax },
         asCaller(request),
       );
+      const isPart = nextAfterSequence !== undefined;
       return {
-        is_whole: firstBrokenSequence === undefined,
+        is_whole: isPart ? null : firstBrokenSequence === undefined,
         events_checked: Number(eventsChecked),
         first_broken_sequence: firstBrokenSequence === undefined ? null : Number(firstBrokenSequence),
+        next_after_sequence: isPart ? Number(nextAfterSequence) : null,
       };
     },
   );
