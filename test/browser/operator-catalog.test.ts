@@ -1,5 +1,9 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
@@ -46,6 +50,43 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await page.goto(`${portal.url}/operator/jobs`);
   await page.getByRole('row').filter({ hasText: portal.world.jobId }).getByText('completed').waitFor();
   await close();
+});
+
+test('an operator registers an upstream whole, is told in its own words why it refuses, and can leave no key where the reference to it belongs', async () => {
+  await using upstream = await startUpstreamSimulator({ models: ['nimbus/chat', 'nimbus/embed'], light: true });
+  const refusing = createServer((_request, response) => {
+    response.writeHead(401, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ error: { message: 'This key was withdrawn on Monday.' } }));
+  }).listen(0, '127.0.0.1');
+  await once(refusing, 'listening');
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/models');
+  await page.getByRole('button', { name: 'Register upstream' }).click();
+  const baseUrl = dialog(page).getByLabel('Base URL');
+  const register = dialog(page).getByRole('button', { name: 'Register upstream' });
+  await baseUrl.fill('nowhere');
+  await dialog(page).getByLabel('Secret reference').fill('sk-a-real-key');
+  await register.click();
+  await expect.poll(() => baseUrl.getAttribute('aria-invalid')).toBe('true');
+  await baseUrl.fill(`http://127.0.0.1:${(refusing.address() as AddressInfo).port}/v1`);
+  await register.click();
+  // A key where its reference should be goes nowhere.
+  await expect.poll(() => dialog(page).getByLabel('Secret reference').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByLabel('Secret reference').fill('env:UPSTREAM_NIMBUS_KEY');
+  await register.click();
+  await dialog(page)
+    .getByRole('alert')
+    .getByText(/cannot be listed: GET \/v1\/models answered 401: This key was withdrawn on Monday\./)
+    .waitFor();
+  await baseUrl.fill(upstream.url);
+  const post = page.waitForRequest((one) => one.method() === 'POST');
+  await register.click();
+  expect((await post).postDataJSON()).toEqual({ base_url: upstream.url, secret_reference: 'env:UPSTREAM_NIMBUS_KEY' });
+  await page.getByText('2 models are in the catalog, with 2 new deployments.').first().waitFor();
+  const row = page.getByRole('table', { name: 'Model catalog' }).getByRole('row').filter({ hasText: 'nimbus/embed' });
+  await row.getByText('Embeddings').waitFor();
+  await close();
+  refusing.close();
 });
 
 test('an operator corrects what is said of a model, and reads it among the models', async () => {

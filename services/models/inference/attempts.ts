@@ -4,12 +4,13 @@ import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import type { MeteredCall } from '../metering/metered-call.ts';
+import { errorBytesMax } from '../upstream/error-body.ts';
 import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 import { modelUnavailable } from './admission.ts';
 import { PulledExchange } from './exchange.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
-import { errorBytesMax, exchangeError, mayTryElsewhere, upstreamError } from './upstream-errors.ts';
+import { exchangeError, mayTryElsewhere, upstreamError } from './upstream-errors.ts';
 
 export type Answered = { exchange: PulledExchange; reader: AnswerReader };
 

@@ -1,8 +1,6 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { readErrorBody } from '../upstream/error-body.ts';
 import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
-
-/** The most of an upstream's error body that is read, in bytes. */
-export const errorBytesMax = 64 * 1024;
 
 /** Statuses with which an upstream says that the request itself is at fault, and how clients are told: they would repeat a 409 or 422. */
 const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map([
@@ -21,7 +19,7 @@ const contextOverflow = /maximum context length|exceeds the available context si
  * bodies, HTML. What concerns the gateway's own credential or address is a fault of ours and is not told.
  */
 export function upstreamError(head: UpstreamHead, body: string): GatewayError {
-  const said = readError(body);
+  const said = readErrorBody(body);
   const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
   const refusal = refusals.get(head.status);
   if (refusal !== undefined) {
@@ -83,55 +81,6 @@ export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | 
     : error.reason === ErrorReason.OVERLOADED ||
       error.reason === ErrorReason.RATE_LIMITED ||
       error.reason === ErrorReason.UPSTREAM_ERROR;
-
-type SaidError = { message: string; param: string | undefined; code: string | undefined };
-
-/**
- * What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and the rest
- * say nothing.
- */
-function readError(body: string): SaidError {
-  const nothing: SaidError = { message: '', param: undefined, code: undefined };
-  let parsed: unknown;
-  try {
-    parsed = JSON.parse(body);
-  } catch {
-    return nothing;
-  }
-  const answer: unknown = Array.isArray(parsed) ? parsed[0] : parsed;
-  if (typeof answer !== 'object' || answer === null) return nothing;
-  const outer = answer as { error?: unknown; message?: unknown; detail?: unknown };
-  const error =
-    typeof outer.error === 'object' && outer.error !== null
-      ? (outer.error as Record<string, unknown>)
-      : (outer as Record<string, unknown>);
-  const message = [outer.error, error.message, outer.message, outer.detail, complaints(outer.detail)].find(
-    (text) => typeof text === 'string' && text !== '',
-  );
-  return {
-    message: ((message as string | undefined) ?? '').slice(0, 2000),
-    param: nameOrNone(error.param),
-    code: nameOrNone(error.code),
-  };
-}
-
-/** FastAPI's list of what it does not accept, as `messages.0.role: Field required`. */
-function complaints(detail: unknown): string {
-  if (!Array.isArray(detail)) return '';
-  const texts = detail.map((complaint: { loc?: unknown; msg?: unknown } | null) => {
-    const place = Array.isArray(complaint?.loc) ? complaint.loc.filter(isPlaceInBody).join('.') : '';
-    const text = typeof complaint?.msg === 'string' ? complaint.msg : '';
-    return place === '' ? text : `${place}: ${text}`;
-  });
-  return texts.filter((text) => text !== '').join('; ');
-}
-
-const isPlaceInBody = (part: unknown): boolean =>
-  typeof part === 'number' || (typeof part === 'string' && part !== 'body');
-
-/** What clients branch on, and usage events keep: a code, or the path of a field. Anything else could be of any length and content. */
-const nameOrNone = (value: unknown): string | undefined =>
-  typeof value === 'string' && /^[\w.\-[\]]{1,64}$/.test(value) ? value : undefined;
 
 /** An upstream may ask for any time; nobody of ours waits longer for one. */
 const retryAfterSecondsMax = 60;

@@ -19,8 +19,8 @@ import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 
-/** How long an upstream may take to list its models, in milliseconds. */
-const discoveryTimeoutMs = 10_000;
+/** How long an upstream may take to list its models, in milliseconds: less than the call itself, so that its caller is told why it failed. */
+const discoveryTimeoutMs = 8_000;
 
 export const registerUpstream =
   ({
@@ -46,7 +46,7 @@ export const registerUpstream =
     } catch (cause) {
       throw gatewayError(
         ErrorReason.UPSTREAM_ERROR,
-        `The models of ${request.baseUrl} cannot be listed: ${(cause as Error).message}.`,
+        `The models of ${request.baseUrl} cannot be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
         { cause },
       );
     } finally {

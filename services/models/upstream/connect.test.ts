@@ -1,5 +1,11 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { environmentSecrets } from './connect.ts';
+import { DeploymentSettingsSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import { connectUpstream, environmentSecrets } from './connect.ts';
 
 test.each([
   ['env:UPSTREAM_OTHER_KEY', 'the upstream’s'],
@@ -9,4 +15,21 @@ test.each([
 ])('%s is sent to an upstream only if it names a secret of upstreams', (reference, secret) => {
   const secretOf = environmentSecrets({ UPSTREAM_OTHER_KEY: 'the upstream’s', SERVICE_SECRET: 'the gateway’s' });
   expect(secretOf(reference)).toBe(secret);
+});
+
+test('an upstream that refuses to list its models is quoted, without our key', async () => {
+  const apiKey = 'sk-of-the-upstream';
+  const server = createServer((request, response) => {
+    const error = { message: `No such key: ${request.headers.authorization}.` };
+    response.writeHead(401, { 'content-type': 'application/json' }).end(JSON.stringify({ error }));
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const settings = create(DeploymentSettingsSchema, { baseUrl, secretReference: 'env:UPSTREAM_KEY' });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => apiKey })(settings);
+  await expect(upstream.listModels(AbortSignal.timeout(10_000))).rejects.toThrow(
+    /^GET \/v1\/models answered 401: No such key: Bearer \[redacted\]\.$/,
+  );
+  await upstream.close();
+  server.close();
 });

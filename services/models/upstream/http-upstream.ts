@@ -1,4 +1,5 @@
 import { Pool } from 'undici';
+import { errorBytesMax, readErrorBody } from './error-body.ts';
 import { Http1Pool } from './http1/http1-pool.ts';
 import { headBytesMax } from './http1/response-parser.ts';
 import type { Upstream } from './upstream.ts';
@@ -27,6 +28,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     keepAliveTimeout: 30_000,
     maxHeaderSize: headBytesMax,
   });
+  const redact = redactor(base, options);
   const authorization = options.apiKey === undefined ? [] : ['authorization', `Bearer ${options.apiKey}`];
 
   const getModels = (signal: AbortSignal) =>
@@ -48,8 +50,9 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     async listModels(signal) {
       const { statusCode, body } = await getModels(signal);
       if (statusCode !== 200) {
-        await body.dump();
-        throw new Error(`GET ${basePath}/models answered ${statusCode}`);
+        const { message } = readErrorBody(await beginningOf(body));
+        const answered = `GET ${basePath}/models answered ${statusCode}`;
+        throw new Error(message === '' ? answered : `${answered}: ${redact(message)}`);
       }
       return modelIds(await body.json());
     },
@@ -63,7 +66,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       }
     },
 
-    redact: redactor(base, options),
+    redact,
 
     close() {
       calls.close();
@@ -80,6 +83,18 @@ function redactor(base: URL, { baseUrl, apiKey = '' }: HttpUpstreamOptions): (te
   // A host by a plain word, as in a container's network, tells nothing, and stands in many a sentence.
   const hosts = [base.host, base.hostname].filter((name) => !/^[a-z]+$/.test(name));
   return (text) => [...keys, baseUrl, ...hosts].reduce((rest, own) => rest.replaceAll(own, '[redacted]'), text);
+}
+
+/** As much of an error body as is read. */
+async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
+  const pieces: Buffer[] = [];
+  let bytes = 0;
+  for await (const piece of body) {
+    pieces.push(piece);
+    bytes += piece.length;
+    if (bytes >= errorBytesMax) break;
+  }
+  return Buffer.concat(pieces).toString();
 }
 
 /** The ids in a model list; anything that is not an OpenAI model list is an error. */

@@ -8,9 +8,9 @@ import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import type { AdminDeployment } from './types.ts';
+import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
 const fields = ['base_url', 'upstream_model', 'secret_reference', 'weight', 'priority', 'concurrency_limit', 'dialect'];
-const dialects = ['openai', 'vllm', 'llama_cpp', 'ollama', 'local_ai', 'sandbox'];
 
 export function DeploymentDialog({
   model,
@@ -22,9 +22,11 @@ export function DeploymentDialog({
   onClose: () => void;
 }) {
   const toast = useToast();
-  const [baseUrl, setBaseUrl] = useState(deployment?.base_url ?? '');
+  const [address, setAddress] = useState({
+    baseUrl: deployment?.base_url ?? '',
+    secret: deployment?.secret_reference ?? '',
+  });
   const [upstream, setUpstream] = useState(deployment?.upstream_model ?? '');
-  const [secret, setSecret] = useState(deployment?.secret_reference ?? '');
   const [weight, setWeight] = useState(String(deployment?.weight ?? 1));
   const [priority, setPriority] = useState(String(deployment?.priority ?? 0));
   const [concurrency, setConcurrency] = useState(String(deployment?.concurrency_limit ?? ''));
@@ -41,9 +43,9 @@ export function DeploymentDialog({
   const { error } = save;
   const submit = () => {
     const body = {
-      ...(dialect === 'sandbox' ? {} : { base_url: baseUrl.trim() }),
+      ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
       ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
-      secret_reference: secret.trim(),
+      secret_reference: address.secret.trim(),
       weight: numberOrText(weight),
       priority: numberOrText(priority),
       // 0 is the default.
@@ -82,32 +84,9 @@ export function DeploymentDialog({
           value={dialect}
           onChange={setDialect}
           error={fieldError(error, 'dialect')}
-          choices={dialects.map((value) => ({
-            value,
-            label: value === 'sandbox' ? 'Built-in sandbox' : value.replace('_', '.'),
-          }))}
+          choices={[...serverChoices, { value: 'sandbox', label: 'Built-in sandbox' }]}
         />
-        {dialect !== 'sandbox' && (
-          <>
-            <TextField
-              label="Base URL"
-              type="url"
-              placeholder="https://host/v1"
-              value={baseUrl}
-              onChange={setBaseUrl}
-              error={fieldError(error, 'base_url')}
-            />
-            <TextField
-              label="Secret reference"
-              spellCheck={false}
-              placeholder="env:UPSTREAM_API_KEY"
-              hint="Where an edge finds the upstream's key; the secret itself is never stored."
-              value={secret}
-              onChange={setSecret}
-              error={fieldError(error, 'secret_reference')}
-            />
-          </>
-        )}
+        {dialect !== 'sandbox' && <UpstreamFields value={address} onChange={setAddress} error={error} />}
         <TextField
           label="The upstream's name of the model"
           placeholder={model}

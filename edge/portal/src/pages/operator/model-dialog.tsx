@@ -4,22 +4,11 @@ import { numberOrText } from '../../format/number.ts';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
-import { Checkbox, fieldError, SelectField, TextField } from '../../ui/field.tsx';
+import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { operationName } from '../models/operations.ts';
+import { OperationsField } from './operations-field.tsx';
 import type { AdminModel } from './types.ts';
-
-const operations = [
-  'chat_completions',
-  'completions',
-  'embeddings',
-  'images_generations',
-  'audio_transcriptions',
-  'audio_translations',
-  'audio_speech',
-  'realtime_transcription',
-];
 
 const fields = ['name', 'display_name', 'owned_by', 'operations', 'context_window', 'max_output_tokens', 'visibility'];
 
@@ -115,22 +104,7 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
             ]}
           />
         </div>
-        <fieldset className="grid grid-cols-2 gap-2">
-          <legend className="mb-1.5 text-sm font-medium">Operations</legend>
-          {operations.map((operation) => (
-            <Checkbox
-              key={operation}
-              label={operationName(operation)}
-              checked={chosen.includes(operation)}
-              onChange={(on) => setChosen(on ? [...chosen, operation] : chosen.filter((one) => one !== operation))}
-            />
-          ))}
-        </fieldset>
-        {fieldError(save.error, 'operations') !== null && (
-          <p role="alert" className="text-sm text-danger">
-            {fieldError(save.error, 'operations')}
-          </p>
-        )}
+        <OperationsField chosen={chosen} onChange={setChosen} error={save.error} />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" pending={save.pending}>

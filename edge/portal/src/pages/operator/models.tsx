@@ -11,17 +11,23 @@ import { priceSummary } from '../models/prices.ts';
 import { ModelDialog } from './model-dialog.tsx';
 import { PagedCard } from './paged-card.tsx';
 import type { AdminModel } from './types.ts';
+import { UpstreamDialog } from './upstream-dialog.tsx';
 
 export function OperatorModels() {
-  const [creating, setCreating] = useState(false);
+  const [dialog, setDialog] = useState<'model' | 'upstream' | null>(null);
   return (
     <Page
       title="Model catalog"
       description="Every model with its deployments, prices and grants."
       actions={
-        <Button look="primary" icon="plus" onClick={() => setCreating(true)}>
-          Add model
-        </Button>
+        <>
+          <Button icon="server" onClick={() => setDialog('upstream')}>
+            Register upstream
+          </Button>
+          <Button look="primary" icon="plus" onClick={() => setDialog('model')}>
+            Add model
+          </Button>
+        </>
       }
     >
       <PagedCard<AdminModel>
@@ -32,7 +38,8 @@ export function OperatorModels() {
         rowKey={(model) => model.id}
         empty={<EmptyState icon="server" title="No models yet" />}
       />
-      {creating && <ModelDialog onClose={() => setCreating(false)} />}
+      {dialog === 'model' && <ModelDialog onClose={() => setDialog(null)} />}
+      {dialog === 'upstream' && <UpstreamDialog onClose={() => setDialog(null)} />}
     </Page>
   );
 }

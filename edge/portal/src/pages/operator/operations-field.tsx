@@ -1,0 +1,48 @@
+import type { ReactNode } from 'react';
+import type { ApiError } from '../../api/error.ts';
+import { Checkbox, fieldError } from '../../ui/field.tsx';
+import { operationName } from '../models/operations.ts';
+
+const operations = [
+  'chat_completions',
+  'completions',
+  'embeddings',
+  'images_generations',
+  'audio_transcriptions',
+  'audio_translations',
+  'audio_speech',
+  'realtime_transcription',
+];
+
+type OperationsFieldProps = {
+  chosen: readonly string[];
+  onChange: (chosen: readonly string[]) => void;
+  error: ApiError | null;
+  hint?: ReactNode;
+};
+
+/** What models can do. */
+export function OperationsField({ chosen, onChange, error, hint }: OperationsFieldProps) {
+  const complaint = fieldError(error, 'operations');
+  return (
+    <>
+      <fieldset className="grid grid-cols-2 gap-2">
+        <legend className="mb-1.5 text-sm font-medium">Operations</legend>
+        {operations.map((operation) => (
+          <Checkbox
+            key={operation}
+            label={operationName(operation)}
+            checked={chosen.includes(operation)}
+            onChange={(on) => onChange(on ? [...chosen, operation] : chosen.filter((one) => one !== operation))}
+          />
+        ))}
+        {hint !== undefined && <p className="col-span-2 text-sm text-faint">{hint}</p>}
+      </fieldset>
+      {complaint !== null && (
+        <p role="alert" className="text-sm text-danger">
+          {complaint}
+        </p>
+      )}
+    </>
+  );
+}

@@ -1,0 +1,76 @@
+import { useState } from 'react';
+import { useAction } from '../../api/hooks.ts';
+import { formatCount } from '../../format/number.ts';
+import { Button } from '../../ui/button.tsx';
+import { Dialog, DialogActions } from '../../ui/dialog.tsx';
+import { fieldError, SelectField } from '../../ui/field.tsx';
+import { Form, FormError } from '../../ui/form.tsx';
+import { useToast } from '../../ui/toast.tsx';
+import { OperationsField } from './operations-field.tsx';
+import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
+
+const fields = ['base_url', 'secret_reference', 'dialect', 'operations'];
+
+/** Registers every model that a server lists; what of it is registered already stays as it is. */
+export function UpstreamDialog({ onClose }: { onClose: () => void }) {
+  const toast = useToast();
+  const [address, setAddress] = useState({ baseUrl: '', secret: '' });
+  const [dialect, setDialect] = useState('');
+  const [operations, setOperations] = useState<readonly string[]>([]);
+  const register = useAction<{ models: unknown[]; deployments_created: number }>({
+    stale: ['/admin/models', '/admin/deployments', '/models'],
+    onSuccess: ({ models, deployments_created }) => {
+      const listed = models.length === 1 ? 'model is' : 'models are';
+      const added = deployments_created === 1 ? 'deployment' : 'deployments';
+      toast.say(
+        `${formatCount(models.length)} ${listed} in the catalog, with ${formatCount(deployments_created)} new ${added}.`,
+      );
+      onClose();
+    },
+  });
+  const { error } = register;
+  const submit = () =>
+    register.run({
+      method: 'POST',
+      path: '/admin/upstreams',
+      body: {
+        base_url: address.baseUrl.trim(),
+        ...(address.secret.trim() === '' ? {} : { secret_reference: address.secret.trim() }),
+        ...(dialect === '' ? {} : { dialect }),
+        ...(operations.length === 0 ? {} : { operations }),
+      },
+    });
+  return (
+    <Dialog
+      open
+      onClose={onClose}
+      keep
+      title="Register an upstream"
+      description="Every model that it lists gets a deployment there; those that the catalog does not have are added."
+    >
+      <Form onSubmit={submit}>
+        <FormError error={error} fields={fields} />
+        <UpstreamFields autoFocus value={address} onChange={setAddress} error={error} />
+        <SelectField
+          label="Server"
+          value={dialect}
+          onChange={setDialect}
+          error={fieldError(error, 'dialect')}
+          choices={[{ value: '', label: 'Not said' }, ...serverChoices]}
+        />
+        <OperationsField
+          chosen={operations}
+          onChange={setOperations}
+          error={error}
+          hint="Of all of its models. None: of each new model guessed by its name, and of the others as they are."
+        />
+        <DialogActions>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" look="primary" pending={register.pending}>
+            Register upstream
+          </Button>
+        </DialogActions>
+      </Form>
+    </Dialog>
+  );
+}
