@@ -58,6 +58,31 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   await close();
 });
 
+test('invoices are narrowed to the months of some days, by those who pay them and by operators', async () => {
+  const { owner, tenantId } = portal.world.people;
+  const { json } = await portal.gateway.call('GET', '/api/v1/billing/documents/invoices', owner.token);
+  const [newest, older] = json.data.map((invoice: { period_start: string }) => invoice.period_start.slice(0, 10));
+  expect(json.data.length).toBeGreaterThan(2);
+  for (const [as, path] of [
+    ['owner', '/billing?tab=invoices'],
+    ['operator', `/operator/organizations/${tenantId}?tab=invoices`],
+  ] as const) {
+    const { page, close } = await openPage(browser);
+    await signIn(page, portal.url, users[as], path);
+    const months = page.getByRole('table', { name: 'Invoices' }).locator('td[data-label="Month"]');
+    await expect.poll(() => months.count()).toBe(json.data.length);
+    await page.getByLabel('From (UTC)').fill(older);
+    await expect.poll(() => months.count()).toBe(2);
+    await page.getByLabel('To (UTC)').fill(older);
+    await expect.poll(() => months.count()).toBe(1);
+    await page.goto(`${portal.url}${path}&start=${newest}`);
+    await expect.poll(() => months.count()).toBe(1);
+    await page.goto(`${portal.url}${path}&end=2001-01-02`);
+    await page.getByText('No invoice fits').waitFor();
+    await close();
+  }
+});
+
 test('money’s movements are narrowed to days, which stay in the address, and a year is not asked for before it is typed', async () => {
   const { page, close } = await openPage(browser);
   const path = '/api/v1/billing/documents/transactions';

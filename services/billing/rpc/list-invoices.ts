@@ -3,18 +3,25 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 import { InvoiceEntity } from '../db/entities.ts';
 import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { dayOf } from '../domain/period.ts';
+import { dayOf, monthOfDay } from '../domain/period.ts';
+import { askedDays } from './asked-days.ts';
 import { readableTenant } from './caller.ts';
 
 export const listInvoices =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'listInvoices'> =>
-  async ({ page: asked, status, paymentStatus, tenantId: named }, context) => {
-    const tenantId = readableTenant(context, named);
+  async (request, context) => {
+    const { status, paymentStatus } = request;
+    const tenantId = readableTenant(context, request.tenantId);
+    const { firstDay, lastDay } = askedDays(request);
     const nowMs = await databaseNow(database.pool);
-    const page = pageRows(asked);
+    const page = pageRows(request.page);
     const where = {
       tenantId,
       ...(status !== InvoiceStatus.UNSPECIFIED && { status }),
+      month: {
+        ...(firstDay !== null && { $gte: monthOfDay(firstDay.toString()) }),
+        ...(lastDay !== null && { $lte: lastDay.toString() }),
+      },
       $and: [inPaymentStatus(paymentStatus, dayOf(nowMs))],
     };
     const { offset, limit } = page;

@@ -1,24 +1,19 @@
 import type { FilterQuery } from '@mikro-orm/postgresql';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
-import { readDay } from '#shared/iso-time.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { TransactionEntity, type TransactionRow } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
 import { invoiceIdsByMonth } from '../invoices.ts';
+import { askedDays } from './asked-days.ts';
 import { readableTenant } from './caller.ts';
 
 export const listTransactions =
   ({ database }: Pick<BillingDeps, 'database'>): BillingRpc<'listTransactions'> =>
   async (request, context) => {
     const tenantId = readableTenant(context, request.tenantId);
-    const firstDay = readDay(request.startDate, 'start_date');
-    const lastDay = readDay(request.endDate, 'end_date');
-    if (firstDay !== null && lastDay !== null && Temporal.PlainDate.compare(firstDay, lastDay) > 0) {
-      throw invalidRequest('start_date', 'start_date must not be after end_date.', 'invalid_value');
-    }
+    const { firstDay, lastDay } = askedDays(request);
     const page = pageRows(request.page);
     const { offset, limit } = page;
     const em = database.em();

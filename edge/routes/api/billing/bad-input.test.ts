@@ -143,12 +143,14 @@ test.each([
   ['end_date', '9001-01-01'],
   ['end_date', '9999-12-31'],
   ['end_date', '2026-02-31'],
-])('transactions of a %s of %s are refused, and the parameter is named', async (param, day) => {
-  await expectRefused(() => call('GET', `/billing/documents/transactions?${param}=${day}`, 'owner'), {
-    status: 400,
-    param,
-    code: 'invalid_value',
-  });
+])('transactions and invoices of a %s of %s are refused, and the parameter is named', async (param, day) => {
+  for (const list of ['transactions', 'invoices']) {
+    await expectRefused(() => call('GET', `/billing/documents/${list}?${param}=${day}`, 'owner'), {
+      status: 400,
+      param,
+      code: 'invalid_value',
+    });
+  }
 });
 
 test('a cap of zero is a cap: it is kept as it is', async () => {

@@ -154,6 +154,30 @@ test('a charge shows in the draft invoice with exact line items, its transaction
   }
 });
 
+test('invoices are narrowed to the months of which some day is asked for, for operators too', async () => {
+  type Listed = { data: { id: string; period_start: string; period_end: string }[] };
+  const [invoice] = ((await call('GET', '/billing/documents/invoices', 'owner')).json as Listed).data;
+  const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
+  const [start, end] = [Date.parse(invoice!.period_start), Date.parse(invoice!.period_end)];
+  const [before, first, last, behind] = [start - 1, start, end - 1, end].map(dayOf);
+  for (const [query, isListed] of [
+    [`start_date=${first}&end_date=${last}`, true],
+    [`start_date=${last}`, true],
+    [`end_date=${first}`, true],
+    [`start_date=${last}&end_date=${last}`, true],
+    [`start_date=${behind}`, false],
+    [`end_date=${before}`, false],
+  ] as const) {
+    for (const [path, who] of [
+      ['/billing/documents', 'owner'],
+      [organization(), 'operator'],
+    ] as const) {
+      const { data } = (await call('GET', `${path}/invoices?${query}`, who)).json as Listed;
+      expect([query, data.map(({ id }) => id)]).toEqual([query, isListed ? [invoice!.id] : []]);
+    }
+  }
+});
+
 test('every POST that makes something is done once under its Idempotency-Key, and refuses another body under it', async () => {
   const period = { period_start: '2150-01-01', period_end: '2151-01-01' };
   const { data } = (await call('GET', '/billing/documents/transactions?type=usage', 'owner')).json as {

@@ -9,20 +9,24 @@ import {
   paymentStatuses,
   transactionJson,
 } from './billing-json.ts';
+import { daysQuerySchema } from './days-query.ts';
 
 /** What a list of invoices is narrowed by. */
 export const invoiceQuerySchema = {
   ...pageQuerySchema,
   status: Type.Optional(invoiceStatuses.schema),
   payment_status: Type.Optional(paymentStatuses.schema),
+  ...daysQuerySchema,
 };
 type InvoiceQuery = Static<TObject<typeof invoiceQuerySchema>>;
 
 /** The same as Billing takes it. */
-export const invoiceQuery = ({ page, limit, status, payment_status: payment }: InvoiceQuery) => ({
+export const invoiceQuery = ({ page, limit, status, payment_status, start_date, end_date }: InvoiceQuery) => ({
   page: { page, limit },
   status: invoiceStatuses.value(status),
-  paymentStatus: paymentStatuses.value(payment),
+  paymentStatus: paymentStatuses.value(payment_status),
+  startDate: start_date ?? '',
+  endDate: end_date ?? '',
 });
 
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */

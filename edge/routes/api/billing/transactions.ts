@@ -3,15 +3,13 @@ import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { transactionJson, transactionTypes } from './billing-json.ts';
-
-const daySchema = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$' });
+import { daysQuerySchema } from './days-query.ts';
 
 /** What a list of transactions is narrowed by. */
 export const transactionQuerySchema = {
   ...pageQuerySchema,
   type: Type.Optional(transactionTypes.schema),
-  start_date: Type.Optional(daySchema),
-  end_date: Type.Optional(daySchema),
+  ...daysQuerySchema,
 };
 type TransactionQuery = Static<TObject<typeof transactionQuerySchema>>;
 

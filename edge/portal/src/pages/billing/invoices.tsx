@@ -5,6 +5,7 @@ import { Link } from '../../router/link.tsx';
 import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
+import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Money } from '../../ui/money.tsx';
@@ -14,9 +15,11 @@ import { PdfButton } from './pdf-button.tsx';
 
 export function Invoices() {
   const [page, setPage] = usePageParameter();
-  const invoices = useGet<List<Invoice>>('/billing/documents/invoices', { page, limit: 20 });
+  const [days, setDays] = useDays();
+  const query = { start_date: days.start, end_date: days.end };
+  const invoices = useGet<List<Invoice>>('/billing/documents/invoices', { page, limit: 20, ...query });
   return (
-    <Card flush>
+    <Card flush title="Invoices" action={<DayFilter days={days} onChange={setDays} />}>
       <Loaded of={invoices}>
         {(list) => (
           <>
@@ -26,9 +29,13 @@ export function Invoices() {
               columns={columns}
               rowKey={(invoice) => invoice.id}
               empty={
-                <EmptyState icon="card" title="No invoices yet">
-                  One is drafted through each month and finalized on the 1st of the next.
-                </EmptyState>
+                days.start === '' && days.end === '' ? (
+                  <EmptyState icon="card" title="No invoices yet">
+                    One is drafted through each month and finalized on the 1st of the next.
+                  </EmptyState>
+                ) : (
+                  <EmptyState icon="search" title="No invoice fits" />
+                )
               }
               pagination={list.pagination}
             />

@@ -5,6 +5,7 @@ import { formatUsdExact } from '../../format/number.ts';
 import { formatUtcDay } from '../../format/time.ts';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
 import type { Column } from '../../ui/table.tsx';
@@ -17,6 +18,7 @@ type Act = { invoice: Invoice; what: 'pay' | 'void' };
 /** An organization's invoices, of which an operator books that one was paid elsewhere, or takes one back. */
 export function OrganizationInvoices({ path }: { path: string }) {
   const toast = useToast();
+  const [days, setDays] = useDays();
   const [act, setAct] = useState<Act | null>(null);
   const change = useAction<Invoice>({
     stale: ['/admin/organizations', '/billing'],
@@ -33,11 +35,20 @@ export function OrganizationInvoices({ path }: { path: string }) {
     <>
       <PagedCard<Invoice>
         label="Invoices"
+        title="Invoices"
+        action={<DayFilter days={days} onChange={setDays} />}
         wordy
         path={`${path}/invoices`}
+        query={{ start_date: days.start, end_date: days.end }}
         columns={columnsOf(ask)}
         rowKey={(invoice) => invoice.id}
-        empty={<EmptyState icon="card" title="No invoices yet" />}
+        empty={
+          days.start === '' && days.end === '' ? (
+            <EmptyState icon="card" title="No invoices yet" />
+          ) : (
+            <EmptyState icon="search" title="No invoice fits" />
+          )
+        }
       />
       {act !== null && (
         <ConfirmDialog

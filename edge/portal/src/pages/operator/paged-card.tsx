@@ -13,6 +13,8 @@ type PagedCardProps<Row> = {
   /** Above the table, where the page has others. */
   title?: string;
   description?: string;
+  /** Beside the title. */
+  action?: ReactNode;
   path: string;
   query?: Query;
   columns: readonly Column<Row>[];
@@ -28,6 +30,7 @@ export function PagedCard<Row>({
   label,
   title,
   description,
+  action,
   path,
   query = {},
   columns,
@@ -39,7 +42,7 @@ export function PagedCard<Row>({
   const [page, setPage] = usePageParameter();
   const list = useGet<List<Row>>(path, { page, limit: 20, ...query }, options);
   return (
-    <Card flush title={title} description={description}>
+    <Card flush title={title} description={description} action={action}>
       <Loaded of={list}>
         {(loaded) => (
           <>
