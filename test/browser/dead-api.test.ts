@@ -18,7 +18,7 @@ afterAll(async () => {
 });
 
 /** Pages that ask nothing of the API when they are opened, or only what is there already. */
-const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-signing-keys', 'operator-health']);
+const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-health']);
 
 /** Pages whose answers other pages have read too. */
 const sharing = new Set(['models', 'playground', 'transcribe', 'operator-plans']);

@@ -448,16 +448,19 @@ test('where one is stands in sight in the navigation, however low the screen is'
 });
 
 // The last of the file: it ends the sessions that the others use.
-test('an operator replaces the signing key unnoticed, or after a question ends every session with it', async () => {
+test('an operator sees which signing keys there are, and replaces the one that signs unnoticed, or after a question ends every session with it', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;
   const { admin } = portal.world.people;
   const statusForAdmin = async () => (await call('GET', '/api/v1/profile', admin.token)).status;
   expect(await statusForAdmin()).toBe(200);
   await signIn(page, portal.url, users.operator, '/operator/signing-keys');
-  await page.getByRole('button', { name: 'New signing key' }).click();
   const keys = page.getByRole('table', { name: 'Signing keys' }).getByRole('row');
   await keys.filter({ hasText: 'active' }).waitFor();
+  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(0);
+  await page.getByRole('button', { name: 'New signing key' }).click();
+  await keys.filter({ hasText: 'retiring' }).waitFor();
+  expect(await keys.filter({ hasText: 'active' }).count()).toBe(1);
   expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(1);
   expect(await statusForAdmin()).toBe(200);
   await goWithin(page, '/operator/organizations');

@@ -95,6 +95,7 @@ test('a member is refused what admins do, an owner what operators do', async () 
     ['GET', '/admin/mail'],
     ['GET', '/admin/audit-events'],
     ['GET', '/admin/audit-events/verification'],
+    ['GET', '/admin/signing-keys'],
     ['POST', '/admin/signing-keys/rotate'],
   ];
   for (const [method, path, body] of operatorOnly) {
@@ -172,6 +173,20 @@ test('the event that a check of a chain names is found by its number', async () 
   expect(ofPlatform.body.data).toMatchObject([{ sequence: 1, tenant_id: null }]);
   expect((await call('GET', '/audit-events?sequence=1000000', owner)).body.data).toEqual([]);
 });
+
+test('which signing keys there are, and from when until when, is told before and after one is replaced', async () => {
+  type Keys = { data: { kid: string; status: string; activated_at: string; expires_at: string | null }[] };
+  const before = (await call('GET', '/admin/signing-keys', owner)).body as Keys;
+  const active = before.data.find(({ status }) => status === 'active')!;
+  expect(active).toEqual({ kid: expect.any(String), status: 'active', activated_at: anIsoTime, expires_at: null });
+  const replaced = await call('POST', '/admin/signing-keys/rotate', owner);
+  const after = await call('GET', '/admin/signing-keys', owner);
+  expect([after.status, after.body]).toEqual([200, replaced.body]);
+  const former = (after.body as Keys).data.find(({ kid }) => kid === active.kid);
+  expect(former).toEqual({ ...active, status: 'retiring', expires_at: anIsoTime });
+});
+
+const anIsoTime = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
 
 test('registration is unavailable, whatever is sent', async () => {
   for (const payload of [undefined, {}, { email: 'me@example.com', password: strongPassword }]) {

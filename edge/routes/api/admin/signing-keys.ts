@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
@@ -11,12 +11,26 @@ const statuses = spelling({
   retiring: SigningKeyStatus.RETIRING,
 });
 
-/** Replacing the key that signs session tokens, for operators. */
+const signingKeyJson = (key: SigningKey) => ({
+  kid: key.kid,
+  status: statuses.name(key.status),
+  activated_at: isoTime(key.activatedAt),
+  expires_at: isoTime(key.expiresAt),
+});
+
+const access = { surface: 'operator' } as const;
+
+/** The keys that sign session tokens, or verify what they signed, and replacing the one that signs; for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
+  app.get('/api/v1/admin/signing-keys', { config: { access } }, async (request) => {
+    const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
+    return { data: signingKeys.map(signingKeyJson) };
+  });
+
   app.post(
     '/api/v1/admin/signing-keys/rotate',
     {
-      config: { access: { surface: 'operator' } },
+      config: { access },
       schema: {
         body: Type.Optional(
           Type.Union([
@@ -31,13 +45,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
         { compromised: request.body?.compromised ?? false, idempotencyKey: idempotencyKey(request) },
         asCaller(request),
       );
-      const data = signingKeys.map((key) => ({
-        kid: key.kid,
-        status: statuses.name(key.status),
-        activated_at: isoTime(key.activatedAt),
-        expires_at: isoTime(key.expiresAt),
-      }));
-      return { data };
+      return { data: signingKeys.map(signingKeyJson) };
     },
   );
 };

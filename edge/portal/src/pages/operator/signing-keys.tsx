@@ -1,9 +1,10 @@
 import { useState } from 'react';
-import { useAction, useApi } from '../../api/hooks.ts';
+import { useAction, useApi, useGet } from '../../api/hooks.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
+import { Loaded } from '../../ui/failure.tsx';
 import { FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
@@ -18,13 +19,17 @@ type SigningKey = {
 };
 type SigningKeys = { data: SigningKey[] };
 
-const path = '/admin/signing-keys/rotate';
+const path = '/admin/signing-keys';
 
-/** Replaces the key that signs the tokens of sessions. The API says which keys there are in its answer to that alone. */
+/** The keys that sign the tokens of sessions, and replacing the one that does. */
 export function SigningKeys() {
   const toast = useToast();
   const [ending, setEnding] = useState(false);
-  const replace = useAction<SigningKeys>({ onSuccess: () => toast.say('A new key signs. No session notices.') });
+  const keys = useGet<SigningKeys>(path);
+  const replace = useAction<SigningKeys>({
+    stale: [path],
+    onSuccess: () => toast.say('A new key signs. No session notices.'),
+  });
   return (
     <Page title="Signing keys" description="They sign the tokens of sessions. API keys have nothing to do with them.">
       <div className="grid items-start gap-5 sm:grid-cols-2">
@@ -34,7 +39,11 @@ export function SigningKeys() {
         >
           <div className="grid justify-items-start gap-4">
             <FormError error={replace.error} />
-            <Button look="primary" pending={replace.pending} onClick={() => replace.run({ method: 'POST', path })}>
+            <Button
+              look="primary"
+              pending={replace.pending}
+              onClick={() => replace.run({ method: 'POST', path: `${path}/rotate` })}
+            >
               New signing key
             </Button>
           </div>
@@ -48,11 +57,11 @@ export function SigningKeys() {
           </Button>
         </Card>
       </div>
-      {replace.answer !== undefined && (
-        <Card flush title="Keys now">
-          <Table label="Signing keys" rows={replace.answer.data} columns={columns} rowKey={(key) => key.kid} />
-        </Card>
-      )}
+      <Card flush title="Keys now">
+        <Loaded of={keys}>
+          {({ data }) => <Table label="Signing keys" rows={data} columns={columns} rowKey={(key) => key.kid} />}
+        </Loaded>
+      </Card>
       {ending && <CompromisedDialog onClose={() => setEnding(false)} />}
     </Page>
   );
@@ -88,7 +97,7 @@ function CompromisedDialog({ onClose }: { onClose: () => void }) {
       act="End all sessions"
       pending={end.pending}
       error={end.error}
-      onAct={() => end.run({ method: 'POST', path, body: { compromised: true } })}
+      onAct={() => end.run({ method: 'POST', path: `${path}/rotate`, body: { compromised: true } })}
       onClose={onClose}
     />
   );
