@@ -341,7 +341,7 @@ const shapes: readonly (readonly [path: string, shape: unknown])[] = [
           amount_usd: 'number',
           balance_after_usd: 'number',
           invoice_id: 'uuid',
-          description: 'null',
+          description: 'string',
           usage_event_id: 'uuid',
           reverses_id: 'null',
         },

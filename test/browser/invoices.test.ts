@@ -109,3 +109,14 @@ test('money’s movements are narrowed to days, which stay in the address, and a
   expect(new URL(page.url()).searchParams.get('start')).toBe(day);
   await close();
 });
+
+test('a charge names the model that was called', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/billing?tab=transactions&type=usage');
+  const what = page.getByRole('table', { name: 'Transactions' }).locator('td[data-label="What"]');
+  await what.first().waitFor();
+  const { json } = await portal.gateway.call('GET', '/api/v1/models', portal.world.people.owner.token);
+  const models = new Set(json.data.map(({ id }: { id: string }) => id));
+  for (const text of await what.allInnerTexts()) expect(models).toContain(text);
+  await close();
+});

@@ -69,6 +69,7 @@ export function usagePosting(
     amountNanoUsd: -cost,
     invoiceMonth: month,
     usageEventId: event.id,
+    description: event.model,
     entries: [...debits, { account: 'revenue', itemId: null, amountNanoUsd: -cost }],
   };
   return { posting, paygNanoUsd };

@@ -38,24 +38,24 @@ export async function post(
 
 type Row = Posted & { tenantId: string };
 
-/** Charges have neither text nor requests, and there are thousands of them a second. */
-const isPlain = ({ description, reversesId, requestId }: Row): boolean =>
-  description === '' && reversesId === null && requestId === null;
+/** Charges neither reverse anything nor have requests, and there are thousands of them a second. */
+const isPlain = ({ reversesId, requestId }: Row): boolean => reversesId === null && requestId === null;
 
 /** Writes transactions with their entries in one statement, at the end of which PostgreSQL checks them. */
 async function insert(sql: Sql, posted: readonly Row[], postedAt: Date): Promise<void> {
   const values = [...entryColumns(posted), ...transactionColumns(posted), postedAt];
+  const descriptions = posted.map((row) => row.description);
   if (posted.every(isPlain)) {
     await sql.query({
       name: 'post-plain',
       text: `
         with posted as (
           insert into transactions (tenant_id, id, type, amount_nano_usd, balance_after_nano_usd, invoice_month,
-            usage_event_id, posted_at)
+            usage_event_id, description, posted_at)
           select *, $14 from unnest($7::uuid[], $8::uuid[], $9::smallint[], $10::bigint[], $11::bigint[], $12::date[],
-            $13::uuid[]))
+            $13::uuid[], $15::text[]))
         ${insertEntries}`,
-      values,
+      values: [...values, descriptions],
     });
     return;
   }
@@ -72,7 +72,7 @@ async function insert(sql: Sql, posted: readonly Row[], postedAt: Date): Promise
       ...values,
       plainArray(posted.map((row) => row.reversesId)),
       plainArray(posted.map((row) => row.requestId)),
-      posted.map((row) => row.description),
+      descriptions,
     ],
   });
 }

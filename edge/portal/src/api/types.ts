@@ -209,7 +209,8 @@ export type Transaction = {
   amount_usd: number;
   balance_after_usd: number;
   invoice_id: string | null;
-  description?: string | null;
+  /** Of a charge the model's name. */
+  description: string | null;
   /** Of a refund: what it gives back. */
   reverses_id?: string | null;
 };

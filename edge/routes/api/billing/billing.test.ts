@@ -131,7 +131,13 @@ test('a charge shows in the draft invoice with exact line items, its transaction
   });
   const { data: transactions } = (await call('GET', `${path}/transactions`, 'owner')).json as { data: object[] };
   expect(transactions).toMatchObject([
-    { type: 'usage', amount_usd: -1.23457, usage_event_id: event.id, invoice_id: data[0]!.id },
+    {
+      type: 'usage',
+      amount_usd: -1.23457,
+      description: event.model,
+      usage_event_id: event.id,
+      invoice_id: data[0]!.id,
+    },
   ]);
   const pdf = await call('GET', `${path}?format=pdf`, 'owner');
   expect(pdf.headers['content-type']).toBe('application/pdf');

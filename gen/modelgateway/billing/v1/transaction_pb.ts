@@ -63,7 +63,7 @@ export type Transaction = Message<"modelgateway.billing.v1.Transaction"> & {
   invoiceId: string;
 
   /**
-   * What people read; empty for usage.
+   * What people read: of a charge the model's name, which older charges do not have.
    *
    * @generated from field: string description = 7;
    */

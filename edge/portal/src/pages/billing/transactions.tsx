@@ -75,12 +75,23 @@ const typeChoices = [
   ...['usage', 'grant', 'purchase', 'expiry', 'refund', 'adjustment'].map((value) => ({ value, label: value })),
 ];
 
-const csvColumns = ['id', 'occurred_at', 'type', 'amount_usd', 'balance_after_usd', 'invoice_id'] as const;
+const csvColumns = [
+  'id',
+  'occurred_at',
+  'type',
+  'description',
+  'amount_usd',
+  'balance_after_usd',
+  'invoice_id',
+] as const;
+
+/** The charges of older gateways do not name their models. */
+const unnamed = ({ type }: Transaction): string => (type === 'usage' ? 'Model call' : '—');
 
 const columns: readonly Column<Transaction>[] = [
   { name: 'Time', sortBy: (row) => row.occurred_at, cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Type', sortBy: (row) => row.type, cell: (row) => <Badge>{row.type}</Badge> },
-  { name: 'What', cell: (row) => <span className="text-soft wrap-anywhere">{row.description || '—'}</span> },
+  { name: 'What', cell: (row) => <span className="text-soft wrap-anywhere">{row.description || unnamed(row)}</span> },
   { name: 'Amount', end: true, sortBy: (row) => row.amount_usd, cell: (row) => <Money exact usd={row.amount_usd} /> },
   { name: 'Balance', end: true, cell: (row) => <Money usd={row.balance_after_usd} /> },
 ];
