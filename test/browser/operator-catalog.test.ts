@@ -40,10 +40,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
     .waitFor();
   await dialog(page).getByLabel('Million input tokens').first().fill('0.5');
   await dialog(page).getByRole('button', { name: 'Set price' }).click();
-  await page
-    .getByRole('table', { name: 'Prices' })
-    .getByText(/\$0\.50/)
-    .waitFor();
+  await page.getByRole('table', { name: 'Prices' }).getByText('$0.50 per million input tokens').waitFor();
   await page.goto(`${portal.url}/operator/health`);
   await page.getByRole('row').filter({ hasText: 'acme/nova' }).getByText('Running').waitFor();
   await page.getByRole('row').filter({ hasText: 'studio/paint' }).getByText('Stopped').waitFor();
@@ -87,6 +84,27 @@ test('an operator registers an upstream whole, is told in its own words why it r
   await row.getByText('Embeddings').waitFor();
   await close();
   refusing.close();
+});
+
+test('a price shows each of its rates, on a phone each in two lines at most', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  const { operator } = portal.world.people;
+  const model = 'acme/spark';
+  const rates = {
+    input_per_million_tokens_usd: 0.5,
+    cached_input_per_million_tokens_usd: 0.25,
+    output_per_million_tokens_usd: 1.5,
+    per_request_usd: 0.001,
+  };
+  await portal.gateway.call('POST', '/api/v1/admin/prices', operator.token, { model, ...rates });
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent(model)}`);
+  const cell = page.locator('td[data-label="Rates"]').filter({ hasText: '$0.001 per request' });
+  const lines = cell.getByText(/^\$/);
+  await expect.poll(() => lines.count()).toBe(4);
+  expect(await lines.allTextContents()).toContain('$0.25 per million cached input tokens');
+  const heights = await Promise.all((await lines.all()).map(async (line) => (await line.boundingBox())!.height));
+  expect(Math.max(...heights)).toBeLessThan(45);
+  await close();
 });
 
 test('an operator corrects what is said of a model, and reads it among the models', async () => {

@@ -12,7 +12,7 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { DeploymentStatus } from '../models/model.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
-import { priceSummary } from '../models/prices.ts';
+import { priceLines } from '../models/prices.ts';
 import { DeleteModelDialog } from './delete-model.tsx';
 import { DeploymentDialog } from './deployment-dialog.tsx';
 import { Grants } from './grants.tsx';
@@ -87,6 +87,7 @@ export function OperatorModel({ parameters }: PageParameters) {
             >
               <Table
                 label="Prices"
+                wordy
                 rows={data.prices}
                 columns={priceColumns}
                 rowKey={(row) => row.id}
@@ -159,6 +160,17 @@ const priceColumns: readonly Column<AdminPrice>[] = [
       </span>
     ),
   },
-  { name: 'Rates', cell: (row) => <span className="tabular">{priceSummary(row)}</span> },
-  { name: 'Version', cell: (row) => <code className="font-mono text-xs text-faint">{row.id}</code> },
+  {
+    name: 'Rates',
+    cell: (row) => {
+      const lines = priceLines(row);
+      if (lines.length === 0) return 'Free';
+      return lines.map(({ amount, unit }) => (
+        <span key={unit} className="block tabular">
+          {amount} {unit}
+        </span>
+      ));
+    },
+  },
+  { name: 'Version', cell: (row) => <code className="font-mono text-xs text-faint wrap-anywhere">{row.id}</code> },
 ];
