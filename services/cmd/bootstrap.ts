@@ -45,6 +45,7 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
         {
           baseUrl: env.upstreamBaseUrl,
           secretReference: env.upstreamApiKey === undefined ? '' : 'env:UPSTREAM_API_KEY',
+          onlyNew: true,
         },
         { ...self, timeoutMs: 15_000 },
       );

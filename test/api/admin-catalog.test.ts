@@ -1,9 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createLogger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -315,54 +311,6 @@ describe('grants', () => {
     expect((await admin('POST', '/grants', { model, tenant_id: 'acme' })).json.error.param).toBe('tenant_id');
     const answer = await admin('POST', '/grants', { model, tenant_id: uuidv7() });
     expect(answer).toMatchObject({ status: 404, json: { error: { param: 'tenant_id' } } });
-  });
-});
-
-describe('an upstream that is registered', () => {
-  const register = (fields: object = {}) => admin('POST', '/upstreams', { base_url: simulator.url, ...fields });
-
-  test('brings its models, once, however many register it at the same time', async () => {
-    for (const answer of await Promise.all([1, 2, 3, 4].map(() => register()))) {
-      expect(answer.status, answer.text).toBe(200);
-      expect(answer.json.models.length).toBeGreaterThan(0);
-    }
-  });
-
-  test('leaves the operations that an operator corrected, unless it names others, which is a change', async () => {
-    await admin('PATCH', pathOf('sim-chat'), { operations: ['completions'] });
-    await register();
-    const before = await start();
-    expect((await admin('GET', pathOf('sim-chat'))).json.operations).toEqual(['completions']);
-    await register({ operations: ['chat_completions', 'completions'] });
-    expect((await admin('GET', pathOf('sim-chat'))).json.operations).toEqual(['chat_completions', 'completions']);
-    expect((await start()).catalogVersion).toBeGreaterThan(before.catalogVersion);
-  });
-});
-
-/** What each start of a gateway does. */
-const start = () =>
-  bootstrap(gateway.env, gateway.gateway.switchboard, createLogger({ level: 'silent', name: 'test' }));
-
-describe('a later start', () => {
-  test('leaves the sandbox as operators left it, and changes nothing', async () => {
-    const { deployments } = (await admin('GET', pathOf('sandbox-embed'))).json;
-    await admin('PATCH', `/deployments/${deployments[0].id}`, { weight: 7 });
-    await admin('POST', '/prices', { model: 'sandbox-embed', per_request_usd: 2 });
-    const left = (await admin('GET', pathOf('sandbox-embed'))).json;
-    expect((await admin('DELETE', pathOf('sandbox-speech'))).status).toBe(204);
-    // A deployment's health may change between two starts, but not between any two.
-    const versions = async () => [await start(), await start()].map(({ catalogVersion }) => catalogVersion);
-    await expect.poll(async () => new Set(await versions()).size).toBe(1);
-    expect((await admin('GET', pathOf('sandbox-embed'))).json).toEqual(left);
-    expect((await admin('GET', pathOf('sandbox-speech'))).status).toBe(404);
-  });
-
-  test('may come at the same time as another', async () => {
-    const models = gateway.gateway.switchboard.client('bootstrap', ModelsService);
-    const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
-    const request = { models: ['both-1', 'both-2', 'both-3'].map((name) => ({ name, settings: {} })), onlyNew: true };
-    const counts = await Promise.all([1, 2, 3, 4].map(() => models.importCatalog(request, self)));
-    expect(counts.map(({ modelsCreated }) => modelsCreated).sort()).toEqual([0, 0, 0, 3]);
   });
 });
 

@@ -17,6 +17,8 @@ export const ModelEntity = defineEntity({
     maxOutputTokens: p.integer().default(0),
     visibility: p.smallint().$type<Visibility>(),
     createdAt: p.datetime(),
+    /** Base URLs of the upstreams that it was registered from: a start registers nothing from there again. */
+    registeredFrom: p.array().columnType('text[]').default([]),
     /** A deleted model is kept for what refers to it, prices and retirements; its name may be used again. */
     deletedAt: p.datetime().nullable(),
   },

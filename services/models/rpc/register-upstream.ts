@@ -1,5 +1,7 @@
 import { create } from '@bufbuild/protobuf';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
+  type DeploymentSettings,
   DeploymentSettingsSchema,
   DeploymentStatus,
   ModelSettingsSchema,
@@ -15,7 +17,7 @@ import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
-import { ModelEntity } from '../db/catalog.entities.ts';
+import { DeploymentEntity, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 
@@ -56,11 +58,12 @@ export const registerUpstream =
     const nowMs = clock.now();
     const counts = await transaction(database, async (em) => {
       await lockCatalog(em);
-      const existing = await em.find(ModelEntity, { name: { $in: names }, deletedAt: null });
-      const existingNames = new Set(existing.map(({ name }) => name));
+      const { standing, settled } = await knownModels(em, names, request.baseUrl);
+      const secretsGiven = request.onlyNew ? await giveSecret(em, settings, [...standing.values()]) : 0;
+      const wanted = request.onlyNew ? names.filter((name) => !settled.has(name)) : names;
       // Nobody's guess replaces what an operator may have corrected.
-      const guessed = (name: string) => (existingNames.has(name) ? [] : operationsByName(name));
-      const imported = names.map((name) =>
+      const guessed = (name: string) => (standing.has(name) ? [] : operationsByName(name));
+      const imported = wanted.map((name) =>
         create(ImportedModelSchema, {
           name,
           settings: create(ModelSettingsSchema, {
@@ -70,6 +73,8 @@ export const registerUpstream =
         }),
       );
       const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, new Date(nowMs));
+      done.deploymentsUpdated += secretsGiven;
+      await noteRegistration(em, names, request.baseUrl);
       if (done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
         await touchCatalog(em);
         await recordAuditEvent(em, {
@@ -92,3 +97,38 @@ export const registerUpstream =
       deploymentsCreated: counts.deploymentsCreated,
     });
   };
+
+/**
+ * The models that stand, by name; and the names that are settled for an upstream: it was registered for them before, whatever operators
+ * have made of that, or they are those of models that were deleted.
+ */
+async function knownModels(
+  em: SqlEntityManager,
+  names: readonly string[],
+  baseUrl: string,
+): Promise<{ standing: Map<string, ModelRow>; settled: Set<string> }> {
+  const rows = await em.find(ModelEntity, { name: { $in: [...names] } });
+  const standing = new Map(rows.filter(({ deletedAt }) => deletedAt === null).map((row) => [row.name, row]));
+  const settled = rows.filter(({ name, registeredFrom }) => !standing.has(name) || registeredFrom.includes(baseUrl));
+  return { standing, settled: new Set(settled.map(({ name }) => name)) };
+}
+
+/** Gives deployments at an upstream its secret where they name none, as after a start without one; answers to how many. */
+async function giveSecret(
+  em: SqlEntityManager,
+  { baseUrl, secretReference }: DeploymentSettings,
+  models: readonly ModelRow[],
+): Promise<number> {
+  if (secretReference === undefined) return 0;
+  const rows = await em.find(DeploymentEntity, { modelId: { $in: models.map(({ id }) => id) }, baseUrl });
+  // An operator's empty one stays.
+  const without = rows.filter(({ settings }) => settings.secretReference === undefined);
+  for (const row of without) row.settings = { ...row.settings, secretReference };
+  return without.length;
+}
+
+async function noteRegistration(em: SqlEntityManager, names: readonly string[], baseUrl: string): Promise<void> {
+  for (const row of await em.find(ModelEntity, { name: { $in: [...names] }, deletedAt: null })) {
+    if (!row.registeredFrom.includes(baseUrl)) row.registeredFrom = [...row.registeredFrom, baseUrl];
+  }
+}

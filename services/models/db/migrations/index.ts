@@ -3,10 +3,12 @@ import { CreateCatalog } from './001-create-catalog.ts';
 import { CreateRetirements } from './002-create-retirements.ts';
 import { CreateIdempotencyKeys } from './003-create-idempotency-keys.ts';
 import { SetRefusedEventsAside } from './004-set-refused-events-aside.ts';
+import { NoteWhereRegistered } from './005-note-where-registered.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
   { name: '002-create-retirements', class: CreateRetirements },
   { name: '003-create-idempotency-keys', class: CreateIdempotencyKeys },
   { name: '004-set-refused-events-aside', class: SetRefusedEventsAside },
+  { name: '005-note-where-registered', class: NoteWhereRegistered },
 ];

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { createLogger } from '#shared/logger.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { bootstrap } from '../../services/cmd/bootstrap.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+
+let gateway: TestGateway;
+let simulator: UpstreamSimulator;
+let operator: string;
+
+beforeAll(async () => {
+  simulator = await startUpstreamSimulator();
+  gateway = await startTestGateway();
+  operator = await gateway.login();
+});
+afterAll(async () => {
+  await gateway?.[Symbol.asyncDispose]();
+  await simulator?.[Symbol.asyncDispose]();
+});
+
+const admin = (method: string, path: string, body?: unknown) =>
+  gateway.call(method, `/api/v1/admin${path}`, operator, body);
+const pathOf = (model: string) => `/models/${encodeURIComponent(model)}`;
+
+describe('an upstream that is registered', () => {
+  const register = (fields: object = {}) => admin('POST', '/upstreams', { base_url: simulator.url, ...fields });
+
+  test('brings its models, once, however many register it at the same time', async () => {
+    for (const answer of await Promise.all([1, 2, 3, 4].map(() => register()))) {
+      expect(answer.status, answer.text).toBe(200);
+      expect(answer.json.models.length).toBeGreaterThan(0);
+    }
+  });
+
+  test('leaves the operations that an operator corrected, unless it names others, which is a change', async () => {
+    await admin('PATCH', pathOf('sim-chat'), { operations: ['completions'] });
+    await register();
+    const before = await start();
+    expect((await admin('GET', pathOf('sim-chat'))).json.operations).toEqual(['completions']);
+    await register({ operations: ['chat_completions', 'completions'] });
+    expect((await admin('GET', pathOf('sim-chat'))).json.operations).toEqual(['chat_completions', 'completions']);
+    expect((await start()).catalogVersion).toBeGreaterThan(before.catalogVersion);
+  });
+});
+
+/** What each start of a gateway does, with what its environment says besides. */
+const start = (env: Partial<typeof gateway.env> = {}) =>
+  bootstrap({ ...gateway.env, ...env }, gateway.gateway.switchboard, createLogger({ level: 'silent', name: 'test' }));
+
+describe('a later start', () => {
+  test('leaves the sandbox as operators left it, and changes nothing', async () => {
+    const { deployments } = (await admin('GET', pathOf('sandbox-embed'))).json;
+    await admin('PATCH', `/deployments/${deployments[0].id}`, { weight: 7 });
+    await admin('POST', '/prices', { model: 'sandbox-embed', per_request_usd: 2 });
+    const left = (await admin('GET', pathOf('sandbox-embed'))).json;
+    expect((await admin('DELETE', pathOf('sandbox-speech'))).status).toBe(204);
+    // A deployment's health may change between two starts, but not between any two.
+    const versions = async () => [await start(), await start()].map(({ catalogVersion }) => catalogVersion);
+    await expect.poll(async () => new Set(await versions()).size).toBe(1);
+    expect((await admin('GET', pathOf('sandbox-embed'))).json).toEqual(left);
+    expect((await admin('GET', pathOf('sandbox-speech'))).status).toBe(404);
+  });
+
+  test('leaves the models of UPSTREAM_BASE_URL as operators left them', async () => {
+    await using upstream = await startUpstreamSimulator({
+      models: ['left/deleted', 'left/changed', 'left/undeployed'],
+    });
+    await start({ upstreamBaseUrl: upstream.url });
+    const deploymentsOf = async (model: string) => (await admin('GET', pathOf(model))).json.deployments;
+    expect((await admin('DELETE', pathOf('left/deleted'))).status).toBe(204);
+    const [changed] = await deploymentsOf('left/changed');
+    await admin('PATCH', `/deployments/${changed.id}`, { weight: 7 });
+    const [undeployed] = await deploymentsOf('left/undeployed');
+    expect((await admin('DELETE', `/deployments/${undeployed.id}`)).status).toBe(204);
+
+    await start({ upstreamBaseUrl: upstream.url });
+    expect((await admin('GET', pathOf('left/deleted'))).status).toBe(404);
+    expect(await deploymentsOf('left/changed')).toMatchObject([{ id: changed.id, weight: 7 }]);
+    expect(await deploymentsOf('left/undeployed')).toEqual([]);
+    // Whoever asks for all of them gets them.
+    await admin('POST', '/upstreams', { base_url: upstream.url });
+    expect(await deploymentsOf('left/deleted')).toHaveLength(1);
+    expect(await deploymentsOf('left/undeployed')).toHaveLength(1);
+  });
+
+  test('follows UPSTREAM_BASE_URL to another server, and finds what its server has come to have, and its key', async () => {
+    await using before = await startUpstreamSimulator({ models: ['moved/one', 'moved/deleted'] });
+    await using after = await startUpstreamSimulator({ models: ['moved/one', 'moved/deleted', 'moved/new'] });
+    await start({ upstreamBaseUrl: before.url });
+    await admin('DELETE', pathOf('moved/deleted'));
+    await start({ upstreamBaseUrl: after.url });
+    const deployments = async (model: string) =>
+      (await admin('GET', pathOf(model))).json.deployments.map(
+        (one: Record<string, unknown>) => `${one.base_url} ${one.secret_reference}`,
+      );
+    expect(await deployments('moved/one')).toEqual([`${before.url} null`, `${after.url} null`]);
+    expect(await deployments('moved/new')).toEqual([`${after.url} null`]);
+    expect((await admin('GET', pathOf('moved/deleted'))).status).toBe(404);
+    await start({ upstreamBaseUrl: after.url, upstreamApiKey: 'a key that came later' });
+    expect(await deployments('moved/one')).toEqual([`${before.url} null`, `${after.url} env:UPSTREAM_API_KEY`]);
+  });
+
+  test('may come at the same time as another', async () => {
+    const models = gateway.gateway.switchboard.client('bootstrap', ModelsService);
+    const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
+    const request = { models: ['both-1', 'both-2', 'both-3'].map((name) => ({ name, settings: {} })), onlyNew: true };
+    const counts = await Promise.all([1, 2, 3, 4].map(() => models.importCatalog(request, self)));
+    expect(counts.map(({ modelsCreated }) => modelsCreated).sort()).toEqual([0, 0, 0, 3]);
+  });
+});
