@@ -2,7 +2,6 @@ import { createServer } from 'node:http';
 import cors from '@fastify/cors';
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
-import { invalidRequest } from '#shared/errors.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
@@ -68,7 +67,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     request.startedMs = deps.clock.monotonic();
     reply.header('x-request-id', request.id);
     const problem = headProblem(request.raw);
-    done(problem === null ? undefined : invalidRequest(undefined, problem));
+    // Where its body ends, and so where the next request begins, is not certain.
+    if (problem !== null) reply.header('connection', 'close');
+    done(problem ?? undefined);
   });
   shedUpgrades(app, { shedder, metrics });
   app.addHook('onSend', (request, reply, _payload, done) => {

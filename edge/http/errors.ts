@@ -45,7 +45,8 @@ export function sendError(
 /** Logs a failure: in full when it is the gateway's own fault, in brief at debug level when it is the client's. */
 export function logFailure(error: GatewayError, status: number, request: FastifyRequest): void {
   const fields = { requestId: request.id, status, internal: error.details.internal };
-  if (status >= 500 && status !== 503) request.log.error({ ...fields, err: error.cause ?? error }, error.message);
+  const isOurs = status >= 500 && status !== 503 && error.reason !== ErrorReason.UNSUPPORTED_HTTP;
+  if (isOurs) request.log.error({ ...fields, err: error.cause ?? error }, error.message);
   else request.log.debug(fields, error.message);
 }
 

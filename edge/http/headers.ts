@@ -1,4 +1,5 @@
 import type { IncomingMessage } from 'node:http';
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { randomHex } from '#shared/ids.ts';
 
 /** The value of a new `x-request-id`, which every answer has. */
@@ -22,14 +23,27 @@ export function occursTwice(name: string, rawHeaders: readonly string[]): boolea
 /** A name or an address, and perhaps a port (RFC 3986 section 3.2). */
 const hostShape = /^(?:\[[\w:.%-]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;
 
-/** What the parser lets through of a head that is to be refused with 400, in words for the client; null when nothing is wrong. */
-export function headProblem({ headers: { host }, httpVersion, rawHeaders }: IncomingMessage): string | null {
-  // HTTP/1.0 knows no Host (RFC 9112 section 3.2).
-  if (host === undefined && httpVersion !== '1.0') return 'The request has no Host header.';
-  if (occursTwice('host', rawHeaders)) return 'The request has two Host headers.';
-  if (host !== undefined && !hostShape.test(host)) return 'The Host header is not the name of a host.';
-  return occursTwice('content-type', rawHeaders) ? 'The request has two Content-Type headers.' : null;
+/** What the parser lets through of a head that is to be refused, as the error to answer; null when nothing is wrong. */
+export function headProblem({ headers, httpVersion, rawHeaders }: IncomingMessage): GatewayError | null {
+  const { host, 'transfer-encoding': coding } = headers;
+  // HTTP/1.0 knows no Host (RFC 9112 section 3.2), and no Transfer-Encoding: how long such a body is, somebody in between may have
+  // understood otherwise (section 6.1).
+  if (host === undefined && httpVersion !== '1.0') return notValid('The request has no Host header.');
+  if (coding !== undefined && httpVersion === '1.0') return notValid('A request of HTTP/1.0 has a Transfer-Encoding.');
+  // The parser looks at the last coding only; what an unread one before it left would be taken for the body.
+  if (coding !== undefined && coding.toLowerCase() !== 'chunked') return unknownCoding();
+  if (occursTwice('host', rawHeaders)) return notValid('The request has two Host headers.');
+  if (host !== undefined && !hostShape.test(host)) return notValid('The Host header is not the name of a host.');
+  return occursTwice('content-type', rawHeaders) ? notValid('The request has two Content-Type headers.') : null;
 }
+
+const notValid = (message: string): GatewayError => invalidRequest(undefined, message);
+
+const unknownCoding = (): GatewayError =>
+  gatewayError(
+    ErrorReason.UNSUPPORTED_HTTP,
+    'This Transfer-Encoding is not supported. Send the body with a Content-Length, or with `chunked` alone.',
+  );
 
 /** Headers which browsers may read across origins (openai-contract.md section 1); a text, since a list would be joined for each answer. */
 export const exposedHeaders: string = [

@@ -21,6 +21,7 @@ const rows: readonly (readonly [keyof typeof ErrorReason, status: number, type: 
   ['MODEL_SUNSET', 410, 'invalid_request_error', 'model_sunset'],
   ['UNKNOWN_URL', 404, 'invalid_request_error', 'unknown_url'],
   ['METHOD_NOT_SUPPORTED', 405, 'invalid_request_error', 'method_not_supported'],
+  ['UNSUPPORTED_HTTP', 501, 'invalid_request_error', null],
   ['INVALID_REQUEST', 400, 'invalid_request_error', null],
   ['IDEMPOTENCY_KEY_REUSED', 400, 'invalid_request_error', 'idempotency_key_reused'],
   ['RANGE_TOO_LARGE', 400, 'invalid_request_error', 'range_too_large'],

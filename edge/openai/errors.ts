@@ -37,6 +37,7 @@ const types: Readonly<Record<KnownReason, string>> = {
   [ErrorReason.NOT_FOUND]: 'invalid_request_error',
   [ErrorReason.UNKNOWN_URL]: 'invalid_request_error',
   [ErrorReason.METHOD_NOT_SUPPORTED]: 'invalid_request_error',
+  [ErrorReason.UNSUPPORTED_HTTP]: 'invalid_request_error',
   [ErrorReason.CONFLICT]: 'invalid_request_error',
   [ErrorReason.IDEMPOTENCY_KEY_REUSED]: 'invalid_request_error',
   [ErrorReason.KEY_QUOTA_EXCEEDED]: 'permission_error',

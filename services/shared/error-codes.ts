@@ -40,6 +40,7 @@ const codes: Readonly<Record<KnownReason, string | null>> = {
   [ErrorReason.NOT_FOUND]: 'not_found',
   [ErrorReason.UNKNOWN_URL]: 'unknown_url',
   [ErrorReason.METHOD_NOT_SUPPORTED]: 'method_not_supported',
+  [ErrorReason.UNSUPPORTED_HTTP]: null,
   [ErrorReason.CONFLICT]: 'conflict',
   [ErrorReason.IDEMPOTENCY_KEY_REUSED]: 'idempotency_key_reused',
   [ErrorReason.KEY_QUOTA_EXCEEDED]: 'key_quota_exceeded',

@@ -34,6 +34,8 @@ const statuses: Readonly<Record<KnownReason, number>> = {
   [ErrorReason.NOT_FOUND]: 404,
   [ErrorReason.UNKNOWN_URL]: 404,
   [ErrorReason.METHOD_NOT_SUPPORTED]: 405,
+  // RFC 9110 section 9.1 and RFC 9112 section 6.1.
+  [ErrorReason.UNSUPPORTED_HTTP]: 501,
   [ErrorReason.CONFLICT]: 409,
   [ErrorReason.IDEMPOTENCY_KEY_REUSED]: 400,
   [ErrorReason.KEY_QUOTA_EXCEEDED]: 403,

@@ -330,9 +330,12 @@ describe('an address that leads nowhere', () => {
   });
 
   const get = 'GET /v1/models HTTP/1.1\r\nconnection: close\r\n';
+  // It asks to be kept, since nobody knows where the next request begins behind a body that cannot be read.
+  const post = 'POST /v1/models HTTP/1.1\r\nhost: gateway\r\nconnection: keep-alive\r\n';
+  const noChunk = '0\r\n\r\n';
   const upgrade =
     'GET /v1/realtime?intent=transcription HTTP/1.1\r\nhost: gateway\r\nconnection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n';
-  test.each([
+  test.each<[what: string, status: number, lines: string, rest?: string]>([
     ['what is not HTTP', 400, 'nonsense\r\n'],
     ['a request without a Host', 400, get],
     ['a request with two Hosts', 400, `${get}host: gateway\r\nhost: gateway\r\n`],
@@ -342,12 +345,16 @@ describe('an address that leads nowhere', () => {
       400,
       `${get}host: gateway\r\ncontent-type: application/json\r\ncontent-type: text/plain\r\n`,
     ],
+    ['a transfer coding that nobody knows', 501, `${post}transfer-encoding: gzip, chunked\r\n`, noChunk],
+    ['one of two lines', 501, `${post}transfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n`, noChunk],
+    ['one that is no more', 501, `${post}transfer-encoding: identity, chunked\r\n`, noChunk],
+    ['a transfer coding of HTTP/1.0', 400, `${post.replace('1.1', '1.0')}transfer-encoding: chunked\r\n`, noChunk],
     ['an expectation that nobody knows', 417, `${get}host: gateway\r\nexpect: miracles\r\n`],
     ['an upgrade without a proper key', 400, `${upgrade}sec-websocket-key: short\r\n`],
-  ])('%s is answered in the documented shape: %i', async (_what, status, lines) => {
+  ])('%s is answered in the documented shape: %i', async (_what, status, lines, rest = '') => {
     const raw = await rawRequest(
       gateway.url,
-      `${lines}${lines.includes(':') ? `authorization: Bearer ${key}\r\n` : ''}\r\n`,
+      `${lines}${lines.includes(':') ? `authorization: Bearer ${key}\r\n` : ''}\r\n${rest}`,
     );
     expect(raw).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
     expect(raw).toMatch(/x-request-id: req_/);

@@ -38,6 +38,7 @@ const codeByReason: Record<KnownReason, Code> = {
   [ErrorReason.NOT_FOUND]: Code.NotFound,
   [ErrorReason.UNKNOWN_URL]: Code.NotFound,
   [ErrorReason.METHOD_NOT_SUPPORTED]: Code.Unimplemented,
+  [ErrorReason.UNSUPPORTED_HTTP]: Code.Unimplemented,
   [ErrorReason.CONFLICT]: Code.FailedPrecondition,
   [ErrorReason.IDEMPOTENCY_KEY_REUSED]: Code.AlreadyExists,
   [ErrorReason.KEY_QUOTA_EXCEEDED]: Code.ResourceExhausted,
