@@ -6,7 +6,14 @@ import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
-import { answerUnparsable, installErrors, refuseExpectation, sendError, toGatewayError } from './http/errors.ts';
+import {
+  answerUnparsable,
+  installErrors,
+  refuseConnect,
+  refuseExpectation,
+  sendError,
+  toGatewayError,
+} from './http/errors.ts';
 import { exposedHeaders, headProblem, newRequestId } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
@@ -49,7 +56,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
           ...headTimeouts(patience),
         },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
-      ).on('checkExpectation', refuseExpectation),
+      )
+        .on('checkExpectation', refuseExpectation)
+        .on('connect', refuseConnect),
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',

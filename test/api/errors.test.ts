@@ -293,6 +293,28 @@ describe('an address that leads nowhere', () => {
     expect(answer.headers.get('allow')).toBe('GET, HEAD');
   });
 
+  test.each([
+    ['TRACE', '/v1/models'],
+    ['PROPFIND', '/v1/chat/completions'],
+    ['QUERY', '/v1/chat/completions'],
+    ['MKCOL', '/v1/nothing'],
+    ['CONNECT', 'elsewhere.example:443'],
+    ['BREW', '/v1/models'],
+    ['get', '/v1/models'],
+  ])('%s, a method that no endpoint has: 501 in the documented shape', async (method, target) => {
+    const raw = await rawRequest(gateway.url, `${method} ${target} HTTP/1.1\r\nhost: gateway\r\n\r\n`);
+    expect(raw).toMatch(/^HTTP\/1\.1 501 Not Implemented\r\n/);
+    expect(raw).toMatch(/x-request-id: req_/);
+    expect(JSON.parse(raw.split('\r\n\r\n')[1]!)).toEqual({
+      error: {
+        message: expect.stringContaining(method),
+        type: 'invalid_request_error',
+        param: null,
+        code: 'method_not_supported',
+      },
+    });
+  });
+
   test('OPTIONS that asks for no method is answered as a browser would be, and not in plain text', async () => {
     for (const path of ['/v1/models', '/v1/chat/completions', '/api/v1/api-keys']) {
       const answer = await gateway.call('OPTIONS', path);
