@@ -1,10 +1,12 @@
 import type { Cluster, Worker } from 'node:cluster';
 import { once } from 'node:events';
+import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
+import { listening } from './base.ts';
 import { serviceNames } from './service-names.ts';
 
 export type EdgeWorkers = {
@@ -13,6 +15,15 @@ export type EdgeWorkers = {
   /** Has each close as it would by itself, with `delayMs` by its SHUTDOWN_DELAY_SECONDS or without, and waits for their ends. */
   close(delayMs: number): Promise<void>;
 };
+
+/** Whether there can be a listener is asked once, before it is a matter of each worker. */
+async function tryListening({ host, port }: Env): Promise<string> {
+  const server = createServer().listen({ host, port });
+  await once(server, 'listening');
+  server.close();
+  await once(server, 'close');
+  return host;
+}
 
 type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
@@ -87,6 +98,7 @@ export async function startEdgeWorkers(options: {
     await Promise.all(ends);
   };
 
+  await listening('PORT', env.port, tryListening(env));
   const first = Array.from({ length: env.workers }, fork);
   try {
     const [address] = await Promise.all(first.map(begin));

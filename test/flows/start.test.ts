@@ -81,15 +81,16 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^DATA_DIR \/etc\/hostname\/data cannot be written \(ENOTDIR\): [^\n]*$/);
   });
 
-  test('a taken port', async () => {
+  test.each(['1', '2'])('a taken port, with WORKERS=%s', async (workers) => {
     await using database = await disposable(createTestDatabase());
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
     try {
-      await using child = startProcess({ script, env: { ...base(), DATABASE_URL: database.url, PORT: String(port) } });
+      const env = { ...base(), DATABASE_URL: database.url, PORT: String(port), WORKERS: workers };
+      await using child = startProcess({ script, env });
       expect(await child.exited()).toMatchObject({ code: 1 });
-      expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: .* PORT `));
+      expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: [^\\n]* PORT [^\\n]*$`));
     } finally {
       taken.close();
     }
