@@ -1,9 +1,10 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
+import { makeFolder } from './make-folder.ts';
 import { StartError } from './start-error.ts';
 
 /** The whole configuration of a process. README.md (Configuration) explains each variable. */
@@ -278,7 +279,7 @@ function readSecret(source: Source, name: string, dataDir: string, production: b
 function createSecret(file: string, name: string): void {
   const draft = `${file}-${randomUUID()}`;
   try {
-    mkdirSync(join(file, '..'), { recursive: true, mode: 0o700 });
+    makeFolder(join(file, '..'), 0o700);
     writeFileSync(draft, randomBytes(32).toString('hex'), { mode: 0o600, flag: 'wx' });
     try {
       // By one step, so that nobody reads a part of it.
@@ -289,9 +290,11 @@ function createSecret(file: string, name: string): void {
   } catch (error) {
     // Another process of the same DATA_DIR was quicker: its secret is the one.
     if ((error as NodeJS.ErrnoException).code === 'EEXIST') return;
-    throw new StartError(`${name} cannot be kept in ${file}: make DATA_DIR writable, or set ${name}.`, {
-      cause: error,
-    });
+    const { code } = error as NodeJS.ErrnoException;
+    throw new StartError(
+      `${name} cannot be kept in ${file} (${code}): make DATA_DIR a folder that this user may write, or set ${name}.`,
+      { cause: error },
+    );
   }
 }
 

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { existsSync, mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { makeFolder } from './make-folder.ts';
 
 /** A folder that belongs to this process until it releases the lock or dies. */
 export type FolderLock = {
@@ -21,7 +22,7 @@ const sqliteCannotOpen = 14;
 
 /** A new folder below `directory` that belongs to this process. Throws the file system's error if there can be none. */
 export function lockNewFolder(directory: string): { name: string; path: string; lock: FolderLock } {
-  mkdirSync(directory, { recursive: true, mode: 0o700 });
+  makeFolder(directory, 0o700);
   for (;;) {
     const name = `${process.pid}-${randomBytes(6).toString('hex')}`;
     const path = join(directory, name);

@@ -30,10 +30,23 @@ const base = () => ({
   LOG_LEVEL: 'error',
 });
 
+/** With which DATA_DIR need not keep any. */
+const secrets = {
+  KEY_PEPPER: 'a pepper that is long enough for a test',
+  SERVICE_SECRET: 'a service secret that is long enough',
+};
+
+/** Where the kernel says of a folder that is there that it is not, to whoever would make another in it. */
+const whereNoneCanBeMade: [what: string, env: Record<string, string>, line: RegExp][] = [
+  ['a data folder where none can be made', { DATA_DIR: '/proc/data' }, /\(ENOENT\): make DATA_DIR/],
+  ['the same with secrets from elsewhere', { DATA_DIR: '/proc/data', ...secrets }, /^DATA_DIR \/proc\/data cannot be/],
+  ['a data folder that takes nothing', { DATA_DIR: '/proc', ...secrets }, /^DATA_DIR \/proc cannot be/],
+];
+
 const rpcUrls = (...names: string[]): string => names.map((name) => `${name}=http://127.0.0.1:1`).join(',');
 
 describe('a start that cannot be says why in one line and exits with 1', () => {
-  test.each([
+  test.each<[what: string, env: Record<string, string>, line: RegExp]>([
     ['PORT', { PORT: 'eighty' }, /^PORT is not valid: /],
     ['DATABASE_URL', { DATABASE_URL: 'mysql://x' }, /^DATABASE_URL is not valid: /],
     ['an unreachable database', { DATABASE_URL: 'postgres://nobody@127.0.0.1:1/none' }, /DATABASE_URL/],
@@ -42,9 +55,10 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     ['a short secret', { SERVICE_SECRET: 'short' }, /^SERVICE_SECRET is not valid: /],
     ['a missing secret in production', { NODE_ENV: 'production' }, /^KEY_PEPPER is required with NODE_ENV=production/],
     ['a data folder that is a file', { DATA_DIR: '/etc/hostname' }, /DATA_DIR/],
+    ...(process.platform === 'linux' ? whereNoneCanBeMade : []),
   ])('%s', async (_what, env, line) => {
     await using child = startProcess({ script, env: { ...base(), ...env } });
-    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(await child.exited(15_000)).toMatchObject({ code: 1 });
     const lines = child.output.trim().split('\n');
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(line);
@@ -71,10 +85,6 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
 
   test('a data folder in which no journal can be, beside a database elsewhere', async () => {
     await using database = await disposable(createTestDatabase());
-    const secrets = {
-      KEY_PEPPER: 'a pepper that is long enough for a test',
-      SERVICE_SECRET: 'a service secret that is long enough',
-    };
     const env = { ...base(), ...secrets, DATABASE_URL: database.url, DATA_DIR: '/etc/hostname/data' };
     await using child = startProcess({ script, env });
     expect(await child.exited()).toMatchObject({ code: 1 });

@@ -1,8 +1,9 @@
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
+import { readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#shared/clock.ts';
 import { type FolderLock, lockFolder, removedPrefix } from '#shared/folder-lock.ts';
 import type { Logger } from '#shared/logger.ts';
+import { makeFolder } from '#shared/make-folder.ts';
 import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from './event-codec.ts';
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
@@ -32,7 +33,7 @@ export type AdoptedJournal<Event> = EventSource<Event> & {
 export function adoptOrphans<Event, Progress>(options: AdoptOptions<Event, Progress>): AdoptedJournal<Event>[] {
   const { directory, logger } = options;
   const entries = orNone(logger, directory, () => {
-    mkdirSync(directory, { recursive: true, mode: 0o700 });
+    makeFolder(directory, 0o700);
     return readdirSync(directory, { withFileTypes: true });
   });
   return entries.flatMap((entry) => {
@@ -108,7 +109,7 @@ function adoptedJournal<Event, Progress>(
 }
 
 function keepDamaged(directory: string, name: string, segment: number): void {
-  mkdirSync(join(directory, damagedFolder), { recursive: true, mode: 0o700 });
+  makeFolder(join(directory, damagedFolder), 0o700);
   renameSync(segmentPath(join(directory, name), segment), join(directory, damagedFolder, `${name}-segment-${segment}`));
 }
 

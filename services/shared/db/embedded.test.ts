@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -164,6 +164,23 @@ test('a DATA_DIR that cannot be written is refused in one line', async () => {
   expect((refusal as Error).message).toBe(
     `DATA_DIR ${join(file, 'data')} cannot be written (ENOTDIR): make it writable for this user, choose another DATA_DIR, or set DATABASE_URL.`,
   );
+});
+
+test('data of another major version of Postgres is refused with what to do, and stays as it is', async () => {
+  const path = join(folder, 'of-another-version');
+  const { stop } = await start(path);
+  await stop();
+  const version = join(path, 'postgres/data/PG_VERSION');
+  const own = readFileSync(version, 'utf8');
+  writeFileSync(version, '15\n');
+  const refusal = await startEmbeddedPostgres({ dataDir: path, logger }).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toMatch(
+    /^The embedded Postgres in \S+ did not start \(FATAL: .*version 15.*\): start the version of the gateway .* DATA_DIR/,
+  );
+  writeFileSync(version, own);
+  const { url } = await start(path);
+  expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
 });
 
 test.runIf(process.geteuid?.() === 0)(

@@ -1,4 +1,5 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -39,6 +40,8 @@ export type EmbeddedPostgres = {
 const startTimeoutMs = 60_000;
 /** After a killed postmaster its children need a moment to notice. */
 const childrenTimeoutMs = 10_000;
+/** How long the messages of a server that ended are waited for. */
+const lastWordsMs = 500;
 const restartDelayMsMax = 5_000;
 
 /**
@@ -155,30 +158,42 @@ async function launchOnce(words: readonly string[], options: LaunchOptions): Pro
     detached: true,
   });
   let failure: unknown;
-  let lastComplaint = 'no message';
-  child.once('error', (error) => {
-    failure = error;
+  let ready = false;
+  const none = 'no message';
+  let complaint = none;
+  const lines = createInterface({ input: child.stderr! }).on('line', (line) => {
+    // What keeps it from starting is told by the error alone.
+    if (!ready && /^(FATAL|PANIC):|^\S*setpriv:/.test(line)) complaint = line;
+    else if (!ready && complaint !== none && line.startsWith('DETAIL:')) complaint += ` ${line}`;
+    else logLine(line, logger);
   });
-  createInterface({ input: child.stderr! }).on('line', (line) => {
-    if (/^(FATAL|PANIC):|^\S*setpriv:/.test(line)) lastComplaint = line;
-    logLine(line, logger);
-  });
+  const saidAll = once(lines, 'close');
 
   const deadline = performance.now() + startTimeoutMs;
   for (;;) {
     const file = readPostmasterFile(pgData);
-    if (file?.ready && file.pid === child.pid) return child;
+    if (file?.ready && file.pid === child.pid) {
+      ready = true;
+      return child;
+    }
     const late = performance.now() > deadline;
     if (late && child.pid !== undefined) await endPostmaster(child.pid, () => hasEnded(child));
     if (late || failure !== undefined || hasEnded(child)) {
-      throw new StartError(
-        `The embedded Postgres in ${pgData} did not start (${lastComplaint}): free the cause, or set DATABASE_URL.`,
-        { cause: failure },
-      );
+      // Its last words may come behind its end; children that outlive it would keep them open.
+      await Promise.race([saidAll, delay(lastWordsMs)]);
+      throw new StartError(`The embedded Postgres in ${pgData} did not start (${complaint}): ${remedy(complaint)}.`, {
+        cause: failure,
+      });
     }
     await delay(5);
   }
 }
+
+/** What to do about a Postgres that did not start. The data stays as it is. */
+const remedy = (complaint: string): string =>
+  complaint.includes('incompatible with server')
+    ? 'start the version of the gateway that made it, or give this one another DATA_DIR, or DATABASE_URL'
+    : 'free the cause, or set another DATA_DIR, or DATABASE_URL';
 
 /** Postgres's own lines, at our levels. Its ERROR is a failed statement, which whoever sent it reports. */
 function logLine(line: string, logger: Logger): void {

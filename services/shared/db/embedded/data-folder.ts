@@ -16,6 +16,7 @@ import {
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join, resolve } from 'node:path';
+import { makeFolder } from '#shared/make-folder.ts';
 import { StartError } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
 import type { DatabaseUser } from './database-user.ts';
@@ -34,7 +35,7 @@ export const superuser = 'postgres';
 /** Names the parts of a data folder, making it if it is absent. */
 export function openDataFolder(path: string): DataFolder {
   try {
-    mkdirSync(resolve(path), { recursive: true });
+    makeFolder(resolve(path));
     const dataDir = realpathSync(path);
     accessSync(dataDir, constants.W_OK | constants.X_OK);
     const home = join(dataDir, 'postgres');
@@ -45,7 +46,8 @@ export function openDataFolder(path: string): DataFolder {
   }
 }
 
-const unwritable = (path: string, cause: unknown): StartError =>
+/** The refusal of a DATA_DIR in which nothing can be kept. */
+export const unwritable = (path: string, cause: unknown): StartError =>
   new StartError(
     `DATA_DIR ${path} cannot be written (${(cause as NodeJS.ErrnoException).code}): make it writable for this user, ` +
       'choose another DATA_DIR, or set DATABASE_URL.',
@@ -67,7 +69,7 @@ export async function prepareDataFolder(
   options: { fast: boolean },
 ): Promise<void> {
   try {
-    mkdirSync(folder.home, { recursive: true, mode: 0o700 });
+    makeFolder(folder.home, 0o700);
     if (user.owner !== undefined) giveTo(user.owner, folder.home);
   } catch (error) {
     throw unwritable(folder.dataDir, error);
