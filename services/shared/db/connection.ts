@@ -55,12 +55,27 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
     ['statement_timeout', session.statementTimeoutMs],
   ].filter(([, value]) => value !== undefined);
   return {
-    connectionString: url,
+    connectionString: asLibpqReads(url),
     application_name: `modelgateway-${session.applicationName}`,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     options: settings.map(([name, value]) => `-c ${name}=${value}`).join(' '),
   };
+}
+
+/**
+ * Gives `sslmode` the meaning that it has in libpq (Postgres documentation, SSL Support), and in the URLs that providers hand out: pg
+ * takes `require` for `verify-full` unless it is told, and warns. It never goes back to clear text, so that `allow` and `prefer` are
+ * as `require`.
+ */
+function asLibpqReads(url: DatabaseUrl): string {
+  const read = new URL(url);
+  const mode = read.searchParams.get('sslmode') || undefined;
+  // pg's own word for `require`, which libpq does not know.
+  if (mode === undefined || mode === 'no-verify') return url;
+  if (mode === 'allow' || mode === 'prefer') read.searchParams.set('sslmode', 'require');
+  read.searchParams.set('uselibpqcompat', 'true');
+  return read.href;
 }
 
 const versionMin = 15;
