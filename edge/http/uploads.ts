@@ -5,7 +5,7 @@ import type { IncomingMessage } from 'node:http';
 import { join } from 'node:path';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
 import type { EdgeApp } from '../routes/routes.ts';
@@ -50,7 +50,12 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
     if (Number(request.headers['content-length'] ?? 0) > formBytesMax) throw fileTooLarge();
     const path = join(directory, randomUUID());
     request.spooledTo = path;
-    const upload = await spool(payload, request.headers['content-type']!, path);
+    const upload = await spool(payload, request.headers['content-type']!, path).catch((error: unknown) => {
+      // A refusal with 503 is nobody's fault elsewhere; this one has operators to make room.
+      if (hasReason(error, ErrorReason.OVERLOADED))
+        request.log.error({ err: error.cause, requestId: request.id }, 'an upload cannot be kept');
+      throw error;
+    });
     // Its client may have gone before there was a file to remove.
     if (request.raw.socket.destroyed) await rm(path, { force: true });
     return upload;
@@ -60,13 +65,13 @@ export async function spooledForms(app: EdgeApp, uploadsDir: string): Promise<vo
 /** Writes a form to a file while it is checked; what is refused leaves no file. */
 async function spool(body: Readable, contentType: string, path: string): Promise<Upload> {
   const scanner = new FormScanner(contentType);
-  const file = await open(path, 'wx', 0o600);
+  const file = await onDisk(open(path, 'wx', 0o600));
   try {
     // Left open, since what is refused is read to its end all the same.
     for await (const chunk of body.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       scanner.push(chunk);
       // Waiting for the disk is what holds a fast sender back.
-      await file.write(chunk);
+      await onDisk(file.appendFile(chunk));
     }
     const model = formField(scanner.end(), 'model');
     return { path, contentType, model: model === undefined || model.length > 255 ? null : model };
@@ -77,6 +82,18 @@ async function spool(body: Readable, contentType: string, path: string): Promise
       : error;
   } finally {
     await file.close();
+  }
+}
+
+/** What the disk does not do may pass, as when it is full: its client is to come again. */
+async function onDisk<Done>(work: Promise<Done>): Promise<Done> {
+  try {
+    return await work;
+  } catch (cause) {
+    throw gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot take uploads at the moment. Try again shortly.', {
+      cause,
+      internal: `an upload was not kept in DATA_DIR: ${(cause as Error).message}`,
+    });
   }
 }
 

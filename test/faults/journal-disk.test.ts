@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -106,6 +106,26 @@ test('on a full disk new work is 503 with Retry-After, an open stream finishes a
     { description: 'the usage of the stream' },
   );
   expect(events).toEqual([expect.objectContaining({ success: true, output_tokens: 6 })]);
+});
+
+test('on a full disk an upload is 503 with Retry-After and leaves no file, and is taken again once there is room', async () => {
+  const upload = async (): Promise<Seen> => {
+    const body = new FormData();
+    body.append('model', 'sim-transcribe');
+    body.append('file', new Blob([new Uint8Array(300_000)]), 'speech.wav');
+    const headers = { authorization: `Bearer ${key.key}` };
+    return seen(await fetch(`${url}/v1/audio/transcriptions`, { method: 'POST', headers, body }));
+  };
+  const files = () =>
+    readdirSync(join(dataDir, 'uploads'), { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.startsWith('lock'))
+      .map(({ name }) => name);
+  writeFileSync(fault, 'full');
+  expect(await upload()).toEqual({ status: 503, retryAfter: '5', code: 'server_is_overloaded' });
+  await waitFor(() => files().length === 0, { description: 'no file' });
+  rmSync(fault);
+  await waitFor(async () => (await upload()).status === 200, { description: 'an upload to be taken' });
+  await waitFor(() => files().length === 0, { description: 'no file' });
 });
 
 test('a disk that cannot confirm what was written ends the process with exit code 70', async () => {

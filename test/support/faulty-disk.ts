@@ -2,10 +2,11 @@ import fs from 'node:fs';
 import { syncBuiltinESMExports } from 'node:module';
 import { join } from 'node:path';
 
-// Loaded ahead of a gateway in a process of its own (NODE_OPTIONS=--import): its metering journal is then on a disk that does what
+// Loaded ahead of a gateway in a process of its own (NODE_OPTIONS=--import): its metering journal and its uploads are then on a disk that does what
 // the file DISK_FAULT says, for as long as it is there. `full`: takes no byte; `failing`: cannot confirm what it took.
 
 const journal = join(process.env.DATA_DIR!, 'journal');
+const uploads = join(process.env.DATA_DIR!, 'uploads');
 const fault = (): string =>
   fs.existsSync(process.env.DISK_FAULT!) ? fs.readFileSync(process.env.DISK_FAULT!, 'utf8') : '';
 const diskError = (code: string): Error => Object.assign(new Error(`${code}: a fault of the test`), { code });
@@ -29,6 +30,20 @@ Object.assign(fs, {
   close(fd: number, done?: (error: Error | null) => void) {
     opened.delete(fd);
     close(fd, done);
+  },
+});
+const { open } = fs.promises;
+Object.assign(fs.promises, {
+  async open(path: string, ...rest: [string, number]) {
+    const file = await open(path, ...rest);
+    if (!String(path).startsWith(uploads)) return file;
+    const appendFile = file.appendFile.bind(file);
+    return Object.assign(file, {
+      async appendFile(bytes: Buffer) {
+        if (fault() === 'full') throw diskError('ENOSPC');
+        await appendFile(bytes);
+      },
+    });
   },
 });
 syncBuiltinESMExports();
