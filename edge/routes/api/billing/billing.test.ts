@@ -174,6 +174,7 @@ test('a charge shows in the draft invoice with exact line items, its transaction
 
 test('invoices are narrowed to the months of which some day is asked for, for operators too', async () => {
   type Listed = { data: { id: string; period_start: string; period_end: string }[] };
+  await charge();
   const [invoice] = ((await call('GET', '/billing/documents/invoices', 'owner')).json as Listed).data;
   const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
   const [start, end] = [Date.parse(invoice!.period_start), Date.parse(invoice!.period_end)];

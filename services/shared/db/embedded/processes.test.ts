@@ -11,8 +11,8 @@ test('this process is found, always with the same start', () => {
 });
 
 test('a zombie counts as dead', async () => {
-  // The shell becomes a `sleep` that never asks for the child it inherited.
-  const parent = spawn('sh', ['-c', 'sleep 0 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
+  // The shell becomes a `sleep` that never asks for the child it inherited, before that has ended.
+  const parent = spawn('sh', ['-c', 'sleep 1 & echo $!; exec sleep 60'], { stdio: ['ignore', 'pipe', 'ignore'] });
   try {
     const [line] = await once(createInterface({ input: parent.stdout }), 'line');
     const pid = Number(line);
