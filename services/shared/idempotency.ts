@@ -7,6 +7,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf';
+import { NIL } from 'uuid';
 import { run, type StatementRunner } from './db/run.ts';
 import { ErrorReason, type GatewayError, gatewayError } from './errors.ts';
 import type { Caller } from './rpc/caller.ts';
@@ -28,7 +29,7 @@ export const idempotencyKeysTable = `
 `;
 
 /** Callers who are no users, such as the operators' command line. */
-const nobody = '00000000-0000-0000-0000-000000000000';
+const nobody = NIL;
 
 /** Whose request is done once, under which Idempotency-Key. */
 export type OnceCall<Request extends DescMessage> = {

@@ -1,8 +1,9 @@
 import { defineEntity, type InferEntity, p } from '@mikro-orm/postgresql';
+import { NIL } from 'uuid';
 import type { Role } from '#shared/rpc/caller.ts';
 
 /** Who invited when no user did: the operators' command line. */
-export const nobody = '00000000-0000-0000-0000-000000000000';
+export const nobody = NIL;
 
 export const InvitationEntity = defineEntity({
   name: 'Invitation',

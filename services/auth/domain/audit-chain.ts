@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { NIL } from 'uuid';
 
 /** An event as it is hashed. Its JSON parts are text, so that the very same characters are hashed again years later. */
 export type ChainedEvent = {
@@ -18,7 +19,7 @@ export type ChainedEvent = {
 };
 
 /** The chain of what belongs to no organization. */
-export const platformChain = '00000000-0000-0000-0000-000000000000';
+export const platformChain = NIL;
 
 export const emptyHash: Buffer = Buffer.alloc(0);
 

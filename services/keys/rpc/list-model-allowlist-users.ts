@@ -1,8 +1,8 @@
+import { NIL } from 'uuid';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
 const limitDefault = 1_000;
-const zeroUuid = '00000000-0000-0000-0000-000000000000';
 
 export const listModelAllowlistUsers =
   ({ database, clock }: Pick<KeysDeps, 'database' | 'clock'>): KeysRpc<'listModelAllowlistUsers'> =>
@@ -16,7 +16,7 @@ export const listModelAllowlistUsers =
           and keys.deleted_at is null and keys.revoked_at is null and cardinality(keys.model_allowlist) > 0
           and (keys.expires_at is null or keys.expires_at > $3)
         order by keys.user_id limit $4`,
-      values: [model, afterUserId || zeroUuid, new Date(clock.now()), limit || limitDefault],
+      values: [model, afterUserId || NIL, new Date(clock.now()), limit || limitDefault],
     });
     return { users: rows.map(({ user_id, tenant_id }) => ({ userId: user_id, tenantId: tenant_id })) };
   };

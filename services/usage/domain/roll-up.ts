@@ -1,8 +1,9 @@
+import { NIL } from 'uuid';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
 
 /** Stands for the key of calls that sessions made. */
-export const noKeyId = '00000000-0000-0000-0000-000000000000';
+export const noKeyId = NIL;
 
 /** The finest buckets: every time zone's days are made of quarter hours. */
 const quarterHourMs = 900_000;

@@ -1,4 +1,5 @@
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { NIL } from 'uuid';
 import { CallerKind, callerOf, requireOperator } from '#shared/rpc/caller.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 
@@ -10,7 +11,7 @@ export const listModelUsers = ({ database }: Pick<UsageDeps, 'database'>): Usage
   async function* ({ model, since }, context) {
     const caller = callerOf(context);
     if (caller.kind !== CallerKind.SERVICE) requireOperator(caller);
-    let after = ['00000000-0000-0000-0000-000000000000', '00000000-0000-0000-0000-000000000000'];
+    let after: [tenantId: string, userId: string] = [NIL, NIL];
     while (!context.signal.aborted) {
       // last_used_at is the start of a quarter hour, and the use may have been at its end.
       const { rows } = await database.query<Row>({

@@ -1,3 +1,4 @@
+import { NIL } from 'uuid';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -20,7 +21,7 @@ const settlingHours = 1;
  * every moment, and a late event adds to all or to what the next round finds. Days are over by the database's clock.
  */
 export async function gatherDays({ database }: Pick<DayGathererDeps, 'database'>, signal: AbortSignal): Promise<void> {
-  let place = { tenantId: '00000000-0000-0000-0000-000000000000', from: '-infinity' };
+  let place: { tenantId: string; from: string } = { tenantId: NIL, from: '-infinity' };
   while (!signal.aborted) {
     const next = await nextOutsideDay(database, place);
     if (next === undefined) return;

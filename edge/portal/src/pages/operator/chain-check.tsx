@@ -1,5 +1,6 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { NIL } from 'uuid';
 import type { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
@@ -11,7 +12,7 @@ import { Notice } from '../../ui/notice.tsx';
 import { Time } from '../../ui/time.tsx';
 
 /** Names the chain of what belongs to no organization, in the API. */
-export const platformChain = '00000000-0000-0000-0000-000000000000';
+export const platformChain = NIL;
 
 type Verification = { is_whole: boolean | null; events_checked: number; first_broken_sequence: number | null };
 
