@@ -23,18 +23,30 @@ export function occursTwice(name: string, rawHeaders: readonly string[]): boolea
 /** A name or an address, and perhaps a port (RFC 3986 section 3.2). */
 const hostShape = /^(?:\[[\w:.%-]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/;
 
-/** Those that some endpoint has. */
-const methods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']);
+/** The methods that some endpoint has. */
+export const endpointMethods: ReadonlySet<string> = new Set([
+  'GET',
+  'HEAD',
+  'POST',
+  'PUT',
+  'PATCH',
+  'DELETE',
+  'OPTIONS',
+]);
 
 /** The refusal of a method that no endpoint has (RFC 9110 section 9.1); one that other endpoints have is refused by 405. */
 export const unknownMethod = (method: string): GatewayError =>
-  gatewayError(ErrorReason.UNSUPPORTED_HTTP, `${method} is not supported here; use ${[...methods].join(', ')}.`, {
-    code: 'method_not_supported',
-  });
+  gatewayError(
+    ErrorReason.UNSUPPORTED_HTTP,
+    `${method} is not supported here; use ${[...endpointMethods].join(', ')}.`,
+    {
+      code: 'method_not_supported',
+    },
+  );
 
 /** What the parser lets through of a head that is to be refused, as the error to answer; null when nothing is wrong. */
 export function headProblem({ headers, httpVersion, method, rawHeaders }: IncomingMessage): GatewayError | null {
-  if (!methods.has(method!)) return unknownMethod(method!);
+  if (!endpointMethods.has(method!)) return unknownMethod(method!);
   const { host, 'transfer-encoding': coding } = headers;
   // HTTP/1.0 knows no Host (RFC 9112 section 3.2), and no Transfer-Encoding: how long such a body is, somebody in between may have
   // understood otherwise (section 6.1).

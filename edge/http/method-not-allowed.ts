@@ -1,7 +1,9 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { EdgeApp } from '../routes/routes.ts';
+import { endpointMethods } from './headers.ts';
 
-const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+/** HEAD comes with GET, and OPTIONS is answered ahead of the routes. */
+const refused = [...endpointMethods].filter((method) => method !== 'HEAD' && method !== 'OPTIONS');
 
 /**
  * Watches which methods each path is registered for, and answers the others with 405 and `Allow` once `close` is called
@@ -22,10 +24,10 @@ export function methodNotAllowed(app: EdgeApp): { close(app: EdgeApp): void } {
       closed = true;
       for (const [url, known] of registered) {
         const allow = [...known].sort().join(', ');
-        const others = methods.filter((method) => !known.has(method));
+        const others = refused.filter((method) => !known.has(method));
         if (others.length === 0) continue;
         rest.route({
-          method: [...others],
+          method: others,
           url,
           config: { access: { surface: 'public' } },
           // Refused before its body is read, whatever its type is.
