@@ -57,6 +57,12 @@ export const tenantSuspended = (): GatewayError =>
     'Your organization is suspended. An owner or admin must restore the account; a new key does not help.',
   );
 
+/** A model that the key's allowlist leaves out. */
+export const modelNotAllowed = (model: string): GatewayError =>
+  new GatewayError(ErrorReason.MODEL_NOT_ALLOWED, `This API key may not use the model \`${model}\`.`, {
+    param: 'model',
+  });
+
 /** The bare error for anything unexpected; the cause goes to the log only. */
 export const internalError = (cause: unknown): GatewayError =>
   new GatewayError(

@@ -343,6 +343,15 @@ describe('asks the upstream nothing', () => {
     expect(bench.simulator.requests).toHaveLength(0);
   });
 
+  test('a key with a model_allowlist lists what it may call, and is refused the rest by name', async () => {
+    const { key } = await bench.gateway.createKey(bench.session, { model_allowlist: ['org/m:tag', 'org/gone'] });
+    const { models } = bench.gateway.openai(key);
+    expect((await models.list()).data.map(({ id }) => id)).toEqual(['org/m:tag']);
+    expect(await models.retrieve('org/m:tag')).toMatchObject({ id: 'org/m:tag' });
+    await expect(models.retrieve('sim-chat')).rejects.toMatchObject({ status: 403, code: 'model_not_allowed' });
+    await expect(models.retrieve('org/gone')).rejects.toMatchObject({ status: 404, code: 'model_not_found' });
+  });
+
   test.each(Object.entries(refusals))('for %s', async (_what, [call, type, code]) => {
     const error = await call().then(
       () => null,
