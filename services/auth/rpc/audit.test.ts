@@ -102,6 +102,21 @@ test('a chain that is verified in parts is read once, and goes on behind an even
   });
 });
 
+test('a chain that is longer than one call reads is never said to be whole before its end', async () => {
+  const tenantId = uuidv7();
+  const length = 20_001;
+  for (let sent = 0; sent < length; sent += 1_000) {
+    await send(Array.from({ length: Math.min(1_000, length - sent) }, () => record(tenantId)));
+  }
+  for (const eventsMax of [0, 1_000_000]) {
+    const begun = await fixture.auth.verifyAuditChain({ tenantId, eventsMax }, operatorOf(fixture));
+    expect(begun).toMatchObject({ eventsChecked: 20_000n, nextAfterSequence: 20_000n });
+    const afterSequence = begun.nextAfterSequence!;
+    const rest = await fixture.auth.verifyAuditChain({ tenantId, afterSequence, eventsMax }, operatorOf(fixture));
+    expect([rest.eventsChecked, rest.firstBrokenSequence, rest.nextAfterSequence]).toEqual([1n, undefined, undefined]);
+  }
+});
+
 /** How a value becomes another, by the type of its column. */
 const edits: Readonly<Record<string, (column: string) => string>> = {
   uuid: () => 'gen_random_uuid()',

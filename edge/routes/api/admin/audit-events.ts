@@ -6,7 +6,7 @@ import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.t
 
 const access = { surface: 'operator' } as const;
 
-/** The audit events of all organizations and of the platform, for operators, and the check of a chain: whole, or in parts where it is long. */
+/** The audit events of all organizations and of the platform, for operators, and the check of a chain: in parts where it is long, each answer saying where the next begins. */
 export const adminAuditEventRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/audit-events',

@@ -385,7 +385,8 @@ export const RecordAuditEventsResponseSchema: GenMessage<RecordAuditEventsRespon
   messageDesc(file_modelgateway_auth_v1_audit, 9);
 
 /**
- * VerifyAuditChainRequest names a chain, or a part of one: a long chain takes longer to read than a call may.
+ * VerifyAuditChainRequest names a chain, or a part of one: a long chain takes longer to read than a call may,
+ * and is verified by calls each of which goes on where the last one stopped.
  *
  * @generated from message modelgateway.auth.v1.VerifyAuditChainRequest
  */
@@ -406,7 +407,7 @@ export type VerifyAuditChainRequest = Message<"modelgateway.auth.v1.VerifyAuditC
   afterSequence: bigint;
 
   /**
-   * Stop after so many events; 0: at the end of the chain.
+   * Stop after so many events, if not at the chain's end; 0, and more than 20,000: after 20,000.
    *
    * @generated from field: uint32 events_max = 3;
    */
