@@ -1,8 +1,9 @@
+import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { TLSSocket } from 'node:tls';
+import { getCACertificates, setDefaultCACertificates, TLSSocket } from 'node:tls';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StartError } from '#shared/start-error.ts';
 import { selfSignedCertificate } from '../../../test/support/certificate.ts';
@@ -12,8 +13,9 @@ import { checkReachable } from './connection.ts';
 const own = selfSignedCertificate();
 let folder: string;
 let database: TestDatabase;
-/** Speaks TLS in front of the test's Postgres, which has a Unix socket alone. */
+/** Speak TLS in front of the test's Postgres, which has a Unix socket alone; their certificate names the address of the second alone. */
 let tlsServer: Server;
+let namedServer: Server;
 const warnings: Error[] = [];
 const keepWarning = (warning: Error) => void warnings.push(warning);
 
@@ -23,7 +25,7 @@ beforeAll(async () => {
   writeFileSync(join(folder, 'other.pem'), selfSignedCertificate().ca);
   database = await createTestDatabase();
   const behind = join(new URL(database.url).searchParams.get('host')!, '.s.PGSQL.5432');
-  tlsServer = createServer((socket) => {
+  const speakTls = (socket: Socket): void => {
     // The SSLRequest (Postgres documentation, Message Formats), answered with yes.
     socket.once('data', () => {
       socket.write('S');
@@ -31,13 +33,16 @@ beforeAll(async () => {
       joined(secure, connect(behind));
     });
     socket.on('error', () => {});
-  });
-  await new Promise<void>((resolve) => tlsServer.listen(0, '127.0.0.2', resolve));
+  };
+  tlsServer = createServer(speakTls).listen(0, '127.0.0.2');
+  namedServer = createServer(speakTls).listen(0, '127.0.0.1');
+  await Promise.all([once(tlsServer, 'listening'), once(namedServer, 'listening')]);
   process.on('warning', keepWarning);
 });
 afterAll(async () => {
   process.off('warning', keepWarning);
   tlsServer?.close();
+  namedServer?.close();
   await database?.drop();
   rmSync(folder, { recursive: true, force: true });
 });
@@ -51,10 +56,10 @@ function joined(one: Socket, other: Socket): void {
     socket.on('error', () => {}).on('close', () => peer.destroy());
 }
 
-/** The database by TLS, at an address which its certificate does not name. */
-const urlWith = (parameters: string): string => {
-  const { port } = tlsServer.address() as AddressInfo;
-  return `postgresql://postgres@127.0.0.2:${port}/${database.name}?${parameters}`;
+/** The database by TLS, at an address which its certificate does not name unless told. */
+const urlWith = (parameters: string, server = tlsServer): string => {
+  const { address, port } = server.address() as AddressInfo;
+  return `postgresql://postgres@${address}:${port}/${database.name}?${parameters}`;
 };
 
 test.each([
@@ -73,4 +78,28 @@ test.each([
   if (works) expect(outcome).toBeUndefined();
   else expect(outcome).toBeInstanceOf(StartError);
   expect(warnings).toEqual([]);
+});
+
+test('sslrootcert=system of DATABASE_URL asks for the name, and for an authority that Node trusts, and with less is refused, as in libpq', async () => {
+  const reason = (parameters: string, server?: Server) =>
+    checkReachable(urlWith(parameters, server)).then(
+      () => 'none',
+      (error: Error) => error.message,
+    );
+  const trusted = getCACertificates('default');
+  expect(await reason('sslrootcert=system', namedServer)).toContain('self-signed certificate');
+  try {
+    setDefaultCACertificates([...trusted, own.ca]);
+    for (const parameters of ['sslrootcert=system', 'sslmode=verify-full&sslrootcert=system']) {
+      expect(await reason(parameters, namedServer)).toBe('none');
+      expect(await reason(parameters)).toContain('127.0.0.2 is not in the cert');
+    }
+    for (const mode of ['disable', 'prefer', 'require', 'verify-ca']) {
+      expect(await reason(`sslmode=${mode}&sslrootcert=system`, namedServer)).toContain(
+        `sslrootcert=system needs sslmode=verify-full, not ${mode}`,
+      );
+    }
+  } finally {
+    setDefaultCACertificates(trusted);
+  }
 });

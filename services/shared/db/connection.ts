@@ -66,11 +66,20 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
 /**
  * Gives `sslmode` the meaning that it has in libpq (Postgres documentation, SSL Support), and in the URLs that providers hand out: pg
  * takes `require` for `verify-full` unless it is told, and warns. It never goes back to clear text, so that `allow` and `prefer` are
- * as `require`.
+ * as `require`. `sslrootcert=system`, for pg the name of a file, becomes the authorities that Node trusts.
  */
 function asLibpqReads(url: DatabaseUrl): string {
   const read = new URL(url);
   const mode = read.searchParams.get('sslmode') || undefined;
+  if (read.searchParams.get('sslrootcert') === 'system') {
+    // Public authorities sign anybody's certificate, and only its name tells that it is the database's.
+    if (mode !== undefined && mode !== 'verify-full') {
+      throw new Error(`sslrootcert=system needs sslmode=verify-full, not ${mode}`);
+    }
+    read.searchParams.delete('sslrootcert');
+    read.searchParams.set('sslmode', 'verify-full');
+    return read.href;
+  }
   // pg's own word for `require`, which libpq does not know.
   if (mode === undefined || mode === 'no-verify') return url;
   if (mode === 'allow' || mode === 'prefer') read.searchParams.set('sslmode', 'require');
