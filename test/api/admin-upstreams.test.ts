@@ -43,6 +43,33 @@ describe('an upstream that is registered', () => {
     expect((await admin('GET', pathOf('sim-chat'))).json.operations).toEqual(['chat_completions', 'completions']);
     expect((await start()).catalogVersion).toBeGreaterThan(before.catalogVersion);
   });
+
+  test('leaves the deployments that an operator has set, but for what it names', async () => {
+    const deployment = async () => {
+      const { deployments } = (await admin('GET', pathOf('sim-image'))).json;
+      // Its health is nobody's setting.
+      return deployments.map(({ status, status_reason, status_changed_at, ...rest }: Record<string, unknown>) => rest);
+    };
+    await register({ secret_reference: 'env:UPSTREAM_FIRST', dialect: 'vllm' });
+    const [{ id }] = await deployment();
+    await admin('PATCH', `/deployments/${id}`, {
+      weight: 7,
+      priority: 3,
+      concurrency_limit: 20,
+      connect_timeout_ms: 1_000,
+      total_timeout_ms: 90_000,
+      enabled: false,
+    });
+    const [set] = await deployment();
+    expect(set).toMatchObject({ weight: 7, priority: 3, secret_reference: 'env:UPSTREAM_FIRST' });
+    const again = await register();
+    expect([again.status, again.json.deployments_created]).toEqual([200, 0]);
+    expect(await deployment()).toEqual([set]);
+    await register({ secret_reference: 'env:UPSTREAM_SECOND' });
+    expect(await deployment()).toEqual([{ ...set, secret_reference: 'env:UPSTREAM_SECOND' }]);
+    await register({ dialect: 'openai' });
+    expect(await deployment()).toEqual([{ ...set, secret_reference: 'env:UPSTREAM_SECOND', dialect: 'openai' }]);
+  });
 });
 
 /** What each start of a gateway does, with what its environment says besides. */

@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf';
+import { create, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
@@ -17,7 +17,7 @@ import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
 import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
-import { DeploymentEntity, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
+import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
 
@@ -40,7 +40,7 @@ export const registerUpstream =
       dialect: request.dialect,
     });
     // Refuses an address where no server can be.
-    addressOf(settings, '');
+    const { baseUrl } = addressOf(settings, '');
     const upstream = connectUpstream(settings);
     let names: string[];
     try {
@@ -59,7 +59,12 @@ export const registerUpstream =
     const counts = await transaction(database, async (em) => {
       await lockCatalog(em);
       const { standing, settled } = await knownModels(em, names, request.baseUrl);
-      const secretsGiven = request.onlyNew ? await giveSecret(em, settings, [...standing.values()]) : 0;
+      const modelIds = [...standing.values()].map(({ id }) => id);
+      const deployments = await em.find(DeploymentEntity, { modelId: { $in: modelIds }, baseUrl });
+      const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
+      const deploymentOf = (name: string) =>
+        deployments.find((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
+      const changes = request.onlyNew ? {} : namedSettings(settings);
       const wanted = request.onlyNew ? names.filter((name) => !settled.has(name)) : names;
       // Nobody's guess replaces what an operator may have corrected.
       const guessed = (name: string) => (standing.has(name) ? [] : operationsByName(name));
@@ -69,7 +74,10 @@ export const registerUpstream =
           settings: create(ModelSettingsSchema, {
             operations: [...(request.operations.length > 0 ? request.operations : guessed(name))],
           }),
-          deployments: [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
+          deployments: [
+            settingsAfter(deploymentOf(name), changes) ??
+              create(DeploymentSettingsSchema, { ...settings, upstreamModel: name }),
+          ],
         }),
       );
       const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, new Date(nowMs));
@@ -113,16 +121,19 @@ async function knownModels(
   return { standing, settled: new Set(settled.map(({ name }) => name)) };
 }
 
+/** What a request names of its deployments beside their address, and changes of those that stand. */
+const namedSettings = ({ secretReference, dialect }: DeploymentSettings): JsonObject =>
+  toJson(DeploymentSettingsSchema, create(DeploymentSettingsSchema, { secretReference, dialect })) as JsonObject;
+
+/** The settings of a deployment with changes, which have the fields that are set and no others; undefined when there is none yet. */
+const settingsAfter = (row: DeploymentRow | undefined, changes: JsonObject): DeploymentSettings | undefined =>
+  row && fromJson(DeploymentSettingsSchema, { ...row.settings, ...changes });
+
 /** Gives deployments at an upstream its secret where they name none, as after a start without one; answers to how many. */
-async function giveSecret(
-  em: SqlEntityManager,
-  { baseUrl, secretReference }: DeploymentSettings,
-  models: readonly ModelRow[],
-): Promise<number> {
+function giveSecret({ secretReference }: DeploymentSettings, deployments: readonly DeploymentRow[]): number {
   if (secretReference === undefined) return 0;
-  const rows = await em.find(DeploymentEntity, { modelId: { $in: models.map(({ id }) => id) }, baseUrl });
   // An operator's empty one stays.
-  const without = rows.filter(({ settings }) => settings.secretReference === undefined);
+  const without = deployments.filter(({ settings }) => settings.secretReference === undefined);
   for (const row of without) row.settings = { ...row.settings, secretReference };
   return without.length;
 }

@@ -1322,14 +1322,15 @@ export type RegisterUpstreamRequest = Message<"modelgateway.models.v1.RegisterUp
   baseUrl: string;
 
   /**
-   * Where its API key is found, as in DeploymentSettings; empty when it needs none.
+   * Where its API key is found, as in DeploymentSettings; empty when it needs none, or its deployments
+   * are to keep theirs.
    *
    * @generated from field: string secret_reference = 2;
    */
   secretReference: string;
 
   /**
-   * The kind of server; unspecified means find out.
+   * The kind of server; unspecified means find out, and leave what deployments there say.
    *
    * @generated from field: modelgateway.models.v1.UpstreamDialect dialect = 3;
    */
@@ -1344,8 +1345,9 @@ export type RegisterUpstreamRequest = Message<"modelgateway.models.v1.RegisterUp
   operations: Operation[];
 
   /**
-   * Leave out models that were deleted, and each that was registered from this base URL before, so
-   * that a start undoes no operator's change. A deployment without a secret still gets the one above.
+   * Leave out models that were deleted, and each that was registered from this base URL before, and
+   * change no deployment that stands, so that a start undoes no operator's change. A deployment
+   * without a secret still gets the one above.
    *
    * @generated from field: bool only_new = 5;
    */
@@ -1628,7 +1630,8 @@ export const ModelsService: GenService<{
   },
   /**
    * RegisterUpstream asks an OpenAI-compatible server for its models and registers each with a
-   * deployment there. Operators only, and the start of the process (UPSTREAM_BASE_URL).
+   * deployment there. What stands already is changed in what the request names, and in nothing else.
+   * Operators only, and the start of the process (UPSTREAM_BASE_URL).
    *
    * @generated from rpc modelgateway.models.v1.ModelsService.RegisterUpstream
    */

@@ -11,7 +11,7 @@ import { serverChoices, UpstreamFields } from './upstream-fields.tsx';
 
 const fields = ['base_url', 'secret_reference', 'dialect', 'operations'];
 
-/** Registers every model that a server lists; what of it is registered already stays as it is. */
+/** Registers every model that a server lists; what of it is registered already is changed in what the form names alone. */
 export function UpstreamDialog({ onClose }: { onClose: () => void }) {
   const toast = useToast();
   const [address, setAddress] = useState({ baseUrl: '', secret: '' });
