@@ -208,15 +208,23 @@ describe('a session that is relayed', () => {
     await bench.event({ model: 'relay', input_tokens: 10, output_tokens: 5, audio_seconds: 1, success: true });
   });
 
-  test('gets a usage even when its upstream says none', async () => {
+  test.each([
+    ['says none', null],
+    [
+      'says one of tokens that cannot be true',
+      { type: 'tokens', total_tokens: 15, input_tokens: -10, output_tokens: 5 },
+    ],
+    ['says a length that cannot be true', { type: 'duration', seconds: -2 }],
+  ])('gets a usage even when its upstream %s', async (_what, said) => {
     const { usage } = openai;
-    openai.usage = null;
+    openai.usage = said;
     try {
       await using session = await talk();
       session.say(sessionUpdate('relay', manual));
       session.say(append(tone(2_000)));
       session.say({ type: 'input_audio_buffer.commit' });
       expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+      await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
     } finally {
       openai.usage = usage;
     }
@@ -236,6 +244,29 @@ describe('a session that is relayed', () => {
     session.say(sessionUpdate('no-such-model'));
     expect((await session.event('error')).error.code).toBe('model_not_found');
     expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_not_found' });
+  });
+
+  test.each([
+    ['is what its upstream says', 250, 1_250, 1],
+    ['is what was appended where its upstream says what cannot be', 0, 1e18, 2],
+    ['is what was appended where its upstream says nothing of it', undefined, undefined, 2],
+  ])('counts a length of speech that %s', async (_what, audio_start_ms, audio_end_ms, audio_seconds) => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(2_000)));
+    await session.event('session.updated');
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const item = { event_id: 'event_upstream', item_id: 'item_heard' };
+    for (const event of [
+      { type: 'input_audio_buffer.speech_started', audio_start_ms },
+      { type: 'input_audio_buffer.speech_stopped', audio_end_ms },
+      { type: 'input_audio_buffer.committed' },
+      { type: completed, content_index: 0, transcript: 'heard' },
+    ]) {
+      openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
+    }
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: audio_seconds });
+    await bench.event({ model: 'relay', success: true, audio_seconds });
   });
 
   test('hands on errors of the upstream, and stays open', async () => {

@@ -18,35 +18,39 @@ const countMax = 100_000_000;
 
 /**
  * Reads a parsed `usage` of chat, completions and embeddings (`prompt_tokens …`), of images and transcriptions (`input_tokens …`) or of
- * transcriptions by length (`{type:"duration",seconds}`). Null when it is none of them, or absurd, so that the gateway
- * counts by itself. Values that are no counts are 0.
+ * transcriptions by length (`{type:"duration",seconds}`). Null when it is none of them, or has a figure that cannot be
+ * true (negative, a fraction of a token, or beyond any call), so that the gateway counts by itself. Of the parts of the input such
+ * a figure is 0, as one that is missing: they are no more than a discount, or a note.
  */
 export function readUsage(usage: unknown): ReportedUsage | null {
   if (!isObject(usage)) return null;
   const input = usage.prompt_tokens ?? usage.input_tokens;
   const output = usage.completion_tokens ?? usage.output_tokens;
   const { total_tokens: total, seconds } = usage;
-  const audioMs = typeof seconds === 'number' ? seconds * 1000 : undefined;
-  const counts = [input, output, total, audioMs].filter((value) => typeof value === 'number');
-  if (counts.length === 0 || counts.some((value) => value > countMax)) return null;
-  const outputTokens = count(output);
+  const audioMs = typeof seconds === 'number' ? Math.round(seconds * 1000) : undefined;
+  const figures = [input, output, total, audioMs].filter((value) => typeof value === 'number');
+  if (figures.length === 0 || !figures.every(isCount)) return null;
+  const outputTokens = countOr0(output);
   // Some upstreams report an embedding's tokens as the total only.
-  const inputTokens = typeof input === 'number' ? count(input) : Math.max(0, count(total) - outputTokens);
+  const inputTokens = typeof input === 'number' ? input : Math.max(0, countOr0(total) - outputTokens);
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
   const { cached_tokens: cached, audio_tokens: audio } = isObject(details) ? details : {};
   return {
     inputTokens,
-    cachedInputTokens: Math.min(count(cached), inputTokens),
+    cachedInputTokens: Math.min(countOr0(cached), inputTokens),
     outputTokens,
-    totalTokens: typeof total === 'number' ? count(total) : inputTokens + outputTokens,
-    audioInputTokens: Math.min(count(audio), inputTokens),
-    audioMs: count(audioMs),
+    totalTokens: typeof total === 'number' ? total : inputTokens + outputTokens,
+    audioInputTokens: Math.min(countOr0(audio), inputTokens),
+    audioMs: countOr0(audioMs),
   };
 }
 
 const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** A count out of somebody else's JSON: nothing negative, fractional or beyond any call. */
-const count = (value: unknown): number =>
-  typeof value === 'number' && value > 0 && value <= countMax ? Math.round(value) : 0;
+/** Whether a value out of somebody else's JSON can be a count of a call's tokens or milliseconds. */
+const isCount = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= 0 && (value as number) <= countMax;
+
+/** A count out of somebody else's JSON; 0 for what can be none. */
+export const countOr0 = (value: unknown): number => (isCount(value) ? value : 0);

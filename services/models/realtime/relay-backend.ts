@@ -1,5 +1,5 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
-import { readUsage } from '../bytes/reported-usage.ts';
+import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { cancelled } from '../inference/attempts.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
@@ -148,12 +148,12 @@ export class RelayBackend implements Backend {
         this.#context.sayUpdated();
         return;
       case 'input_audio_buffer.speech_started':
-        this.#speechStarts.set(itemId, Number(event.audio_start_ms) || 0);
+        this.#speechStarts.set(itemId, Number(event.audio_start_ms));
         break;
       case 'input_audio_buffer.speech_stopped':
-        this.#item(itemId).audioMs = Math.max(
-          0,
-          (Number(event.audio_end_ms) || 0) - (this.#speechStarts.get(itemId) ?? 0),
+        // 0 when it is not known, or cannot be true: what was appended counts then.
+        this.#item(itemId).audioMs = countOr0(
+          Math.round(Number(event.audio_end_ms) - (this.#speechStarts.get(itemId) ?? Number.NaN)),
         );
         this.#speechStarts.delete(itemId);
         break;

@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { readUsage } from './reported-usage.ts';
+
+test.each([
+  ['chat', { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 }, [9, 4, 13, 0]],
+  ['an embedding by its total', { total_tokens: 8 }, [8, 0, 8, 0]],
+  ['images', { input_tokens: 5, output_tokens: 100, total_tokens: 105 }, [5, 100, 105, 0]],
+  ['a length', { type: 'duration', seconds: 1.2345 }, [0, 0, 0, 1235]],
+  ['zeros', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [0, 0, 0, 0]],
+])('usage of %s is read as it was reported', (_what, usage, figures) => {
+  const read = readUsage(usage)!;
+  expect([read.inputTokens, read.outputTokens, read.totalTokens, read.audioMs]).toEqual(figures);
+});
+
+const impossible = [-1, -0.5, 0.5, 12.5, 100_000_001, 2 ** 53 + 2, 1e300, JSON.parse('1e999')];
+
+test.each(impossible)('a figure of %d makes the whole report one that the gateway does not go by', (figure) => {
+  const whole = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
+  for (const name of Object.keys(whole)) expect([name, readUsage({ ...whole, [name]: figure })]).toEqual([name, null]);
+  for (const name of ['input_tokens', 'output_tokens', 'total_tokens'])
+    expect([name, readUsage({ [name]: figure })]).toEqual([name, null]);
+});
+
+test.each([-0.5, -1, 100_001, 2 ** 53 + 2, JSON.parse('1e999')])('%d seconds are no length of audio', (seconds) => {
+  expect(readUsage({ type: 'duration', seconds })).toBeNull();
+});
+
+test.each(impossible)('%d cached or audio tokens are as if nothing was said of them', (figure) => {
+  for (const details of ['prompt_tokens_details', 'input_tokens_details', 'input_token_details']) {
+    const usage = { input_tokens: 9, output_tokens: 4, [details]: { cached_tokens: figure, audio_tokens: figure } };
+    expect(readUsage(usage)).toMatchObject({
+      inputTokens: 9,
+      cachedInputTokens: 0,
+      outputTokens: 4,
+      audioInputTokens: 0,
+    });
+  }
+});
