@@ -26,6 +26,10 @@ export type Backend = {
   append(audio: string, causeId: string | null): Promise<void> | void;
   commit(causeId: string | null): void;
   clear(causeId: string | null): void;
+  /** Whether there is audio which waits to be committed, by the client or once its speech has ended. */
+  readonly hasUncommitted: boolean;
+  /** Resolves once the client has the transcripts of all that was committed, or can get them no more. */
+  finish(): Promise<void>;
   /** The session is over, or goes on with another model. What was begun is metered as far as it got. */
   close(): Promise<void>;
 };

@@ -13,6 +13,8 @@ import { durationUsage } from './transcriber.ts';
 /** Audio that may wait for the upstream before the client has to, in bytes. */
 const waitingBytesMax = 8 * 1024 * 1024;
 const waitMs = 10;
+/** How long the upstream may take for the transcripts of what was committed when the session leaves it, in milliseconds. */
+const finishTimeoutMs = 60_000;
 
 const itemEvent = 'conversation.item.input_audio_transcription.';
 
@@ -31,6 +33,10 @@ export class RelayBackend implements Backend {
   #config: SessionConfig = initialConfig;
   /** Audio since the last commit, for upstreams that do not say how long an item is. */
   #appendedMs = 0;
+  /** Whether the client has appended audio behind its last commit. */
+  #isAppended = false;
+  /** The client's commits which the upstream has not answered. */
+  #commitsOpen = 0;
   /** Events are taken one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
   #closed = false;
@@ -79,16 +85,32 @@ export class RelayBackend implements Backend {
     this.#appendedMs += (audio.length * 3) / 4 / bytesPerMs;
     // Written anew: of a member that stands there twice the upstream could read the other.
     this.#send({ type: 'input_audio_buffer.append', audio }, causeId);
+    this.#isAppended = true;
     if (this.#socket.waitingBytes > waitingBytesMax) await this.#drained();
   }
 
   commit(causeId: string | null): void {
+    this.#isAppended = false;
+    this.#commitsOpen += 1;
     this.#send({ type: 'input_audio_buffer.commit' }, causeId);
   }
 
   clear(causeId: string | null): void {
     this.#appendedMs = 0;
+    this.#isAppended = false;
+    this.#speechStarts.clear();
     this.#send({ type: 'input_audio_buffer.clear' }, causeId);
+  }
+
+  get hasUncommitted(): boolean {
+    if (this.#config.turnDetection === null) return this.#isAppended;
+    // Where the upstream listens for speech, all else that was appended is silence.
+    return this.#speechStarts.size > 0 && this.#commitsOpen === 0;
+  }
+
+  finish(): Promise<void> {
+    const expired = AbortSignal.timeout(finishTimeoutMs);
+    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#commitsOpen === 0));
   }
 
   async close(): Promise<void> {
@@ -159,6 +181,8 @@ export class RelayBackend implements Backend {
         break;
       case 'input_audio_buffer.committed': {
         const item = this.#item(itemId);
+        this.#answerCommit();
+        this.#speechStarts.delete(itemId);
         item.audioMs ||= Math.round(this.#appendedMs);
         this.#appendedMs = 0;
         break;
@@ -177,10 +201,16 @@ export class RelayBackend implements Backend {
         return;
       }
       case 'error':
+        this.#answerCommit();
         this.#context.outbox.pass(this.#deployment.upstream.redact(text));
         return;
     }
     this.#context.outbox.pass(text);
+  }
+
+  /** The upstream commits by itself too, which answers none of the client's. */
+  #answerCommit(): void {
+    this.#commitsOpen = Math.max(0, this.#commitsOpen - 1);
   }
 
   async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
@@ -213,12 +243,16 @@ export class RelayBackend implements Backend {
     this.#socket.send(JSON.stringify(causeId === null ? event : { event_id: causeId, ...event }));
   }
 
-  async #drained(): Promise<void> {
+  /** Resolves once there is room for more, or nobody is there to take it. */
+  #drained(): Promise<void> {
+    return this.#until(() => this.#socket.waitingBytes <= waitingBytesMax / 2);
+  }
+
+  /** Nobody closes this backend before it has let go of the client's last event. */
+  async #until(isSo: () => boolean): Promise<void> {
     const { signal } = this.#context;
-    // The socket has no event for this. Nobody closes this backend before it has let go of the client's last event.
-    while (!this.#closed && !signal.aborted && this.#socket.waitingBytes > waitingBytesMax / 2) {
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-    }
+    // The socket has no event for this.
+    while (!this.#closed && !signal.aborted && !isSo()) await new Promise((resolve) => setTimeout(resolve, waitMs));
   }
 
   #end(verdict: Verdict): void {

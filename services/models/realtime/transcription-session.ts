@@ -70,12 +70,16 @@ export class TranscriptionSession {
       event = readClientEvent(json);
       config = event.type === 'update' ? updatedConfig(this.#config, event.session) : this.#config;
       if (modelOf(config) === '' && event.type !== 'update') throw noModel();
+      if (this.#backend?.hasUncommitted && isHeardOtherwise(this.#config, config)) throw bufferInUse();
     } catch (error) {
       if (!(error instanceof GatewayError)) throw error;
       this.#outbox.emit(errorEvent(error, eventIdOf(json)));
       return;
     }
-    if (modelOf(config) !== modelOf(this.#config)) await this.#leaveBackend();
+    if (modelOf(config) !== modelOf(this.#config)) {
+      await this.#backend?.finish();
+      await this.#leaveBackend();
+    }
     this.#config = config;
     if (event.type === 'update') this.#shape = event.shape;
     if (modelOf(config) === '') this.#sayUpdated();
@@ -170,6 +174,17 @@ function startConfig({ sessionJson, model }: TranscribeStart): SessionConfig {
   const config = sessionJson === '' ? initialConfig : updatedConfig(initialConfig, JSON.parse(sessionJson));
   return model === '' ? config : { ...config, transcription: { ...config.transcription, model } };
 }
+
+/** Whether audio means something else behind a change, or goes to somebody else. */
+const isHeardOtherwise = (before: SessionConfig, after: SessionConfig): boolean =>
+  modelOf(before) !== modelOf(after) || JSON.stringify(before.format) !== JSON.stringify(after.format);
+
+const bufferInUse = (): GatewayError =>
+  invalidRequest(
+    undefined,
+    'There is audio which was not committed: commit or clear it before you change the model or the format of the audio.',
+    'input_audio_buffer_not_empty',
+  );
 
 const noModel = (): GatewayError =>
   invalidRequest(

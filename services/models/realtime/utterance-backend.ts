@@ -96,6 +96,14 @@ export class UtteranceBackend implements Backend {
     this.#context.outbox.emit({ type: 'input_audio_buffer.cleared' });
   }
 
+  get hasUncommitted(): boolean {
+    return this.#current !== null;
+  }
+
+  async finish(): Promise<void> {
+    await Promise.all(this.#pending);
+  }
+
   async close(): Promise<void> {
     this.#drop();
     for (const { utterance } of this.#running) utterance.abort();

@@ -1,0 +1,123 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { append, openTalk, quiet, sessionUpdate, tone } from '../support/realtime-client.ts';
+import { type RealtimeUpstream, startRealtimeUpstream } from '../support/realtime-upstream.ts';
+
+let bench: InferenceBench;
+let openai: RealtimeUpstream;
+let vllm: RealtimeUpstream;
+
+beforeAll(async () => {
+  bench = await startInferenceBench();
+  openai = await startRealtimeUpstream('openai');
+  vllm = await startRealtimeUpstream('vllm');
+  for (const [model, { url: base_url }, dialect] of [
+    ['relay', openai, 'openai'],
+    ['relay/two', openai, 'openai'],
+    ['vllm', vllm, 'vllm'],
+  ] as const) {
+    const { call } = bench.gateway;
+    const made = [
+      await call('POST', '/api/v1/admin/models', bench.session, {
+        name: model,
+        operations: ['realtime_transcription'],
+      }),
+      await call('POST', '/api/v1/admin/deployments', bench.session, { model, base_url, dialect }),
+    ];
+    expect(made.map(({ status }) => status)).toEqual([201, 201]);
+  }
+});
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+  await openai?.[Symbol.asyncDispose]();
+  await vllm?.[Symbol.asyncDispose]();
+});
+beforeEach(() => bench.renew());
+
+const talk = () => openTalk(bench.gateway.url, { key: bench.key.key });
+const manual = { turn_detection: null };
+const completed = 'conversation.item.input_audio_transcription.completed';
+
+describe.each([
+  ['that the gateway cuts into utterances', 'sandbox-transcribe', 'relay'],
+  ['that is relayed', 'relay', 'relay/two'],
+  ['of vLLM', 'vllm', 'sandbox-transcribe'],
+])('a session %s', (_what, model, other) => {
+  const cannotChange = { code: 'input_audio_buffer_not_empty', event_id: 'mine', type: 'invalid_request_error' };
+
+  test('keeps its audio and its model when another is named before that audio was committed, and says so', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    session.say(append(tone(1_000)));
+    session.say({ ...sessionUpdate(other), event_id: 'mine' });
+    expect((await session.event('error')).error).toMatchObject(cannotChange);
+    session.say({ ...sessionUpdate(null, { format: { type: 'audio/pcmu' } }), event_id: 'mine' });
+    expect((await session.event('error', 2)).error).toMatchObject(cannotChange);
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    await session.event(completed);
+    await bench.event({ success: true, model, audio_seconds: 2 });
+    const metered = await bench.gateway.call('GET', `/api/v1/usage/history?api_key_id=${bench.key.id}`, bench.session);
+    expect(metered.json.data).toHaveLength(1);
+    session.say(sessionUpdate(other));
+    const { audio } = (await session.event('session.updated', 2)).session;
+    expect(audio.input).toMatchObject({ transcription: { model: other }, format: { type: 'audio/pcm' } });
+  });
+
+  test('is told the transcript of what was committed when another model is named right behind it', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    session.say(sessionUpdate(other));
+    await session.event('session.updated', 2);
+    const types = session.events.map(({ type }) => type);
+    expect(types.indexOf(completed)).toBeGreaterThan(0);
+    expect(types.indexOf(completed)).toBeLessThan(types.lastIndexOf('session.updated'));
+    await bench.event({ success: true, model, audio_seconds: 1 });
+  });
+
+  test('changes its model when audio was cleared', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    await session.event('session.updated');
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.clear' });
+    session.say(sessionUpdate(other));
+    await session.event('session.updated', 2);
+    expect(session.events.some(({ type }) => type === 'error')).toBe(false);
+  });
+});
+
+test('a session changes its model between two speeches, and not in the middle of one', async () => {
+  await using session = await talk();
+  session.say(sessionUpdate('sandbox-transcribe'));
+  for (const part of [quiet(600), tone(1_000)]) session.say(append(part));
+  session.say(sessionUpdate('relay'));
+  expect((await session.event('error')).error.code).toBe('input_audio_buffer_not_empty');
+  session.say(append(quiet(1_000)));
+  session.say(sessionUpdate('relay'));
+  await session.event('session.updated', 2);
+  expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
+});
+
+test('a session that is relayed changes its model when its upstream hears no speech, and not while it does', async () => {
+  await using session = await talk();
+  session.say(sessionUpdate('relay'));
+  session.say(append(tone(1_000)));
+  await session.event('session.updated');
+  const said = (event: object) =>
+    openai.connections.at(-1)!.socket.send(JSON.stringify({ event_id: 'event_upstream', item_id: 'item_1', ...event }));
+  said({ type: 'input_audio_buffer.speech_started', audio_start_ms: 0 });
+  await session.event('input_audio_buffer.speech_started');
+  session.say(sessionUpdate('relay/two'));
+  expect((await session.event('error')).error.code).toBe('input_audio_buffer_not_empty');
+  said({ type: 'input_audio_buffer.speech_stopped', audio_end_ms: 700 });
+  await session.event('input_audio_buffer.speech_stopped');
+  session.say(sessionUpdate('relay/two'));
+  said({ type: 'input_audio_buffer.committed' });
+  said({ type: completed, content_index: 0, transcript: 'heard' });
+  await session.event('session.updated', 2);
+  expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
+  await bench.event({ success: true, model: 'relay', audio_seconds: 0.7 });
+});
