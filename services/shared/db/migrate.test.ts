@@ -78,6 +78,18 @@ test('a later migration is applied to a database that has the earlier ones', asy
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
 });
 
+test('a database that a newer version has migrated stops the start in one line that says so, and is left as it is', async () => {
+  await migrateAll(testDatabase.url, [ledger], logger);
+  const older: ServiceMigrations = { service: 'ledger', migrations: ledger.migrations.slice(0, 1) };
+  const refusal: unknown = await migrateAll(testDatabase.url, [other, older], logger).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toMatch(
+    /^The database was migrated by a newer version .* \(ledger 0002-create-notes\): start that version, [^\n]*\.$/,
+  );
+  const { rows } = await admin.query("select to_regnamespace('other') as found");
+  expect(rows).toEqual([{ found: null }]);
+});
+
 test('gateways that start at the same time migrate one after the other', async () => {
   await Promise.all(Array.from({ length: 4 }, () => migrateAll(testDatabase.url, [ledger, other], logger)));
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);

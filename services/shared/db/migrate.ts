@@ -26,9 +26,10 @@ const advisoryLock = 7_205_759_403_792_794n;
 /**
  * Brings each service's schema up to date, as the login role of `connection`, which owns what it makes. Services
  * work as `modelgateway_app`, which may read and write new tables; a migration takes back what is too much
- * (`revoke update, delete on … from modelgateway_app` makes a table append-only).
+ * (`revoke update, delete on … from modelgateway_app` makes a table append-only). Nothing is done to a database that has
+ * migrations which are not known here: what they changed, this version would write as it was before.
  *
- * @throws StartError when the database is out of reach or the login role lacks a right.
+ * @throws StartError when the database is out of reach, a newer version has migrated it, or the login role lacks a right.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -44,6 +45,7 @@ export async function migrateAll(
   await client.connect();
   try {
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
+    await refuseNewer(client, services);
     await createAppRole(client);
     for (const { service, migrations } of services) {
       await createSchema(client, service);
@@ -122,10 +124,25 @@ async function applyPending(
 
 /** Spares an ordinary start the migrator, of which there is one per service. */
 async function areApplied(client: pg.Client, service: string, migrations: readonly NamedMigration[]): Promise<boolean> {
+  const applied = await appliedNames(client, service);
+  return migrations.every(({ name }) => applied.has(name));
+}
+
+async function refuseNewer(client: pg.Client, services: readonly ServiceMigrations[]): Promise<void> {
+  for (const { service, migrations } of services) {
+    const known = new Set(migrations.map(({ name }) => name));
+    const newer = [...(await appliedNames(client, service))].find((name) => !known.has(name));
+    if (newer === undefined) continue;
+    throw new StartError(
+      `The database was migrated by a newer version of the gateway (${service} ${newer}): start that version, or restore a backup that was made before.`,
+    );
+  }
+}
+
+async function appliedNames(client: pg.Client, service: string): Promise<ReadonlySet<string>> {
   const table = `${pg.escapeIdentifier(service)}.${migrationsTable}`;
   const { rows: found } = await client.query('select to_regclass($1) is not null as found', [table]);
-  if (!found[0].found) return false;
-  const { rows } = await client.query(`select name from ${table}`);
-  const applied = new Set(rows.map(({ name }) => name));
-  return migrations.every(({ name }) => applied.has(name));
+  if (!found[0].found) return new Set();
+  const { rows } = await client.query<{ name: string }>(`select name from ${table} order by id`);
+  return new Set(rows.map(({ name }) => name));
 }
