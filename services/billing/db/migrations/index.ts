@@ -5,6 +5,7 @@ import { CheckByStatement } from './0003-check-by-statement.ts';
 import { SetRefusedEventsAside } from './0004-set-refused-events-aside.ts';
 import { NoteCreditMonth } from './0005-note-credit-month.ts';
 import { KnowPaymentsById } from './0006-know-payments-by-id.ts';
+import { KnowEarlierPayments } from './0007-know-earlier-payments.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -14,4 +15,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0004-set-refused-events-aside', class: SetRefusedEventsAside },
   { name: '0005-note-credit-month', class: NoteCreditMonth },
   { name: '0006-know-payments-by-id', class: KnowPaymentsById },
+  { name: '0007-know-earlier-payments', class: KnowEarlierPayments },
 ];

@@ -1,0 +1,63 @@
+import { createHmac } from 'node:crypto';
+import pg from 'pg';
+import { expect, test } from 'vitest';
+import { migrateAll } from '#shared/db/migrate.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createEmptyDatabase } from '../../../../test/support/postgres.ts';
+import { logCollector } from '../../../../test/support/rpc-carriers.ts';
+import { operator, service, startTestBilling, webhookSecret } from '../../fixtures/test-billing.ts';
+import { migrations } from './index.ts';
+
+test('a payment that was booked before payments were known by their ids is not booked again by its session', async () => {
+  const { logger } = logCollector();
+  await using database = await createEmptyDatabase();
+  const migrate = (through: string) => {
+    const end = migrations.findIndex(({ name }) => name === through) + 1;
+    return migrateAll(database.url, [{ service: 'billing', migrations: migrations.slice(0, end) }], logger);
+  };
+  await migrate('0006-know-payments-by-id');
+  await using started = await startTestBilling(database);
+  const tenantId = uuidv7();
+  const tell = async (type: string, fields: object) => {
+    const object = { currency: 'usd', metadata: { tenant_id: tenantId }, ...fields };
+    const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type, data: { object } });
+    const seconds = Math.floor(Date.now() / 1000);
+    const digest = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');
+    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: `t=${seconds},v1=${digest}` };
+    return (await started.billing.receivePaymentEvent(event, service)).duplicate;
+  };
+  const intent = (id: string) => tell('payment_intent.succeeded', { id, amount_received: 700 });
+  const session = (id: string, paymentIntent: string | null) =>
+    tell('checkout.session.completed', {
+      id,
+      payment_intent: paymentIntent,
+      payment_status: 'paid',
+      amount_total: 700,
+    });
+  const owner = new pg.Client({ connectionString: database.url });
+  await owner.connect();
+  const forget = () => owner.query('update billing.payment_events set payment_id = null');
+
+  expect(await intent('pi_once')).toBe(false);
+  expect(await session('cs_alone', null)).toBe(false);
+  expect(await intent('pi_twice')).toBe(false);
+  await forget();
+  expect(await session('cs_of_twice', 'pi_twice')).toBe(false);
+  await forget();
+  expect(await intent('pi_twice')).toBe(false);
+  await forget();
+  // Booked by the version with 0006, which knew its id, after one before it that did not.
+  expect(await intent('pi_both')).toBe(false);
+  await forget();
+  expect(await intent('pi_both')).toBe(false);
+
+  await migrate('0007-know-earlier-payments');
+  expect(await session('cs_of_once', 'pi_once')).toBe(true);
+  expect(await session('cs_again', 'pi_twice')).toBe(true);
+  expect(await session('cs_of_both', 'pi_both')).toBe(true);
+  expect(await session('cs_new', 'pi_new')).toBe(false);
+  const { wallet } = await started.billing.getAccount({ tenantId }, operator);
+  expect(wallet!.balanceNanoUsd).toBe(8n * 7_000_000_000n);
+  expect((await started.billing.verifyLedger({}, service)).faults).toEqual([]);
+  await owner.end();
+});
