@@ -55,6 +55,11 @@ test('the journal gives back the event as it was, money to the last unit', () =>
   expect(meteredEventCodec.decode(JSON.parse(meteredEventCodec.encode(metered)))).toEqual(metered);
 });
 
+test('an event that an earlier version journaled by names is read', () => {
+  const named = JSON.stringify({ ...metered, costNanoUsd: String(metered.costNanoUsd) });
+  expect(meteredEventCodec.decode(JSON.parse(named))).toEqual(metered);
+});
+
 test.each([null, 7, 'text', {}, [], [7], [id]])('what is no event is refused: %j', (json) => {
   expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
 });

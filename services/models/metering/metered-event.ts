@@ -105,10 +105,12 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 
   decode(json) {
-    if (!Array.isArray(json) || typeof json[0] !== 'string' || typeof json[1] !== 'string') {
+    // Journals of before 22 November 2026 have the names.
+    const stored = (
+      Array.isArray(json) ? Object.fromEntries(places.map((name, place) => [name, json[place]])) : json
+    ) as Journaled | null;
+    if (typeof stored?.id !== 'string' || typeof stored.tenantId !== 'string')
       throw new TypeError('not a metered event');
-    }
-    const stored = Object.fromEntries(places.map((name, place) => [name, json[place]])) as Journaled;
     return { ...stored, costNanoUsd: BigInt(stored.costNanoUsd) };
   },
 
