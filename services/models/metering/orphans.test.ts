@@ -179,7 +179,7 @@ test('a damaged segment is read up to the damage and kept for the operator', asy
   expect(adopt(folder.path)).toEqual([]);
 });
 
-test('records that checksum but make no sense are skipped', async () => {
+test('records that checksum but make no sense are skipped, and their segment is kept for the operator', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 1);
   const other = openTestJournal(folder.path, { codec: { ...testCodec, encode: () => '{"no":"event"}' } });
@@ -188,6 +188,7 @@ test('records that checksum but make no sense are skipped', async () => {
   appendFileSync(segmentPath(left, 1), readFileSync(segmentPath(join(folder.path, other.name), 1)));
   rmSync(join(folder.path, other.name), { recursive: true });
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(0)]);
+  expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
 });
 
 test('a journal that cannot be adopted is told of, and neither ends the process nor keeps the others waiting', async () => {

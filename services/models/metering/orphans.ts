@@ -8,7 +8,7 @@ import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
 
-/** Segments with damage in them are kept here, below the journals' folder, for an operator to look at. */
+/** Segments with damage in them, or with records that this version cannot read, are kept here, below the journals' folder, for an operator. */
 const damagedFolder = 'damaged';
 
 export type AdoptOptions<Event, Progress> = {
@@ -123,6 +123,7 @@ async function* readEvents<Event, Progress>(
   const damaged: number[] = [];
   for (const segment of listSegments(folder)) {
     let offset = 0;
+    let isWhole = true;
     for (;;) {
       const part = await readSegment(segmentPath(folder, segment), offset);
       for (const text of part.payloads) {
@@ -130,6 +131,7 @@ async function* readEvents<Event, Progress>(
           const event = replay.accept(text);
           if (event !== null) yield event;
         } catch (error) {
+          isWhole = false;
           logger.error({ err: error, journal: name, segment, record: text }, 'a journal record cannot be read');
         }
       }
@@ -137,7 +139,7 @@ async function* readEvents<Event, Progress>(
       if (part.tail === 'more') continue;
       if (part.tail !== 'end')
         logger.warn({ journal: name, segment, offset, tail: part.tail }, 'a journal segment stops early');
-      if (part.tail === 'damaged') damaged.push(segment);
+      if (part.tail === 'damaged' || !isWhole) damaged.push(segment);
       break;
     }
   }
