@@ -4,6 +4,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { logCollector } from '../../../test/support/rpc-carriers.ts';
 import { unsuitability, withDatabase } from './connection.ts';
 import { migrateAll, type ServiceMigrations } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
@@ -88,6 +89,21 @@ test('a database that a newer version has migrated stops the start in one line t
   );
   const { rows } = await admin.query("select to_regnamespace('other') as found");
   expect(rows).toEqual([{ found: null }]);
+});
+
+test('who migrates a database on which an older version still works is told so, and nobody else', async () => {
+  const { logger: collecting, lines } = logCollector();
+  const older: ServiceMigrations = { service: 'ledger', migrations: ledger.migrations.slice(0, 1) };
+  await migrateAll(testDatabase.url, [older], collecting);
+  opened = await openServiceDatabase({ service: 'ledger', connection: testDatabase.url, entities: [], logger });
+  await opened.pool.query('select from entries');
+  await migrateAll(testDatabase.url, [older], collecting);
+  expect(lines.map(({ msg }) => msg)).toEqual(['migrated']);
+  await migrateAll(testDatabase.url, [ledger], collecting);
+  expect(lines.map(({ msg }) => msg).slice(1)).toEqual([
+    'migrated',
+    'processes of an older version work on the database that was just migrated: end them',
+  ]);
 });
 
 test('gateways that start at the same time migrate one after the other', async () => {

@@ -47,11 +47,14 @@ export async function migrateAll(
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
     await refuseNewer(client, services);
     await createAppRole(client);
+    let isChanged = false;
     for (const { service, migrations } of services) {
       await createSchema(client, service);
       const applied = await applyPending(connection, service, migrations, client);
       for (const name of applied) logger.info({ service, migration: name }, 'migrated');
+      isChanged ||= applied.length > 0;
     }
+    if (isChanged) await tellOfOlderProcesses(client, logger);
   } catch (error) {
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(
@@ -120,6 +123,16 @@ async function applyPending(
   } finally {
     await orm.close();
   }
+}
+
+/** Whoever works on the schemas already, before the lock is given back, came before they were changed. */
+async function tellOfOlderProcesses(client: pg.Client, logger: Logger): Promise<void> {
+  const { rows } = await client.query<{ sessions: number }>(`
+    select count(*)::int as sessions from pg_stat_activity where datname = current_database()
+      and application_name like 'modelgateway-%' and application_name not in ('modelgateway-migrate', 'modelgateway-check')`);
+  const { sessions } = rows[0]!;
+  if (sessions > 0)
+    logger.warn({ sessions }, 'processes of an older version work on the database that was just migrated: end them');
 }
 
 /** Spares an ordinary start the migrator, of which there is one per service. */
