@@ -14,7 +14,7 @@ const longest = [
   'test/browser/dead-api.test.ts',
   'test/flows/retirement-mail.test.ts',
   'test/faults/upstream-bombs.test.ts',
-  'services/shared/rpc/server.test.ts',
+  'services/shared/rpc/open-port.test.ts',
   'test/flows/retirement.test.ts',
   'test/browser/sign-in.test.ts',
   'test/faults/jobs-kill.test.ts',

@@ -1,14 +1,20 @@
 import { Writable } from 'node:stream';
-import type { DescService } from '@bufbuild/protobuf';
-import type { Client, Transport } from '@connectrpc/connect';
+import { create, type DescService } from '@bufbuild/protobuf';
+import type { CallOptions, Client, Interceptor, ServiceImpl, Transport } from '@connectrpc/connect';
+import { afterEach, beforeEach, expect, type MockInstance, vi } from 'vitest';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { systemClock } from '#shared/clock.ts';
+import type { GatewayError } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
 import { createCallReport } from '#shared/rpc/call-report.ts';
+import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { createLocalTransport } from '#shared/rpc/local-transport.ts';
-import type { RpcService } from '#shared/rpc/rpc-service.ts';
+import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { createRpcServer, type RpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens, type ServiceTokens } from '#shared/rpc/service-token.ts';
 import { validateMessage } from '#shared/rpc/validation.ts';
@@ -45,10 +51,10 @@ export type TestRpcServer = AsyncDisposable & {
   ca: string | undefined;
 };
 
-/** Serves services on a free port of loopback. */
+/** Serves services on a port of loopback: a free one unless one is given. */
 export async function serveRpc(
   services: readonly RpcService[],
-  options: { tls?: boolean; clock?: Clock; drainMs?: number } = {},
+  options: { tls?: boolean; clock?: Clock; drainMs?: number; port?: number } = {},
 ): Promise<TestRpcServer> {
   const { lines, logger } = logCollector();
   const clock = options.clock ?? systemClock;
@@ -61,7 +67,7 @@ export async function serveRpc(
     tls: certificate && { key: certificate.key, cert: certificate.cert },
     drainMs: options.drainMs ?? 200,
   });
-  const url = await server.listen({ host: '127.0.0.1', port: 0 });
+  const url = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 });
   return { url, server, lines, ca: certificate?.ca, [Symbol.asyncDispose]: () => server.close() };
 }
 
@@ -95,3 +101,75 @@ const carried = (transport: Transport, lines: Carried['lines'], close: () => Pro
   lines,
   [Symbol.asyncDispose]: close,
 });
+
+/** A transport to a port as the edge opens it, or with interceptors in place of its tokens; `using` closes it. */
+export function transportTo(url: string, interceptors?: Interceptor[]): Transport & Disposable {
+  const tokens = interceptors === undefined ? testTokens('edge') : undefined;
+  const transport = createRpcClientTransport({ url, tokens, interceptors });
+  return Object.assign(transport, { [Symbol.dispose]: () => transport.close() });
+}
+
+/** Who calls in the tests: a key of an admin. */
+export const caller: Caller = create(CallerSchema, {
+  kind: CallerKind.API_KEY,
+  tenantId: 'tenant',
+  userId: 'user',
+  role: Role.ADMIN,
+  ip: '192.0.2.1',
+  requestId: 'req_1',
+});
+
+/** Call options on behalf of that caller. */
+export const asCaller = (): CallOptions => ({ contextValues: callerContext(caller) });
+
+/** A valid id for GetKey, and a valid request for Invoke. */
+export const keyId = '0197f2a4-0000-7000-8000-000000000001';
+export const invocation = { operation: Operation.CHAT_COMPLETIONS, body: new Uint8Array([1]) };
+
+/** Two services with the given handlers, which the edge may call; what has no handler is unimplemented. */
+export const testServices = (handlers: {
+  keys?: Partial<ServiceImpl<typeof KeysService>>;
+  inference?: Partial<ServiceImpl<typeof InferenceService>>;
+}): RpcService[] => [
+  rpcService(KeysService, handlers.keys ?? {}, { callers: ['edge'] }),
+  rpcService(InferenceService, handlers.inference ?? {}, { callers: ['edge'] }),
+];
+
+/** For what comes to pass in its own time on a busy machine. */
+export const patience = { timeout: 30_000 };
+
+/** Resolves once the signal fires, at once when it has. */
+export const aborted = (signal: AbortSignal): Promise<void> =>
+  new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve());
+  });
+
+/** What a call failed with; fails when it did not. */
+export async function failureOf(call: Promise<unknown>): Promise<GatewayError> {
+  const error = await call.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  expect(error).toHaveProperty('name', 'GatewayError');
+  return error as GatewayError;
+}
+
+/** All messages of a stream, once it has ended. */
+export async function collect<T>(stream: AsyncIterable<T>): Promise<T[]> {
+  const messages: T[] = [];
+  for await (const message of stream) messages.push(message);
+  return messages;
+}
+
+/** Fails each test of the calling file that writes to console.error: connect-fastify writes there what our interceptors missed. */
+export function expectSilentConsole(): void {
+  let consoleError: MockInstance;
+  beforeEach(() => {
+    consoleError = vi.spyOn(console, 'error');
+  });
+  afterEach(() => {
+    expect(consoleError).not.toHaveBeenCalled();
+    consoleError.mockRestore();
+  });
+}

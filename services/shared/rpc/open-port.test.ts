@@ -1,0 +1,257 @@
+import { type ClientHttp2Session, connect as connectHttp2 } from 'node:http2';
+import { gzipSync } from 'node:zlib';
+import { create, type DescMethod, toBinary } from '@bufbuild/protobuf';
+import type { Interceptor, Transport } from '@connectrpc/connect';
+import { type CallOptions, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { describe, expect, test, vi } from 'vitest';
+import { GetKeyRequestSchema, KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { grpcClient, grpcServiceDefinition } from '../../../test/support/grpc-client.ts';
+import { memoryGrowth } from '../../../test/support/memory.ts';
+import {
+  asCaller,
+  caller,
+  expectSilentConsole,
+  keyId,
+  serveRpc,
+  testServices,
+  testTokens,
+  transportTo,
+} from '../../../test/support/rpc-carriers.ts';
+import { ManualClock } from '../clock.ts';
+import { ErrorReason } from '../errors.ts';
+import { createRpcClient } from './client.ts';
+
+expectSilentConsole();
+
+describe('an open port', () => {
+  const audience = KeysService.typeName;
+  const past = new ManualClock(Date.now() - 120_000);
+  const encode = (part: object) => Buffer.from(JSON.stringify(part)).toString('base64url');
+  const unsigned = (method: DescMethod) => {
+    const nowSeconds = Math.floor(Date.now() / 1000);
+    const claims = { iss: 'edge', aud: method.parent.typeName, iat: nowSeconds, exp: nowSeconds + 60, caller: '' };
+    return `${encode({ alg: 'none', typ: 'service+jwt' })}.${encode(claims)}.`;
+  };
+  const tokenFor = (method: DescMethod, issuer: string, options?: { secrets?: string[]; clock?: ManualClock }) =>
+    testTokens(issuer, options).mint(method.parent.typeName, caller);
+
+  const rows: [string, (method: DescMethod) => Promise<string | undefined> | string | undefined][] = [
+    ['no token', () => undefined],
+    ['a token for another service', () => testTokens('edge').mint('modelgateway.auth.v1.AuthService', caller)],
+    ['an expired token', (method) => tokenFor(method, 'edge', { clock: past })],
+    ['a token of a service which may not call', (method) => tokenFor(method, 'mail')],
+    [
+      'a token of another secret',
+      (method) => tokenFor(method, 'edge', { secrets: ['another secret of 32 bytes or more'] }),
+    ],
+    ['an unsigned token', unsigned],
+  ];
+
+  test.each(rows)('refuses every method with %s before a handler runs', async (_name, tokenOf) => {
+    const handled: string[] = [];
+    const handlers = (service: typeof KeysService | typeof InferenceService) =>
+      Object.fromEntries(service.methods.map(({ localName }) => [localName, () => void handled.push(localName)]));
+    await using port = await serveRpc(
+      testServices({ keys: handlers(KeysService), inference: handlers(InferenceService) }),
+    );
+    const setToken: Interceptor = (next) => async (request) => {
+      const token = await tokenOf(request.method);
+      if (token !== undefined) request.header.set('authorization', `Bearer ${token}`);
+      return next(request);
+    };
+    using transport = transportTo(port.url, [setToken]);
+    const grpc = grpcClient(port.url);
+    for (const method of [...KeysService.methods, ...InferenceService.methods]) {
+      const failure = await callAny(transport, method).then(
+        () => undefined,
+        (error: unknown) => error,
+      );
+      expect(failure, method.name).toMatchObject({ reason: ErrorReason.UNAUTHENTICATED_SERVICE });
+      const metadata = new Metadata();
+      const token = await tokenOf(method);
+      if (token !== undefined) metadata.set('authorization', `Bearer ${token}`);
+      expect(await grpcCode(grpc, method, metadata), method.name).toBe(status.UNAUTHENTICATED);
+    }
+    grpc.close();
+    expect(handled).toEqual([]);
+  });
+
+  test('tells of nothing but its services', async () => {
+    await using port = await serveRpc(testServices({}));
+    const session = connectHttp2(port.url);
+    const paths = ['/', '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', `/${audience}/Nothing`];
+    const statuses = await Promise.all(
+      paths.map((path) => rawPost(session, path, { 'content-type': 'application/grpc' }, [])),
+    );
+    session.close();
+    expect(statuses.map(({ status }) => status)).toEqual([404, 404, 404]);
+  });
+});
+
+/** Calls a method of any kind with empty messages, to its end. */
+async function callAny(transport: Transport, method: DescMethod): Promise<void> {
+  if (method.methodKind === 'unary') {
+    await transport.unary(method as never, undefined, undefined, undefined, {} as never);
+    return;
+  }
+  const requests = async function* () {
+    yield {};
+  };
+  const response = await transport.stream(method as never, undefined, undefined, undefined, requests() as never);
+  for await (const _message of response.message);
+}
+
+/** The code with which a method answers the independent gRPC client. */
+function grpcCode(client: ReturnType<typeof grpcClient>, method: DescMethod, metadata: Metadata): Promise<number> {
+  const definition = grpcServiceDefinition(method.parent)[method.localName]!;
+  const { path, requestSerialize, responseDeserialize } = definition;
+  const options: CallOptions = { deadline: Date.now() + 10_000 };
+  return new Promise((resolve) => {
+    if (!definition.responseStream) {
+      const done = (error: ServiceError | null) => resolve(error?.code ?? status.OK);
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, metadata, options, done);
+      return;
+    }
+    const call = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata, options);
+    call.on('error', () => {});
+    call.on('data', () => {});
+    call.on('status', ({ code }) => resolve(code));
+    call.end();
+  });
+}
+
+type RawAnswer = { status: number | undefined; body: string; resetCode: number };
+
+/** Posts raw bytes, as fast as the server reads them, until it answers or closes the stream. */
+function rawPost(
+  session: ClientHttp2Session,
+  path: string,
+  headers: Record<string, string>,
+  chunks: Iterable<Buffer>,
+): Promise<RawAnswer> {
+  const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
+  let answered: number | undefined;
+  let body = '';
+  const source = chunks[Symbol.iterator]();
+  const pump = () => {
+    for (;;) {
+      if (stream.closed || stream.destroyed) return;
+      const { done, value } = source.next();
+      if (done) return void stream.end();
+      if (!stream.write(value)) return void stream.once('drain', pump);
+    }
+  };
+  return new Promise((resolve) => {
+    stream.on('response', (head) => {
+      answered = head[':status'];
+    });
+    stream.on('data', (chunk) => {
+      body += chunk;
+    });
+    stream.on('error', () => {});
+    stream.on('close', () => resolve({ status: answered, body, resetCode: stream.rstCode ?? 0 }));
+    pump();
+  });
+}
+
+describe('a bomb', () => {
+  const mebibyte = 1024 * 1024;
+  const unary = `/${KeysService.typeName}/GetKey`;
+  const stream = `/${InferenceService.typeName}/Transcribe`;
+
+  function* zeros(count: number) {
+    const chunk = Buffer.alloc(mebibyte);
+    for (let index = 0; index < count; index++) yield chunk;
+  }
+
+  test.each([
+    ['an endless unary message', unary, { 'content-type': 'application/proto' }, () => zeros(1024)],
+    [
+      'a streamed message that announces 1 GiB',
+      stream,
+      { 'content-type': 'application/connect+proto' },
+      function* () {
+        yield Buffer.from([0, 0x40, 0, 0, 0]);
+        yield* zeros(1024);
+      },
+    ],
+    [
+      'a gRPC message that announces 1 GiB',
+      stream,
+      { 'content-type': 'application/grpc', te: 'trailers' },
+      function* () {
+        yield Buffer.from([0, 0x40, 0, 0, 0]);
+        yield* zeros(1024);
+      },
+    ],
+    [
+      'a gzip of 256 MiB',
+      unary,
+      { 'content-type': 'application/proto', 'content-encoding': 'gzip' },
+      () => [gzipSync(Buffer.alloc(256 * mebibyte), { level: 1 })],
+    ],
+    [
+      'a gzip without a token',
+      unary,
+      { 'content-type': 'application/proto', 'content-encoding': 'gzip', authorization: '' },
+      () => [gzipSync(Buffer.alloc(64 * mebibyte), { level: 1 })],
+    ],
+    [
+      'an endless unary message without a token',
+      unary,
+      { 'content-type': 'application/proto', authorization: '' },
+      () => zeros(1024),
+    ],
+  ])('of the kind “%s” is refused in bounded memory', async (_name, path, headers, chunks) => {
+    const handled = vi.fn();
+    await using port = await serveRpc(
+      testServices({
+        keys: {
+          getKey() {
+            handled();
+            return {};
+          },
+        },
+        inference: {
+          async *transcribe(requests) {
+            for await (const _request of requests) {
+              handled();
+              yield {};
+            }
+          },
+        },
+      }),
+    );
+    const audience = path.split('/')[1]!;
+    const authorization = `Bearer ${await testTokens('edge').mint(audience, caller)}`;
+    const bytes = chunks();
+    const session = connectHttp2(port.url);
+    let answer: RawAnswer | undefined;
+    const growth = await memoryGrowth(32 * mebibyte, async () => {
+      answer = await rawPost(session, path, { authorization, ...headers }, bytes);
+    });
+    session.close();
+    expect(answer?.status, JSON.stringify(answer)).toBeDefined();
+    expect(handled).not.toHaveBeenCalled();
+    expect(growth).toBeLessThan(32 * mebibyte);
+  });
+
+  test('leaves the server answering', async () => {
+    await using port = await serveRpc(testServices({ keys: { getKey: () => ({ key: { name: 'alive' } }) } }));
+    const authorization = `Bearer ${await testTokens('edge').mint(KeysService.typeName, caller)}`;
+    const session = connectHttp2(port.url);
+    await rawPost(session, unary, { 'content-type': 'application/proto', authorization }, zeros(64));
+    const body = Buffer.from(toBinary(GetKeyRequestSchema, create(GetKeyRequestSchema, { keyId })));
+    const answer = await rawPost(session, unary, { 'content-type': 'application/proto', authorization }, [body]);
+    session.close();
+    expect(answer).toMatchObject({ status: 200, body: expect.stringContaining('alive') });
+  });
+
+  test('reads as REQUEST_TOO_LARGE to a client of ours', async () => {
+    await using port = await serveRpc(testServices({ keys: { deleteKey: () => ({}) } }));
+    using transport = transportTo(port.url);
+    const call = createRpcClient(KeysService, transport).deleteKey({ keyId: 'x'.repeat(5 * mebibyte) }, asCaller());
+    await expect(call).rejects.toMatchObject({ reason: ErrorReason.REQUEST_TOO_LARGE });
+  });
+});
