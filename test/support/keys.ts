@@ -1,14 +1,18 @@
-import { create } from '@bufbuild/protobuf';
+import { create, fromBinary } from '@bufbuild/protobuf';
 import type { CallOptions, Client, ServiceImpl } from '@connectrpc/connect';
+import { type AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { type Clock, systemClock } from '#shared/clock.ts';
+import { type Clock, ManualClock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { keyDigest } from '#shared/key-secret.ts';
 import { createLogger, type Logger } from '#shared/logger.ts';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
 import { startKeys } from '../../services/keys/start.ts';
 import { localClient } from './local-client.ts';
+import { createTestDatabase, type TestDatabase } from './postgres.ts';
 
 export const testPeppers: readonly KeyPepper[] = [{ version: 1, secret: 'a pepper for tests, long enough to be one' }];
 
@@ -64,3 +68,77 @@ export const as = (caller: Caller): CallOptions => ({ contextValues: callerConte
 
 /** Call options of a service that acts for itself. */
 export const asService = (name: string): CallOptions => as(serviceCaller(name));
+
+/** The digests by which an edge asks whose secret this is: one for each pepper. */
+export const digestsOf = (secret: string, peppers = testPeppers) =>
+  peppers.map((pepper) => ({ pepperVersion: pepper.version, digest: keyDigest(secret, pepper) }));
+
+/** The reason of a failed call. */
+export const reasonOf = (call: Promise<unknown>): Promise<unknown> =>
+  call.then(
+    () => 'it succeeded',
+    (error) => error.reason,
+  );
+
+export type KeysBench = AsyncDisposable & {
+  keys: TestKeys['keys'];
+  /** Stands at `startMs`; Keys and its database follow it. */
+  clock: ManualClock;
+  startMs: number;
+  database: TestDatabase;
+  /** The database as Keys reaches it. */
+  service: ServiceDatabase;
+  /** The rows of a query as Keys may make it. */
+  // biome-ignore lint/suspicious/noExplicitAny: tests read rows of every shape; the assertions are the types.
+  rows(text: string, values?: unknown[]): Promise<any[]>;
+  /** Whose a secret is, as an edge is told; undefined: nobody's. */
+  authenticate(secret: string): Promise<Awaited<ReturnType<TestKeys['keys']['authenticate']>>['principal']>;
+  /** What waits in the outbox for Auth about a key or an organization, oldest first. */
+  auditEvents(targetId: string): Promise<TestAuditEvent[]>;
+};
+
+// biome-ignore lint/suspicious/noExplicitAny: tests read changes of every shape; the assertions are the types.
+type TestAuditEvent = { type: string; tenantId: string; actor: AuditActorType; before: any; after: any };
+
+/** A Keys process at a clock that is set by hand, on a database of its own. */
+export async function startKeysBench(): Promise<KeysBench> {
+  const startMs = Date.parse('2026-06-01T12:00:00Z');
+  const clock = new ManualClock(startMs);
+  const database = await createTestDatabase();
+  const service = await openServiceDatabase({
+    service: 'keys',
+    connection: database.url,
+    entities: [],
+    logger: silentLogger,
+  });
+  const started = await startTestKeys(database.url, { clock });
+  const { keys } = started;
+  const rows: KeysBench['rows'] = async (text, values = []) => (await service.query({ text, values })).rows;
+  return {
+    keys,
+    clock,
+    startMs,
+    database,
+    service,
+    rows,
+    authenticate: async (secret) =>
+      (await keys.authenticate({ digests: digestsOf(secret) }, asService('edge'))).principal,
+    async auditEvents(targetId) {
+      return (await rows('select record from audit_outbox order by id'))
+        .map(({ record }) => fromBinary(AuditRecordSchema, record))
+        .filter(({ target }) => target!.id === targetId)
+        .map(({ type, tenantId, beforeJson, afterJson, actor }) => ({
+          type,
+          tenantId,
+          actor: actor!.type,
+          before: beforeJson === '' ? null : JSON.parse(beforeJson),
+          after: afterJson === '' ? null : JSON.parse(afterJson),
+        }));
+    },
+    async [Symbol.asyncDispose]() {
+      await started[Symbol.asyncDispose]();
+      await service.close();
+      await database.drop();
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { as, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
+
+let bench: KeysBench;
+let keys: KeysBench['keys'];
+beforeAll(async () => {
+  bench = await startKeysBench();
+  ({ keys } = bench);
+});
+afterAll(() => bench[Symbol.asyncDispose]());
+
+const operator = as(sessionOf({ operator: true }));
+
+describe('audit events', () => {
+  test('tell each change once, with what was before and after, and no secret', async () => {
+    const caller = sessionOf();
+    const user = as(caller);
+    const { key, secret } = await keys.createKey({ name: 'audited', scopes: { scopes: ['models:list'] } }, user);
+    const keyId = key!.id;
+    const paths = ['name', 'scopes', 'spend_cap_nano_usd'];
+    const change = { name: 'renamed', scopes: ['models:list', 'inference:chat'], spendCapNanoUsd: 100_000_000n };
+    await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
+    // The same again changes nothing, and says nothing.
+    await keys.updateKey({ keyId, updateMask: { paths }, ...change }, user);
+    const rotated = await keys.rotateKey({ keyId }, user);
+    await keys.revokeKey({ keyId, reason: 'leaked' }, operator);
+    await keys.revokeKey({ keyId, reason: 'again' }, operator);
+    await keys.deleteKey({ keyId }, user);
+    const events = await bench.auditEvents(keyId);
+    expect(events.map(({ type }) => type)).toEqual([
+      'api_key_created',
+      'api_key_scope_updated',
+      'api_key_updated',
+      'api_key_rotated',
+      'api_key_revoked',
+      'api_key_deleted',
+    ]);
+    expect(events[1]).toMatchObject({
+      tenantId: caller.tenantId,
+      actor: AuditActorType.USER,
+      before: { scopes: ['models:list'], spend_cap_usd: null },
+      after: { scopes: ['models:list', 'inference:chat'], spend_cap_usd: 0.1 },
+    });
+    expect(events[2]).toMatchObject({ before: { name: 'audited' }, after: { name: 'renamed' } });
+    expect(events[4]).toMatchObject({ actor: AuditActorType.OPERATOR, after: { reason: 'leaked' } });
+    for (const issued of [secret, rotated.secret]) expect(JSON.stringify(events)).not.toContain(issued);
+  });
+
+  test('a change that fails leaves no event', async () => {
+    const caller = sessionOf();
+    const count = async () => (await bench.rows('select count(*) from audit_outbox'))[0]!.count;
+    const before = await count();
+    expect(await reasonOf(keys.createKey({ name: 'x', scopes: { scopes: [] } }, as(caller)))).toBe(
+      ErrorReason.INVALID_REQUEST,
+    );
+    expect(await count()).toBe(before);
+  });
+});

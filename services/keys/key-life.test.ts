@@ -1,0 +1,145 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import {
+  as,
+  asService,
+  digestsOf,
+  type KeysBench,
+  reasonOf,
+  sessionOf,
+  startKeysBench,
+  startTestKeys,
+  testPeppers,
+} from '../../test/support/keys.ts';
+import { keepHouse } from './workers/housekeeping.ts';
+
+let bench: KeysBench;
+let keys: KeysBench['keys'];
+let clock: KeysBench['clock'];
+let startMs: KeysBench['startMs'];
+beforeAll(async () => {
+  bench = await startKeysBench();
+  ({ keys, clock, startMs } = bench);
+});
+afterAll(() => bench[Symbol.asyncDispose]());
+beforeEach(() => clock.set(startMs));
+
+const edge = asService('edge');
+
+describe('a key’s life', () => {
+  test('it expires at the very millisecond, and stays in the list', async () => {
+    const user = as(sessionOf());
+    const expiresAt = timestampFromMs(startMs + 5_000);
+    const { key, secret } = await keys.createKey({ name: 'short' }, user);
+    await keys.updateKey({ keyId: key!.id, updateMask: { paths: ['expires_at'] }, expiresAt }, user);
+    const status = async () => (await keys.getKey({ keyId: key!.id }, user)).key!.status;
+    clock.set(startMs + 4_999);
+    expect(await status()).toBe(KeyStatus.ACTIVE);
+    clock.set(startMs + 5_000);
+    expect(await status()).toBe(KeyStatus.EXPIRED);
+    expect((await keys.listKeys({ status: KeyStatus.EXPIRED }, user)).keys).toHaveLength(1);
+    expect((await keys.listKeys({ status: KeyStatus.ACTIVE }, user)).keys).toHaveLength(0);
+    // The edge is told, so that it can say that the key expired.
+    expect((await bench.authenticate(secret))?.expiresAt).toEqual(expiresAt);
+  });
+
+  test('an expiry at this very moment is not in the future', async () => {
+    const expiresAt = timestampFromMs(startMs);
+    expect(await reasonOf(keys.createKey({ name: 'late', expiresAt }, as(sessionOf())))).toBe(
+      ErrorReason.INVALID_REQUEST,
+    );
+  });
+
+  test('rotation lets no earlier secret outlive the last grace period', async () => {
+    const user = as(sessionOf());
+    const { key, secret: first } = await keys.createKey({ name: 'rotating' }, user);
+    const rotate = (seconds: number) =>
+      keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: BigInt(seconds) } }, user);
+    const second = await rotate(3_600);
+    expect(second.previousSecretExpiresAt).toEqual(timestampFromMs(startMs + 3_600_000));
+    const third = await rotate(60);
+    const ends = async (secret: string) => (await bench.authenticate(secret))?.expiresAt;
+    expect(await ends(first)).toEqual(timestampFromMs(startMs + 60_000));
+    expect(await ends(second.secret)).toEqual(timestampFromMs(startMs + 60_000));
+    expect(await ends(third.secret)).toBeUndefined();
+    const last = await rotate(0);
+    for (const { secret } of [{ secret: first }, second, third])
+      expect(await bench.authenticate(secret)).toBeUndefined();
+    expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
+  });
+
+  test('a graced secret never outlives the key', async () => {
+    const user = as(sessionOf());
+    const expiresAt = timestampFromMs(startMs + 10_000);
+    const { key, secret } = await keys.createKey({ name: 'ending', expiresAt }, user);
+    await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 3_600n } }, user);
+    expect((await bench.authenticate(secret))?.expiresAt).toEqual(expiresAt);
+  });
+
+  test('a secret of an earlier pepper goes on while that pepper is known', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await keys.createKey({ name: 'old pepper' }, user);
+    const peppers = [{ version: 2, secret: 'another pepper for tests, also long' }, ...testPeppers];
+    await using next = await startTestKeys(bench.database.url, { clock, peppers });
+    const found = await next.keys.authenticate({ digests: digestsOf(secret, peppers) }, edge);
+    expect(found.principal?.keyId).toBe(key!.id);
+    const made = await next.keys.createKey({ name: 'new pepper' }, user);
+    expect((await next.keys.authenticate({ digests: digestsOf(made.secret, peppers) }, edge)).principal).toBeDefined();
+    expect(await bench.authenticate(made.secret)).toBeUndefined();
+  });
+
+  test('a digest answers under its own pepper’s version only', async () => {
+    const { secret } = await keys.createKey({ name: 'versioned' }, as(sessionOf()));
+    const digests = digestsOf(secret).map((digest) => ({ ...digest, pepperVersion: 9 }));
+    expect((await keys.authenticate({ digests }, edge)).principal).toBeUndefined();
+  });
+
+  test('the database never holds a secret', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await keys.createKey({ name: 'secret', idempotencyKey: 'i1' }, user);
+    const rotated = await keys.rotateKey({ keyId: key!.id, idempotencyKey: 'i2' }, user);
+    const tables = ['keys', 'digests', 'idempotency_keys', 'changes', 'audit_outbox', 'owners'];
+    for (const table of tables) {
+      const dump = (await bench.rows(`select string_agg(row::text, '') as dump from ${table} as row`))[0]!.dump;
+      for (const issued of [secret, rotated.secret]) {
+        expect(dump).not.toContain(issued);
+        expect(dump).not.toContain(Buffer.from(issued).toString('hex'));
+      }
+    }
+  });
+});
+
+describe('an Idempotency-Key', () => {
+  test('is honoured for 24 h, each user their own, and then forgotten with its salt', async () => {
+    const user = as(sessionOf());
+    const request = { name: 'idempotent', idempotencyKey: 'same' };
+    const first = await keys.createKey(request, user);
+    const other = await keys.createKey(request, as(sessionOf()));
+    expect(other.secret).not.toBe(first.secret);
+    clock.advance(24 * 3_600_000 - 1);
+    expect((await keys.createKey(request, user)).secret).toBe(first.secret);
+    clock.advance(1);
+    await keepHouse({ database: bench.service, clock });
+    expect(await bench.rows('select from idempotency_keys')).toHaveLength(0);
+    const second = await keys.createKey(request, user);
+    expect(second.key!.id).not.toBe(first.key!.id);
+  });
+
+  test('answers a repeat even when the request would no longer be acceptable', async () => {
+    const user = as(sessionOf());
+    const request = { name: 'short', idempotencyKey: 'short', expiresAt: timestampFromMs(startMs + 1_000) };
+    const first = await keys.createKey(request, user);
+    clock.advance(2_000);
+    expect((await keys.createKey(request, user)).secret).toBe(first.secret);
+  });
+
+  test('of a key that was deleted since says so', async () => {
+    const user = as(sessionOf());
+    const request = { name: 'gone', idempotencyKey: 'gone' };
+    const { key } = await keys.createKey(request, user);
+    await keys.deleteKey({ keyId: key!.id }, user);
+    expect(await reasonOf(keys.createKey(request, user))).toBe(ErrorReason.CONFLICT);
+  });
+});

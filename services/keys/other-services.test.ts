@@ -1,0 +1,112 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { Role } from '#shared/rpc/caller.ts';
+import { as, asService, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
+
+let bench: KeysBench;
+let keys: KeysBench['keys'];
+let clock: KeysBench['clock'];
+let startMs: KeysBench['startMs'];
+beforeAll(async () => {
+  bench = await startKeysBench();
+  ({ keys, clock, startMs } = bench);
+});
+afterAll(() => bench[Symbol.asyncDispose]());
+beforeEach(() => clock.set(startMs));
+
+const edge = asService('edge');
+const operator = as(sessionOf({ operator: true }));
+
+describe('uses', () => {
+  test('add up over batches, a repeated batch counts once, and the last use never goes back', async () => {
+    const user = as(sessionOf());
+    const { key } = await keys.createKey({ name: 'used' }, user);
+    const gone = await keys.createKey({ name: 'gone' }, user);
+    await keys.deleteKey({ keyId: gone.key!.id }, user);
+    const { tenantId } = key!;
+    const use = (keyId: string, atMs: number, count: bigint) => ({
+      tenantId,
+      keyId,
+      lastUsedAt: timestampFromMs(atMs),
+      count,
+    });
+    const batch = {
+      batchId: uuidv7(),
+      uses: [use(key!.id, startMs + 5_000, 3n), use(gone.key!.id, startMs, 1n), use(uuidv7(), startMs, 1n)],
+    };
+    await keys.recordKeyUse(batch, edge);
+    await Promise.all([keys.recordKeyUse(batch, edge), keys.recordKeyUse(batch, edge)]);
+    await keys.recordKeyUse({ batchId: uuidv7(), uses: [use(key!.id, startMs + 1_000, 2n)] }, edge);
+    const { usageCount, lastUsedAt } = (await keys.getKey({ keyId: key!.id }, user)).key!;
+    expect(usageCount).toBe(5n);
+    expect(lastUsedAt).toEqual(timestampFromMs(startMs + 5_000));
+  });
+});
+
+describe('other services', () => {
+  test('get a key’s principal without its secret until it ends', async () => {
+    const user = as(sessionOf());
+    const { key } = await keys.createKey({ name: 'job' }, user);
+    const principal = async () => (await keys.getPrincipal({ keyId: key!.id }, asService('jobs'))).principal;
+    expect((await principal())?.userId).toBe(key!.userId);
+    await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
+    expect((await principal())?.expiresAt).toBeUndefined();
+    await keys.revokeKey({ keyId: key!.id }, operator);
+    expect(await principal()).toBeUndefined();
+  });
+
+  test('describe one organization’s keys, deleted ones too', async () => {
+    const caller = sessionOf();
+    const { key } = await keys.createKey({ name: 'described' }, as(caller));
+    const foreign = await keys.createKey({ name: 'foreign' }, as(sessionOf()));
+    await keys.deleteKey({ keyId: key!.id }, as(caller));
+    const answer = await keys.describeKeys(
+      { tenantId: caller.tenantId, keyIds: [key!.id, foreign.key!.id, uuidv7()] },
+      asService('usage'),
+    );
+    expect(answer.keys).toMatchObject([{ keyId: key!.id, userId: caller.userId, name: 'described' }]);
+  });
+
+  test('find the users whose live keys name a model, page by page', async () => {
+    const model = `model-${uuidv7()}`;
+    const constraints = { modelAllowlist: [model, 'another'] };
+    const users = Array.from({ length: 3 }, () => sessionOf()).sort((a, b) => (a.userId < b.userId ? -1 : 1));
+    for (const user of users) {
+      await keys.createKey({ name: 'one', constraints }, as(user));
+      await keys.createKey({ name: 'two', constraints }, as(user));
+    }
+    const deleted = sessionOf();
+    const { key } = await keys.createKey({ name: 'deleted', constraints }, as(deleted));
+    await keys.deleteKey({ keyId: key!.id }, as(deleted));
+    const expired = { name: 'expired', constraints, expiresAt: timestampFromMs(startMs + 1) };
+    await keys.createKey(expired, as(sessionOf()));
+    clock.advance(1);
+    const page = async (afterUserId: string) =>
+      (await keys.listModelAllowlistUsers({ model, afterUserId, limit: 2 }, asService('models'))).users;
+    const first = await page('');
+    const second = await page(first.at(-1)!.userId);
+    expect([...first, ...second].map(({ userId }) => userId)).toEqual(users.map(({ userId }) => userId));
+    expect(await page(second.at(-1)!.userId)).toEqual([]);
+  });
+
+  test('a role that Auth told outlives an older token', async () => {
+    const caller = sessionOf({ role: Role.OWNER });
+    const { tenantId, userId } = caller;
+    const { secret } = await keys.createKey({ name: 'before' }, as(caller));
+    expect((await bench.authenticate(secret))?.role).toBe(Role.OWNER);
+    const state = { tenantId, userId, role: Role.MEMBER, isActive: true, authVersion: 3n };
+    await keys.refreshPrincipals({ users: [state] }, asService('auth'));
+    await keys.createKey({ name: 'with the old token' }, as(caller));
+    expect((await bench.authenticate(secret))?.role).toBe(Role.MEMBER);
+  });
+
+  test('a deactivated user makes no key', async () => {
+    const caller = sessionOf();
+    const { tenantId, userId } = caller;
+    const state = { tenantId, userId, role: Role.MEMBER, isActive: false, authVersion: 1n };
+    await keys.refreshPrincipals({ users: [state] }, asService('auth'));
+    expect(await reasonOf(keys.createKey({ name: 'late' }, as(caller)))).toBe(ErrorReason.INVALID_TOKEN);
+  });
+});

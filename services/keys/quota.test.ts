@@ -1,0 +1,70 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { patiently } from '#shared/db/patiently.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { as, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
+
+let bench: KeysBench;
+let keys: KeysBench['keys'];
+let clock: KeysBench['clock'];
+let startMs: KeysBench['startMs'];
+beforeAll(async () => {
+  bench = await startKeysBench();
+  ({ keys, clock, startMs } = bench);
+});
+afterAll(() => bench[Symbol.asyncDispose]());
+beforeEach(() => clock.set(startMs));
+
+const operator = as(sessionOf({ operator: true }));
+
+describe('the quota', () => {
+  test('of 50 creations at 9 of 10 exactly one succeeds', async () => {
+    const user = as(sessionOf());
+    for (let made = 0; made < 9; made++) await keys.createKey({ name: `key ${made}` }, user);
+    const reasons = await Promise.all(
+      Array.from({ length: 50 }, (_, index) =>
+        // Whom the database kept waiting comes again.
+        reasonOf(patiently(() => keys.createKey({ name: `race ${index}` }, user))),
+      ),
+    );
+    expect(reasons.filter((reason) => reason === 'it succeeded')).toHaveLength(1);
+    expect(reasons.filter((reason) => reason === ErrorReason.KEY_QUOTA_EXCEEDED)).toHaveLength(49);
+    expect((await keys.listKeys({}, user)).page!.total).toBe(10n);
+  });
+
+  test('counts expired and revoked keys, and not deleted ones', async () => {
+    const user = as(sessionOf());
+    const expiresAt = timestampFromMs(startMs + 1_000);
+    for (let made = 0; made < 10; made++) await keys.createKey({ name: 'some', expiresAt }, user);
+    clock.advance(1_000);
+    expect(await reasonOf(keys.createKey({ name: 'more' }, user))).toBe(ErrorReason.KEY_QUOTA_EXCEEDED);
+    const [first, second] = (await keys.listKeys({}, user)).keys;
+    await keys.revokeKey({ keyId: first!.id }, operator);
+    expect(await reasonOf(keys.createKey({ name: 'more' }, user))).toBe(ErrorReason.KEY_QUOTA_EXCEEDED);
+    await keys.deleteKey({ keyId: second!.id }, user);
+    expect(await reasonOf(keys.createKey({ name: 'more' }, user))).toBe('it succeeded');
+  });
+
+  test('is the organization’s, can be unlimited, and returns to the default', async () => {
+    const caller = sessionOf();
+    const { tenantId } = caller;
+    const set = (quota: Parameters<typeof keys.setKeyQuota>[0]['quota']) =>
+      keys.setKeyQuota({ tenantId, quota }, operator);
+    await set({ quota: { case: 'keysPerUser', value: 1 } });
+    await keys.createKey({ name: 'only' }, as(caller));
+    expect(await reasonOf(keys.createKey({ name: 'more' }, as(caller)))).toBe(ErrorReason.KEY_QUOTA_EXCEEDED);
+    // A teammate has a quota of their own.
+    await keys.createKey({ name: 'only' }, as(sessionOf({ tenantId })));
+    await set({ quota: { case: 'unlimited', value: true } });
+    for (let made = 0; made < 11; made++) await keys.createKey({ name: 'many' }, as(caller));
+    expect((await keys.getKeyQuota({ tenantId }, as(caller))).effectiveKeysPerUser).toBeUndefined();
+    await set({ quota: { case: 'platformDefault', value: true } });
+    expect((await keys.getKeyQuota({ tenantId }, as(caller))).effectiveKeysPerUser).toBe(10);
+    expect((await bench.auditEvents(tenantId)).map(({ after }) => after.keys_per_user)).toEqual([
+      1,
+      'unlimited',
+      'default',
+    ]);
+    expect(await reasonOf(set({ quota: { case: undefined } }))).toBe(ErrorReason.INVALID_REQUEST);
+  });
+});
