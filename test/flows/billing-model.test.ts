@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { inflateSync } from 'node:zlib';
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
@@ -11,7 +10,7 @@ import { ErrorReason, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdText } from '#shared/money.ts';
 import { type BillingEdge, startBillingEdge } from '../../edge/fixtures/billing-edge.ts';
-import { service, testPrices, webhookSecret } from '../../services/billing/fixtures/test-billing.ts';
+import { paymentSignature, service, testPrices } from '../../services/billing/fixtures/test-billing.ts';
 import { expireCredit } from '../../services/billing/workers/expire-credit.ts';
 import { finalizeInvoices } from '../../services/billing/workers/finalize-invoices.ts';
 import { grantMonthlyCredit } from '../../services/billing/workers/grant-monthly-credit.ts';
@@ -422,10 +421,8 @@ class History {
     const metadata = { tenant_id: edge.tenantId, invoice_id: invoice.id };
     const object = { id: `pi_${uuidv7()}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type: 'payment_intent.succeeded', data: { object } });
-    const seconds = Math.floor(Date.now() / 1000);
-    const signature = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');
     for (const duplicate of [false, true]) {
-      const headers = { 'stripe-signature': `t=${seconds},v1=${signature}` };
+      const headers = { 'stripe-signature': paymentSignature(payload) };
       const answer = await this.#call('POST', '/webhooks/payments', '', payload, headers);
       expect(answer.json).toEqual({ received: true, duplicate });
     }

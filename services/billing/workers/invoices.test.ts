@@ -1,4 +1,3 @@
-import { createHmac } from 'node:crypto';
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { expect, test } from 'vitest';
@@ -12,12 +11,12 @@ import { nextMonthMs } from '../domain/period.ts';
 import {
   as,
   operator,
+  paymentSignature,
   person,
   service,
   startTestBilling,
   type TestBilling,
   usageEvent,
-  webhookSecret,
 } from '../fixtures/test-billing.ts';
 import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
@@ -172,9 +171,7 @@ test('a payment in whole cents pays the invoice that it covers, and what is abov
     const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
     const object = { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id, type: 'payment_intent.succeeded', data: { object } });
-    const seconds = Math.floor(Date.now() / 1000);
-    const digest = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');
-    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: `t=${seconds},v1=${digest}` };
+    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload) };
     await billing.receivePaymentEvent(event, service);
     const { paymentStatus } = (await billing.getInvoice({ invoiceId: invoice.id }, as(owner))).invoice!;
     const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId }, operator);

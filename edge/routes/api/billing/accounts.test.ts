@@ -1,0 +1,162 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { service } from '../../../../services/billing/fixtures/test-billing.ts';
+import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
+
+let edge: BillingEdge;
+// One for each, so that none stands on what another did.
+beforeEach(async () => {
+  edge = await startBillingEdge();
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+async function expectSoundLedger(): Promise<void> {
+  expect((await edge.billing.billing.verifyLedger({}, service)).faults).toEqual([]);
+}
+
+test('a new organization has the default plan, an empty wallet and no commitment', async () => {
+  expect((await edge.call('GET', '/plan/current', 'member')).json).toMatchObject({
+    code: 'developer',
+    name: 'Developer',
+    payg_enabled: true,
+    rate_limits: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 },
+    included: { monthly_credit_usd: 0, features: [] },
+  });
+  expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toEqual({
+    balance_usd: 0,
+    currency: 'USD',
+    lots: [],
+  });
+  const commitment = await edge.call('GET', '/billing/commitment', 'owner');
+  expect([commitment.status, commitment.text]).toEqual([200, 'null']);
+});
+
+test('money is for admins and owners, by key as by session; each user has their own limit', async () => {
+  for (const path of [
+    '/billing/wallet',
+    '/billing/commitment',
+    '/billing/documents/invoices',
+    `/billing/documents/invoices/${uuidv7()}`,
+    `/billing/documents/invoices/${uuidv7()}/transactions`,
+    '/billing/documents/transactions',
+  ]) {
+    expect((await edge.call('GET', path, 'member')).json, path).toMatchObject({ error: { code: 'insufficient_role' } });
+    const scope = path.includes('documents') ? 'billing:read_invoices' : 'billing:read_current';
+    expect((await edge.call('GET', path, `key:${scope}`)).json, path).toMatchObject({
+      error: { code: 'insufficient_role' },
+    });
+    expect((await edge.call('GET', path, 'key:profile:read')).json, path).toMatchObject({
+      error: { code: 'missing_scope' },
+    });
+  }
+  for (const method of ['PUT', 'DELETE'] as const) {
+    const body = method === 'PUT' ? { limit_usd: 1 } : undefined;
+    const refused = await edge.call(method, '/billing/payg-spend-cap', 'key:budgets:update_own', body);
+    expect([refused.status, (refused.json as { error: { code: string } }).error.code]).toEqual([
+      403,
+      'insufficient_role',
+    ]);
+  }
+  expect(
+    (await edge.call('PUT', '/profile/cost-limit', 'key:budgets:update_own', { limit_usd: 2.5 })).json,
+  ).toMatchObject({
+    limit_usd: 2.5,
+    period: 'day',
+    spent_usd: 0,
+    remaining_usd: 2.5,
+  });
+  expect((await edge.call('DELETE', '/profile/cost-limit', 'member')).status).toBe(204);
+  expect((await edge.call('GET', '/profile/cost-limit', 'key:budgets:read_own')).json).toMatchObject({
+    limit_usd: null,
+  });
+  const redeem = await edge.call('POST', '/billing/coupons/redeem', 'key:budgets:update_own', { code: 'WELCOME' });
+  expect(redeem.json).toMatchObject({ error: { code: 'endpoint_not_allowed' } });
+});
+
+test('a plan says which rate limits are its own, so that whoever replaces it leaves the others to the platform', async () => {
+  const plan = { name: 'Open', payg_enabled: true, rate_limits: { requests_per_minute: 7 } };
+  const own = { requests_per_minute: 7, tokens_per_minute: null, concurrent_requests: null };
+  const platforms = { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 };
+  expect((await edge.call('PUT', '/admin/plans/open', 'operator', plan)).json).toMatchObject({ own_rate_limits: own });
+  await edge.call('PUT', '/admin/plans/open-wide', 'operator', { name: 'Wide', payg_enabled: true });
+  const { json } = await edge.call('GET', '/admin/plans', 'operator');
+  expect((json as { data: unknown[] }).data).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({
+        code: 'open',
+        own_rate_limits: own,
+        rate_limits: { ...platforms, requests_per_minute: 7 },
+      }),
+      expect.objectContaining({ code: 'open-wide', own_rate_limits: null, rate_limits: platforms }),
+    ]),
+  );
+});
+
+test('operators put an organization on a plan that there is, and no other', async () => {
+  const plan = { name: 'Team', payg_enabled: false, monthly_credit_usd: 10, features: ['support'] };
+  expect((await edge.call('PUT', '/admin/plans/team', 'operator', plan)).json).toMatchObject({
+    code: 'team',
+    payg_enabled: false,
+  });
+  expect((await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'team' })).status).toBe(200);
+  expect((await edge.call('GET', '/plan/current', 'member')).json).toMatchObject({ code: 'team' });
+  expect((await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'none' })).status).toBe(404);
+});
+
+test('operators agree one commitment for a time', async () => {
+  const agreed = { amount_usd: 100, period_start: '2026-01-01', period_end: '2099-01-01' };
+  const commitments = `${edge.organization}/commitments`;
+  expect((await edge.call('POST', commitments, 'operator', agreed)).status).toBe(201);
+  expect((await edge.call('POST', commitments, 'operator', agreed)).status).toBe(409);
+  expect((await edge.call('GET', '/billing/commitment', 'owner')).json).toMatchObject({
+    amount_usd: 100,
+    remaining_usd: 100,
+  });
+});
+
+test('operators adjust credit by what there is, and by no more', async () => {
+  await edge.purchase(12);
+  const adjust = (amount_usd: number, description: string) =>
+    edge.call('POST', `${edge.organization}/adjustments`, 'operator', { amount_usd, description });
+  expect((await adjust(1.5, 'sorry')).json).toMatchObject({ type: 'adjustment', amount_usd: 1.5 });
+  expect((await adjust(-1, 'too much')).status).toBe(201);
+  expect((await adjust(-1e6, 'all')).status).toBe(409);
+  expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 12.5 });
+  await expectSoundLedger();
+});
+
+test('operators refund a charge in parts, up to what it cost', async () => {
+  await edge.purchase(12);
+  await edge.charge();
+  const { data } = (await edge.call('GET', '/billing/documents/transactions?type=usage', 'owner')).json as {
+    data: { id: string; amount_usd: number }[];
+  };
+  const refund = (body: object) =>
+    edge.call('POST', `${edge.organization}/transactions/${data[0]!.id}/refund`, 'operator', body);
+  const part = await refund({ amount_usd: 0.2, description: 'bad answer' });
+  expect(part.json).toMatchObject({ type: 'refund', amount_usd: 0.2, reverses_id: data[0]!.id });
+  expect((await refund({ amount_usd: 2, description: 'again' })).status).toBe(409);
+  expect((await refund({ description: 'the rest' })).json).toMatchObject({ amount_usd: 1.03457 });
+  expect((await refund({ description: 'more' })).status).toBe(409);
+  await expectSoundLedger();
+});
+
+test('operators read the account of an organization as a whole, and of none that there is not', async () => {
+  await edge.purchase(12);
+  await edge.charge();
+  const agreed = { amount_usd: 100, period_start: '2026-01-01', period_end: '2099-01-01' };
+  await edge.call('POST', `${edge.organization}/commitments`, 'operator', agreed);
+  await edge.call('PUT', '/admin/plans/team', 'operator', { name: 'Team', payg_enabled: false });
+  await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'team' });
+  expect((await edge.call('GET', `${edge.organization}/account`, 'operator')).json).toMatchObject({
+    plan: { code: 'team', payg_enabled: false },
+    wallet: { currency: 'USD', lots: expect.arrayContaining([expect.objectContaining({ source: 'purchase' })]) },
+    commitment: { amount_usd: 100 },
+    payg: { limit_usd: null, period: 'month', remaining_usd: null },
+    receivable_usd: 0,
+    rate_limits: null,
+    effective_rate_limits: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 },
+  });
+  expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/account`, 'operator')).status).toBe(404);
+  await expectSoundLedger();
+});

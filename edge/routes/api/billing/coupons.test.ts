@@ -1,0 +1,36 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
+
+let edge: BillingEdge;
+// One for each, so that none stands on what another did.
+beforeEach(async () => {
+  edge = await startBillingEdge();
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+test('a coupon gives its credit once, however its code is written, and is listed without it', async () => {
+  const made = await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5, credit_lifetime_days: 30 });
+  expect(made.status, made.text).toBe(201);
+  const { code } = made.json as { code: string };
+  const redeemed = await edge.call('POST', '/billing/coupons/redeem', 'member', { code: ` ${code.toLowerCase()} ` });
+  expect(redeemed.json).toMatchObject({ lot: { source: 'coupon', granted_usd: 5 } });
+  // The wallet is not for members.
+  expect(redeemed.json).not.toHaveProperty('balance_usd');
+  for (const wrong of [code, 'NO-SUCH-CODE']) {
+    const { status, json } = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code: wrong });
+    expect([status, (json as { error: { code: string } }).error.code]).toEqual([400, 'invalid_code']);
+  }
+  const listed = await edge.call('GET', '/admin/coupons', 'operator');
+  expect((listed.json as { data: object[] }).data).toHaveLength(1);
+  expect(listed.text).not.toContain(code);
+});
+
+test('codes can be guessed a few times only, and the refusal says how long to wait', async () => {
+  let last: Answer | undefined;
+  // Twenty are allowed in an hour, which may end meanwhile.
+  for (let tries = 0; tries <= 40 && last?.status !== 429; tries++) {
+    last = await edge.call('POST', '/billing/coupons/redeem', 'member', { code: `GUESS-${tries}` });
+  }
+  expect(last?.status).toBe(429);
+  expect(Number(last?.headers['retry-after'])).toBeGreaterThan(0);
+});

@@ -1,0 +1,111 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { as, person } from '../../../../services/billing/fixtures/test-billing.ts';
+import { type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
+
+let edge: BillingEdge;
+// One for each, so that none stands on what another did.
+beforeEach(async () => {
+  edge = await startBillingEdge();
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+test('a charge shows in the draft invoice with exact line items, its transactions and its PDF', async () => {
+  await edge.purchase(12.000000345);
+  const event = await edge.charge();
+  const { data } = (await edge.call('GET', '/billing/documents/invoices?status=draft', 'owner')).json as {
+    data: { id: string }[];
+  };
+  const path = `/billing/documents/invoices/${data[0]!.id}`;
+  const invoice = await edge.call('GET', path, 'owner');
+  expect(invoice.json).toMatchObject({
+    number: null,
+    status: 'draft',
+    payment_status: 'pending',
+    subtotal_usd: 1.23457,
+    credits_usd: 1.23457,
+    total_usd: 0,
+    amount_due_usd: 0,
+    line_items: [
+      { unit: 'million_input_tokens', quantity: 1.234567, unit_price_usd: 1, amount_usd: 1.234567 },
+      { unit: 'million_output_tokens', quantity: 0.000001, unit_price_usd: 3, amount_usd: 0.000003 },
+    ],
+  });
+  const { data: transactions } = (await edge.call('GET', `${path}/transactions`, 'owner')).json as { data: object[] };
+  expect(transactions).toMatchObject([
+    {
+      type: 'usage',
+      amount_usd: -1.23457,
+      description: event.model,
+      usage_event_id: event.id,
+      invoice_id: data[0]!.id,
+    },
+  ]);
+  const pdf = await edge.call('GET', `${path}?format=pdf`, 'owner');
+  expect(pdf.headers['content-type']).toBe('application/pdf');
+  expect(pdf.raw.subarray(0, 5).toString()).toBe('%PDF-');
+  for (const id of [uuidv7(), 'x', '%20']) {
+    expect((await edge.call('GET', `/billing/documents/invoices/${id}`, 'owner')).status).toBe(404);
+  }
+});
+
+test('transactions are narrowed to a type, and what is no type or no range of days is refused', async () => {
+  await edge.purchase(12.000000345);
+  await edge.charge();
+  const grants = await edge.call('GET', '/billing/documents/transactions?type=purchase', 'owner');
+  expect(grants.json).toMatchObject({
+    data: [{ type: 'purchase', amount_usd: 12.000000345 }],
+    pagination: { total: 1 },
+  });
+  for (const query of [
+    'start_date=2026-02-31',
+    'start_date=x',
+    'type=theft',
+    'start_date=2026-02-02&end_date=2026-02-01',
+  ]) {
+    expect((await edge.call('GET', `/billing/documents/transactions?${query}`, 'owner')).status, query).toBe(400);
+  }
+});
+
+test('invoices are narrowed to the months of which some day is asked for, for operators too', async () => {
+  type Listed = { data: { id: string; period_start: string; period_end: string }[] };
+  await edge.charge();
+  const [invoice] = ((await edge.call('GET', '/billing/documents/invoices', 'owner')).json as Listed).data;
+  const dayOf = (time: number) => new Date(time).toISOString().slice(0, 10);
+  const [start, end] = [Date.parse(invoice!.period_start), Date.parse(invoice!.period_end)];
+  const [before, first, last, behind] = [start - 1, start, end - 1, end].map(dayOf);
+  for (const [query, isListed] of [
+    [`start_date=${first}&end_date=${last}`, true],
+    [`start_date=${last}`, true],
+    [`end_date=${first}`, true],
+    [`start_date=${last}&end_date=${last}`, true],
+    [`start_date=${behind}`, false],
+    [`end_date=${before}`, false],
+  ] as const) {
+    for (const [path, who] of [
+      ['/billing/documents', 'owner'],
+      [edge.organization, 'operator'],
+    ] as const) {
+      const { data } = (await edge.call('GET', `${path}/invoices?${query}`, who)).json as Listed;
+      expect([query, data.map(({ id }) => id)]).toEqual([query, isListed ? [invoice!.id] : []]);
+    }
+  }
+});
+
+test('operators list the invoices and transactions of an organization as it sees them itself, and nobody else does', async () => {
+  await edge.charge();
+  for (const [name, query] of [
+    ['invoices', '?status=draft'],
+    ['transactions', '?type=usage&limit=1'],
+  ] as const) {
+    const own = await edge.call('GET', `/billing/documents/${name}${query}`, 'owner');
+    expect((own.json as { data: object[] }).data.length).toBeGreaterThan(0);
+    const seen = await edge.call('GET', `${edge.organization}/${name}${query}`, 'operator');
+    expect([seen.status, seen.text]).toEqual([200, own.text]);
+    expect((await edge.call('GET', `${edge.organization}/${name}`, 'owner')).status).toBe(403);
+    expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/${name}`, 'operator')).status).toBe(404);
+  }
+  const named = { tenantId: edge.tenantId };
+  await expect(edge.billing.billing.listInvoices(named, as(person()))).rejects.toThrow();
+  await expect(edge.billing.billing.listTransactions(named, as(person()))).rejects.toThrow();
+});

@@ -1,0 +1,99 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { paymentSignature } from '../../../../services/billing/fixtures/test-billing.ts';
+import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
+
+let edge: BillingEdge;
+// One for each, so that none stands on what another did.
+beforeEach(async () => {
+  edge = await startBillingEdge();
+});
+afterEach(() => edge[Symbol.asyncDispose]());
+
+const receive = async (body: string, header = paymentSignature(body)) =>
+  edge.call('POST', '/webhooks/payments', '', body, { 'stripe-signature': header });
+const balance = async () =>
+  ((await edge.call('GET', '/billing/wallet', 'owner')).json as { balance_usd: number }).balance_usd;
+const isDuplicate = ({ json }: Answer) => (json as { duplicate: boolean }).duplicate;
+
+/** A payment of so many cents as the provider tells of it. */
+const payment = (id: string, cents: unknown = 1_050) =>
+  JSON.stringify({
+    id,
+    type: 'payment_intent.succeeded',
+    data: {
+      object: { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata: { tenant_id: edge.tenantId } },
+    },
+  });
+
+test('a payment is booked once, however often and at once it is told', async () => {
+  expect((await receive(payment('evt_1'))).json).toEqual({ received: true, duplicate: false });
+  expect((await receive(payment('evt_1'))).json).toEqual({ received: true, duplicate: true });
+  const rivals = await Promise.all(Array.from({ length: 10 }, () => receive(payment('evt_2'))));
+  expect(rivals.filter((answer) => !isDuplicate(answer))).toHaveLength(1);
+  expect(await balance()).toBe(21);
+});
+
+test('a payment for an organization that is not known leaves nothing behind, and is booked when it comes again and is known', async () => {
+  const { strangers, deps } = edge.billing;
+  const accounts = async () =>
+    (await deps.database.pool.query<{ count: string }>('select count(*) from accounts')).rows[0]!.count;
+  const stranger = uuidv7();
+  const foreign = payment('evt_stranger').replaceAll(edge.tenantId, stranger);
+  const before = await accounts();
+  strangers.add(stranger);
+  expect((await receive(foreign)).json).toEqual({ received: true, duplicate: false });
+  expect(await accounts()).toBe(before);
+  strangers.clear();
+  expect((await receive(foreign)).json).toEqual({ received: true, duplicate: false });
+  expect(await accounts()).not.toBe(before);
+});
+
+test('a payment whose signature does not hold or is old is refused and not booked', async () => {
+  const body = payment('evt_9');
+  const now = Math.floor(Date.now() / 1000);
+  expect((await edge.call('POST', '/webhooks/payments', '', body)).status).toBe(400);
+  for (const header of [
+    't=1,v1=00',
+    paymentSignature(body, now, 'another secret'),
+    paymentSignature(body, now - 3_600),
+    paymentSignature(payment('evt_3')),
+  ]) {
+    expect((await receive(body, header)).status, header).toBe(400);
+  }
+  expect(await balance()).toBe(0);
+});
+
+test.each([0, -5, 1.5, '7', null])(
+  'a payment of %j cents is taken, lest it be sent for ever, and books nothing',
+  async (cents) => {
+    expect((await receive(payment('evt_odd', cents))).status).toBe(200);
+    expect(await balance()).toBe(0);
+  },
+);
+
+test('a payment is booked once, though its checkout session and its payment intent both tell of it, in any order and at once', async () => {
+  const tell = async (id: string, type: string, fields: object) => {
+    const object = { currency: 'usd', metadata: { tenant_id: edge.tenantId }, ...fields };
+    const body = JSON.stringify({ id, type, data: { object } });
+    return (await receive(body)).json as { duplicate: boolean };
+  };
+  const intent = (n: number) =>
+    tell(`evt_intent_${n}`, 'payment_intent.succeeded', { id: `pi_both_${n}`, amount_received: 700 });
+  const session = (n: number, type = 'completed', paymentStatus = 'paid') =>
+    tell(`evt_session_${type}_${n}`, `checkout.session.${type}`, {
+      id: `cs_both_${n}`,
+      payment_intent: `pi_both_${n}`,
+      payment_status: paymentStatus,
+      amount_total: 700,
+    });
+  expect([await intent(1), await session(1)].map(({ duplicate }) => duplicate)).toEqual([false, true]);
+  expect([await session(2), await intent(2)].map(({ duplicate }) => duplicate)).toEqual([false, true]);
+  const rivals = await Promise.all([intent(3), session(3), intent(3), session(3)]);
+  expect(rivals.filter(({ duplicate }) => !duplicate)).toHaveLength(1);
+  // A bank debit: the session completes before the money has come.
+  await session(4, 'completed', 'unpaid');
+  expect(await balance()).toBe(21);
+  await session(4, 'async_payment_succeeded');
+  expect(await balance()).toBe(28);
+});
