@@ -1,25 +1,16 @@
-import { once } from 'node:events';
-import { connect } from 'node:net';
-import { createServer as createTlsServer } from 'node:tls';
-import OpenAI from 'openai';
-import { OpenAIRealtimeWebSocket } from 'openai/realtime/websocket';
-import { OpenAIRealtimeWS } from 'openai/realtime/ws';
-import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { selfSignedCertificate } from '../support/certificate.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
-import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { type InferenceBench, retiredModel, startInferenceBench } from '../support/inference.ts';
+import { rawRequest } from '../support/raw-request.ts';
 import {
   append,
   openTalk,
-  quiet,
   type RealtimeOptions,
   type RealtimeTalk,
-  sessionUpdate,
   tone,
   UpgradeRefused,
+  upgradeRefusal,
 } from '../support/realtime-client.ts';
-import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -41,115 +32,17 @@ const talk = async (options: RealtimeOptions = {}) => {
   open.push(session);
   return session;
 };
-const refusal = async (options: RealtimeOptions): Promise<UpgradeRefused> => {
-  const error = await openTalk(bench.gateway.url, options).then(
-    (session) => {
-      session.socket.terminate();
-      return null;
-    },
-    (thrown) => thrown,
-  );
-  expect(error).toBeInstanceOf(UpgradeRefused);
-  const refused = error as UpgradeRefused;
-  expect(refused.headers.connection).toBe('close');
-  expect(Number(refused.headers['content-length'])).toBeGreaterThan(0);
-  expect(refused.headers['x-request-id']).toMatch(/^req_/);
-  expect(Object.keys(refused.body.error).sort()).toEqual(['code', 'message', 'param', 'type']);
-  return refused;
-};
+const refusal = (options: RealtimeOptions) => upgradeRefusal(bench.gateway.url, options);
 const update = async (fields: object) =>
   bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);
-async function admin(method: string, path: string, body?: unknown) {
-  const answer = await bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
-  if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
-  return answer.json;
-}
-/** A model that was retired a moment ago. */
-async function retiredModel(name: string): Promise<string> {
-  await admin('POST', '/models', { name, operations: ['realtime_transcription'] });
-  await admin('POST', '/retirements', {
-    model: name,
-    sunset_at: new Date(clock.now() + 60_000).toISOString(),
-    replacement_model_name: model,
-  });
-  clock.aheadMs += 60_000;
-  return name;
-}
-
-describe('the client, unmodified', () => {
-  const listen = async (
-    realtime: OpenAIRealtimeWS | OpenAIRealtimeWebSocket,
-    opened: Promise<unknown>,
-  ): Promise<string[]> => {
-    const types: string[] = [];
-    const done = new Promise<void>((resolve, reject) => {
-      realtime.on('event', (event) => {
-        types.push(event.type);
-        if (event.type === 'conversation.item.input_audio_transcription.completed') {
-          expect(event.usage).toBeDefined();
-          resolve();
-        }
-      });
-      realtime.on('error', reject);
-    });
-    await opened;
-    // All at once, as soon as the socket stands.
-    realtime.send(sessionUpdate(model) as never);
-    for (const part of [quiet(500), tone(800), quiet(900)]) realtime.send(append(part) as never);
-    await done;
-    realtime.close();
-    return types;
-  };
-  const order = [
-    'session.created',
-    'session.updated',
-    'input_audio_buffer.speech_started',
-    'input_audio_buffer.speech_stopped',
-    'input_audio_buffer.committed',
-    'conversation.item.added',
-    'conversation.item.done',
-    'conversation.item.input_audio_transcription.delta',
-    'conversation.item.input_audio_transcription.completed',
-  ];
-
-  test('OpenAIRealtimeWS gets its events in order, with usage', async () => {
-    const { hostname, port } = new URL(bench.gateway.url);
-    const options = { createConnection: () => connect(Number(port), hostname) };
-    const realtime = new OpenAIRealtimeWS({ intent: 'transcription', options: options as never }, bench.client);
-    expect(await listen(realtime, once(realtime.socket, 'open'))).toEqual(order);
-  });
-
-  test('OpenAIRealtimeWebSocket does too, with its key among the subprotocols', async () => {
-    const { hostname, port } = new URL(bench.gateway.url);
-    const tls = createTlsServer(selfSignedCertificate(), (socket) => {
-      const inner = connect(Number(port), hostname);
-      socket.pipe(inner).pipe(socket);
-      for (const end of [socket, inner]) end.on('error', () => {});
-    });
-    tls.listen(0, '127.0.0.1');
-    await once(tls, 'listening');
-    const before = getGlobalDispatcher();
-    setGlobalDispatcher(new Agent({ connect: { rejectUnauthorized: false } }));
-    try {
-      const { port: tlsPort } = tls.address() as { port: number };
-      const client = new OpenAI({ apiKey: bench.key.key, baseURL: `https://127.0.0.1:${tlsPort}/v1` });
-      const realtime = new OpenAIRealtimeWebSocket({ intent: 'transcription', dangerouslyAllowBrowser: true }, client);
-      const opened = new Promise((resolve) => realtime.socket.addEventListener('open', resolve));
-      expect(await listen(realtime, opened)).toEqual(order);
-      expect(realtime.socket.protocol).toBe('realtime');
-    } finally {
-      setGlobalDispatcher(before);
-      tls.close();
-    }
-  });
-});
 
 describe('a refusal at the upgrade is a real HTTP response', () => {
   test('without a key, with a bad one, and with one in another place', async () => {
     const missing = await refusal({});
     expect([missing.status, missing.body.error.code]).toEqual([401, 'missing_api_key']);
     expect(missing.headers['www-authenticate']).toBe('Bearer');
-    const bad = await refusal({ key: `${bench.key.key.slice(0, -1)}x` });
+    const last = bench.key.key.endsWith('x') ? 'y' : 'x';
+    const bad = await refusal({ key: bench.key.key.slice(0, -1) + last });
     expect([bad.status, bad.body.error.code]).toEqual([401, 'invalid_api_key']);
     expect(JSON.stringify(bad.body)).not.toContain(bench.key.key.slice(0, 20));
     expect((await refusal({ query: `?intent=transcription&api_key=${bench.key.key}` })).status).toBe(401);
@@ -176,7 +69,7 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
       { description: 'the cap in force' },
     );
     // Sessions that were refused take no place.
-    await admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
+    await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
     for (let session = 0; session < 3; session++) {
       expect((await refusal({ key: bench.key.key })).body.error.code).toBe('spend_cap_exceeded');
     }
@@ -192,7 +85,7 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
     ]);
     expect((await refusal({ key, query: '?model=sandbox-chat' })).body.error.code).toBe('unsupported_model');
 
-    const name = await retiredModel('retired-at-the-door');
+    const name = await retiredModel(bench, clock, 'retired-at-the-door');
     const retired = await refusal({ key, query: `?model=${name}` });
     expect([retired.status, retired.body.error.code]).toEqual([410, 'model_sunset']);
     expect(retired.headers.link).toContain('rel="deprecation"');
@@ -213,7 +106,7 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
   });
 
   test('for more sessions at once than the key may have', async () => {
-    await admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 2 });
+    await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 2 });
     await waitFor(
       async () => {
         const sessions = [await talk(), await talk()];
@@ -237,150 +130,23 @@ describe('a refusal at the upgrade is a real HTTP response', () => {
   });
 
   test('a request that asks to upgrade elsewhere is answered as if it had not', async () => {
-    const answer = await fetch(`${bench.gateway.url}/v1/models`, {
-      headers: { authorization: `Bearer ${bench.key.key}`, upgrade: 'h2c' },
-    }).catch(() => null);
     // fetch forbids the header; a socket does not.
-    expect(answer === null || answer.status === 200).toBe(true);
-    const { hostname, port } = new URL(bench.gateway.url);
-    const socket = connect(Number(port), hostname);
-    socket.write(
+    const answer = await rawRequest(
+      bench.gateway.url,
       `GET /v1/models HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${bench.key.key}\r\n` +
         'connection: upgrade, http2-settings, close\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABkAAQAAP__\r\n\r\n',
     );
-    const [head] = (await once(socket, 'data')) as [Buffer];
-    expect(head.toString()).toMatch(/^HTTP\/1\.1 200 /);
-    socket.destroy();
+    expect(answer).toMatch(/^HTTP\/1\.1 200 /);
   });
 });
 
-describe('a session that is under way', () => {
-  test('ends when it names a model that is retired', async () => {
-    const name = await retiredModel('retired-inside');
-    const session = await talk();
-    session.say(sessionUpdate(name));
-    expect((await session.event('error')).error).toMatchObject({ code: 'model_sunset', type: 'invalid_request_error' });
-    expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_sunset' });
+test('a page of another origin may not use a key, only a client secret', async () => {
+  const foreign = await refusal({
+    key: bench.key.key,
+    headers: { origin: 'https://elsewhere.example' },
   });
-
-  test('takes a model from its URL, and all that is said on open', async () => {
-    const session = await talk({ query: `?intent=transcription&model=${model}` });
-    for (const part of [tone(600), quiet(900)]) session.say(append(part));
-    await session.event('conversation.item.input_audio_transcription.completed');
-  });
-
-  test('is closed within two seconds of the revocation of its key', async () => {
-    const session = await talk();
-    await session.event('session.created');
-    using watch = startStopwatch();
-    await bench.gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
-    expect((await session.close()).code).toBe(1008);
-    expect(watch.ms).toBeLessThan(2_000);
-    expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
-  });
-
-  test('is closed within two seconds of the suspension of its organization, of a key and of a portal session', async () => {
-    const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
-    for (const session of sessions) await session.event('session.created');
-    const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
-    using watch = startStopwatch();
-    await admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });
-    try {
-      for (const session of sessions) {
-        expect((await session.close()).code).toBe(1008);
-        expect(watch.ms).toBeLessThan(2_000);
-      }
-      expect((await refusal({ key: bench.key.key })).body.error.code).toBe('tenant_suspended');
-    } finally {
-      await admin('POST', `/organizations/${tenant_id}/restore`);
-    }
-  });
-
-  test('is closed when its key expires', async () => {
-    const expires_at = new Date(clock.now() + 1_500).toISOString();
-    const { key } = await bench.gateway.createKey(bench.session, { expires_at });
-    const session = await talk({ key });
-    expect((await session.close()).code).toBe(1008);
-  });
-
-  test('is closed when its key is rotated without a grace period, and stays open with one', async () => {
-    const { id, key } = await bench.gateway.createKey(bench.session);
-    const rotate = (seconds: number) =>
-      bench.gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, bench.session, { grace_period_seconds: seconds });
-    const session = await talk({ key });
-    await session.event('session.created');
-    expect((await rotate(600)).status).toBe(200);
-    session.say(sessionUpdate(model));
-    await session.event('session.updated');
-    using watch = startStopwatch();
-    expect((await rotate(0)).status).toBe(200);
-    expect((await session.close()).code).toBe(1008);
-    expect(watch.ms).toBeLessThan(2_000);
-  });
-
-  test('is closed when its key expires earlier than it did when the session was opened', async () => {
-    const { id, key } = await bench.gateway.createKey(bench.session);
-    const session = await talk({ key });
-    await session.event('session.created');
-    const expires_at = new Date(clock.now() + 1_500).toISOString();
-    await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { expires_at });
-    expect((await session.close()).code).toBe(1008);
-    expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
-  });
-
-  test('of a portal session ends with its sign-out', async () => {
-    const token = await bench.gateway.login();
-    const session = await talk({ key: token });
-    await session.event('session.created');
-    await bench.gateway.call('POST', '/api/v1/auth/logout', token);
-    expect((await session.close()).code).toBe(1008);
-  });
-
-  test('is metered as its client leaves it: nothing delivered, nothing charged', async () => {
-    const session = await talk({ query: `?model=${model}` });
-    session.say(sessionUpdate(model, { turn_detection: null }));
-    session.say(append(tone(500)));
-    await session.event('session.updated');
-    session.socket.terminate();
-    await bench.event({ success: false, error_code: 'client_closed_request', audio_seconds: 0, cost_usd: 0 });
-  });
-});
-
-describe('abuse', () => {
-  test('a message that is too large ends with 1009', async () => {
-    const session = await talk();
-    session.socket.send(`"${'a'.repeat(21 * 1024 * 1024)}"`);
-    expect((await session.close()).code).toBe(1009);
-  });
-
-  test('is no event with 15 MiB of audio: the session goes on', async () => {
-    const session = await talk();
-    session.say(append(Buffer.alloc(15 * 1024 * 1024)));
-    session.say(sessionUpdate(model));
-    await session.event('session.updated');
-    session.say({ type: 'input_audio_buffer.clear' });
-    await session.event('input_audio_buffer.cleared');
-  });
-
-  test('a binary message ends with 1008', async () => {
-    const session = await talk();
-    session.socket.send(Buffer.from([1, 2, 3]));
-    expect((await session.close()).code).toBe(1008);
-  });
-
-  test('a message in ever more fragments ends with 1008', async () => {
-    const session = await talk();
-    for (let fragment = 0; fragment < 2_000; fragment++) session.socket.send('', { fin: false });
-    expect((await session.close()).code).toBe(1008);
-  });
-
-  test('audio that is no base64 is an error, and the session goes on', async () => {
-    const session = await talk({ query: `?model=${model}` });
-    session.say({ type: 'input_audio_buffer.append', audio: '%%%%' });
-    expect((await session.event('error')).error).toMatchObject({ code: 'invalid_value', param: 'audio' });
-    session.say(sessionUpdate(model));
-    await session.event('session.updated');
-  });
+  expect([foreign.status, foreign.body.error.code]).toEqual([403, 'origin_not_allowed']);
+  await (await talk({ headers: { origin: bench.gateway.url } })).event('session.created');
 });
 
 describe('client secrets', () => {
@@ -416,11 +182,14 @@ describe('client secrets', () => {
     await bench.event({ endpoint: '/v1/realtime', success: true });
   });
 
-  test('end after ten minutes when no time is asked for', async () => {
+  test('open sessions for ten minutes when no time is asked for, and none from then on', async () => {
     const earliest = Math.floor(clock.now() / 1000) + 600;
     const made = await secret();
     expect(made.expires_at).toBeGreaterThanOrEqual(earliest);
     expect(made.expires_at).toBeLessThanOrEqual(Math.floor(clock.now() / 1000) + 600);
+    clock.aheadMs += 600_000;
+    const expired = await refusal({ key: made.value });
+    expect([expired.status, expired.body.error.code]).toEqual([401, 'expired_token']);
   });
 
   test('of a portal session work too', async () => {
@@ -461,14 +230,8 @@ describe('client secrets', () => {
     [{ expires_after: { seconds: 7_201 } }],
     [{ session: { type: 'realtime' } }],
     [{ session: { type: 'transcription', prompt: 'x'.repeat(5_000) } }],
-  ])('%j is refused', async (body) => {
+  ])('are not made of %j', async (body) => {
     const answer = await bench.gateway.call('POST', '/v1/realtime/client_secrets', bench.key.key, body);
     expect(answer.status).toBe(400);
   });
-});
-
-test('a page of another origin may not use a key, only a client secret', async () => {
-  const foreign = await refusal({ key: bench.key.key, headers: { origin: 'https://elsewhere.example' } });
-  expect([foreign.status, foreign.body.error.code]).toEqual([403, 'origin_not_allowed']);
-  await (await talk({ headers: { origin: bench.gateway.url } })).event('session.created');
 });

@@ -19,12 +19,6 @@ let bench: InferenceBench;
 let openai: RealtimeUpstream;
 let vllm: RealtimeUpstream;
 
-async function admin(method: string, path: string, body?: unknown) {
-  const answer = await bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
-  if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
-  return answer.json;
-}
-
 beforeAll(async () => {
   bench = await startInferenceBench();
   openai = await startRealtimeUpstream('openai');
@@ -34,8 +28,13 @@ beforeAll(async () => {
     ['relay/two:x', openai, 'openai'],
     ['vllm', vllm, 'vllm'],
   ] as const) {
-    await admin('POST', '/models', { name, operations: ['realtime_transcription'] });
-    await admin('POST', '/deployments', { model: name, base_url: at.url, upstream_model: `${name}-upstream`, dialect });
+    await bench.admin('POST', '/models', { name, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', {
+      model: name,
+      base_url: at.url,
+      upstream_model: `${name}-upstream`,
+      dialect,
+    });
   }
 });
 afterAll(async () => {
@@ -123,8 +122,8 @@ describe('a session that the gateway cuts into utterances', () => {
   });
 
   test('says when an item fails, and goes on', async () => {
-    await admin('POST', '/models', { name: 'files', operations: ['realtime_transcription'] });
-    await admin('POST', '/deployments', {
+    await bench.admin('POST', '/models', { name: 'files', operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', {
       model: 'files',
       base_url: bench.simulator.url,
       upstream_model: 'sim-transcribe',
@@ -160,13 +159,9 @@ test.each([
     () => ({ base_url: openai.url, upstream_model: 'relay-upstream', dialect: 'openai' }),
   ],
 ])('near its cap a session %s goes on for as long as there is room', async (_what, model, deployment) => {
-  const admin = async (path: string, body: object) => {
-    const answer = await bench.gateway.call('POST', `/api/v1/admin${path}`, bench.session, body);
-    expect(answer.status, answer.text).toBe(201);
-  };
-  await admin('/models', { name: model, operations: ['realtime_transcription'] });
-  await admin('/deployments', { model, ...deployment() });
-  await admin('/prices', { model, per_audio_second_usd: 1 });
+  await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+  await bench.admin('POST', '/deployments', { model, ...deployment() });
+  await bench.admin('POST', '/prices', { model, per_audio_second_usd: 1 });
   const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 2 });
   const known = async () => (await bench.gateway.call('GET', `/v1/models/${model}`, key)).json.is_serviceable;
   await waitFor(known, { description: 'the model' });
@@ -306,9 +301,9 @@ describe('a session that is relayed', () => {
   test('drops the connection of an upstream that does not end the closing handshake', async () => {
     const { hostname: host, port } = new URL(openai.url);
     await using proxy = await startFaultProxy({ target: { host, port: Number(port) } });
-    await admin('POST', '/models', { name: 'stalling', operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/models', { name: 'stalling', operations: ['realtime_transcription'] });
     const base_url = `http://${proxy.host}:${proxy.port}/v1`;
-    await admin('POST', '/deployments', { model: 'stalling', base_url, dialect: 'openai' });
+    await bench.admin('POST', '/deployments', { model: 'stalling', base_url, dialect: 'openai' });
     const session = await talk();
     session.say(sessionUpdate('stalling'));
     await session.event('session.updated');
@@ -319,7 +314,7 @@ describe('a session that is relayed', () => {
   });
 
   test('gives its place back when its client leaves while its upstream has stalled', async () => {
-    await admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
+    await bench.admin('PUT', `/keys/${bench.key.id}/rate-limits`, { concurrent_requests: 1 });
     const session = await talk();
     session.say(sessionUpdate('relay', manual));
     await session.event('session.updated');

@@ -1,5 +1,6 @@
 import type OpenAI from 'openai';
-import { startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
+import type { ClockAhead } from './clock-ahead.ts';
+import { type Answer, startTestGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from './upstream-simulator.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -11,6 +12,8 @@ export type InferenceBench = AsyncDisposable & {
   client: OpenAI;
   /** A key of its own tells a test's events apart. */
   renew(): Promise<void>;
+  /** What an operator's call below /api/v1/admin answers; fails when it is refused. */
+  admin(method: string, path: string, body?: unknown): Promise<Answer['json']>;
   /** The last usage event of the key, as soon as it is stored with these fields. */
   event(fields?: Record<string, unknown>): Promise<Record<string, unknown>>;
 };
@@ -36,6 +39,11 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
       bench.key = await gateway.createKey(bench.session);
       bench.client = gateway.openai(bench.key.key);
     },
+    async admin(method, path, body) {
+      const answer = await gateway.call(method, `/api/v1/admin${path}`, session, body);
+      if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
+      return answer.json;
+    },
     event: (fields = {}) =>
       waitFor(
         async () => {
@@ -54,4 +62,16 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
   };
   await bench.renew();
   return bench;
+}
+
+/** Makes a model for realtime transcription whose retirement came a moment ago, by the gateway's clock; answers its name. */
+export async function retiredModel(bench: InferenceBench, clock: ClockAhead, name: string): Promise<string> {
+  await bench.admin('POST', '/models', { name, operations: ['realtime_transcription'] });
+  await bench.admin('POST', '/retirements', {
+    model: name,
+    sunset_at: new Date(clock.now() + 60_000).toISOString(),
+    replacement_model_name: 'sandbox-transcribe',
+  });
+  clock.aheadMs += 60_000;
+  return name;
 }

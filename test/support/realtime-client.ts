@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
+import { expect } from 'vitest';
 import { WebSocket } from 'ws';
 import { waitFor } from './wait-for.ts';
 
@@ -88,6 +89,24 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
     });
   });
   return talk;
+}
+
+/** How opening a session is refused: fails when it is not, or when the refusal is no whole HTTP response of the gateway. */
+export async function upgradeRefusal(url: string, options: RealtimeOptions): Promise<UpgradeRefused> {
+  const error = await openTalk(url, options).then(
+    (session) => {
+      session.socket.terminate();
+      return null;
+    },
+    (thrown) => thrown,
+  );
+  expect(error).toBeInstanceOf(UpgradeRefused);
+  const refused = error as UpgradeRefused;
+  expect(refused.headers.connection).toBe('close');
+  expect(Number(refused.headers['content-length'])).toBeGreaterThan(0);
+  expect(refused.headers['x-request-id']).toMatch(/^req_/);
+  expect(Object.keys(refused.body.error).sort()).toEqual(['code', 'message', 'param', 'type']);
+  return refused;
 }
 
 /** 16-bit samples at 24 kHz: a tone as loud as speech. */

@@ -1,0 +1,241 @@
+import { once } from 'node:events';
+import { connect } from 'node:net';
+import { createServer as createTlsServer } from 'node:tls';
+import OpenAI from 'openai';
+import { OpenAIRealtimeWebSocket } from 'openai/realtime/websocket';
+import { OpenAIRealtimeWS } from 'openai/realtime/ws';
+import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { selfSignedCertificate } from '../support/certificate.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
+import { type InferenceBench, retiredModel, startInferenceBench } from '../support/inference.ts';
+import {
+  append,
+  openTalk,
+  quiet,
+  type RealtimeOptions,
+  type RealtimeTalk,
+  sessionUpdate,
+  tone,
+  upgradeRefusal,
+} from '../support/realtime-client.ts';
+import { startStopwatch } from '../support/stopwatch.ts';
+
+let bench: InferenceBench;
+/** The gateway's. */
+const clock = new ClockAhead();
+const open: RealtimeTalk[] = [];
+beforeAll(async () => {
+  bench = await startInferenceBench({ clock });
+});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
+afterEach(() => {
+  for (const { socket } of open.splice(0)) socket.terminate();
+});
+
+const model = 'sandbox-transcribe';
+const talk = async (options: RealtimeOptions = {}) => {
+  const session = await openTalk(bench.gateway.url, { key: bench.key.key, ...options });
+  open.push(session);
+  return session;
+};
+
+describe('the client, unmodified', () => {
+  const listen = async (
+    realtime: OpenAIRealtimeWS | OpenAIRealtimeWebSocket,
+    opened: Promise<unknown>,
+  ): Promise<string[]> => {
+    const types: string[] = [];
+    const done = new Promise<void>((resolve, reject) => {
+      realtime.on('event', (event) => {
+        types.push(event.type);
+        if (event.type === 'conversation.item.input_audio_transcription.completed') {
+          expect(event.usage).toBeDefined();
+          resolve();
+        }
+      });
+      realtime.on('error', reject);
+    });
+    await opened;
+    // All at once, as soon as the socket stands.
+    realtime.send(sessionUpdate(model) as never);
+    for (const part of [quiet(500), tone(800), quiet(900)]) realtime.send(append(part) as never);
+    await done;
+    realtime.close();
+    return types;
+  };
+  const order = [
+    'session.created',
+    'session.updated',
+    'input_audio_buffer.speech_started',
+    'input_audio_buffer.speech_stopped',
+    'input_audio_buffer.committed',
+    'conversation.item.added',
+    'conversation.item.done',
+    'conversation.item.input_audio_transcription.delta',
+    'conversation.item.input_audio_transcription.completed',
+  ];
+
+  test('OpenAIRealtimeWS gets its events in order, with usage', async () => {
+    const { hostname, port } = new URL(bench.gateway.url);
+    const options = { createConnection: () => connect(Number(port), hostname) };
+    const realtime = new OpenAIRealtimeWS({ intent: 'transcription', options: options as never }, bench.client);
+    expect(await listen(realtime, once(realtime.socket, 'open'))).toEqual(order);
+  });
+
+  test('OpenAIRealtimeWebSocket does too, with its key among the subprotocols', async () => {
+    const { hostname, port } = new URL(bench.gateway.url);
+    const tls = createTlsServer(selfSignedCertificate(), (socket) => {
+      const inner = connect(Number(port), hostname);
+      socket.pipe(inner).pipe(socket);
+      for (const end of [socket, inner]) end.on('error', () => {});
+    });
+    tls.listen(0, '127.0.0.1');
+    await once(tls, 'listening');
+    const before = getGlobalDispatcher();
+    setGlobalDispatcher(new Agent({ connect: { rejectUnauthorized: false } }));
+    try {
+      const { port: tlsPort } = tls.address() as { port: number };
+      const client = new OpenAI({ apiKey: bench.key.key, baseURL: `https://127.0.0.1:${tlsPort}/v1` });
+      const realtime = new OpenAIRealtimeWebSocket({ intent: 'transcription', dangerouslyAllowBrowser: true }, client);
+      const opened = new Promise((resolve) => realtime.socket.addEventListener('open', resolve));
+      expect(await listen(realtime, opened)).toEqual(order);
+      expect(realtime.socket.protocol).toBe('realtime');
+    } finally {
+      setGlobalDispatcher(before);
+      tls.close();
+    }
+  });
+});
+
+describe('a session that is under way', () => {
+  test('ends when it names a model that is retired', async () => {
+    const name = await retiredModel(bench, clock, 'retired-inside');
+    const session = await talk();
+    session.say(sessionUpdate(name));
+    expect((await session.event('error')).error).toMatchObject({ code: 'model_sunset', type: 'invalid_request_error' });
+    expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_sunset' });
+  });
+
+  test('takes a model from its URL, and all that is said on open', async () => {
+    const session = await talk({ query: `?intent=transcription&model=${model}` });
+    for (const part of [tone(600), quiet(900)]) session.say(append(part));
+    await session.event('conversation.item.input_audio_transcription.completed');
+  });
+
+  test('is closed within two seconds of the revocation of its key', async () => {
+    const session = await talk();
+    await session.event('session.created');
+    using watch = startStopwatch();
+    await bench.gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
+    expect((await session.close()).code).toBe(1008);
+    expect(watch.ms).toBeLessThan(2_000);
+    expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
+  });
+
+  test('is closed within two seconds of the suspension of its organization, of a key and of a portal session', async () => {
+    const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
+    for (const session of sessions) await session.event('session.created');
+    const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
+    using watch = startStopwatch();
+    await bench.admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });
+    try {
+      for (const session of sessions) {
+        expect((await session.close()).code).toBe(1008);
+        expect(watch.ms).toBeLessThan(2_000);
+      }
+      expect((await upgradeRefusal(bench.gateway.url, { key: bench.key.key })).body.error.code).toBe(
+        'tenant_suspended',
+      );
+    } finally {
+      await bench.admin('POST', `/organizations/${tenant_id}/restore`);
+    }
+  });
+
+  test('is closed when its key expires', async () => {
+    const expires_at = new Date(clock.now() + 1_500).toISOString();
+    const { key } = await bench.gateway.createKey(bench.session, { expires_at });
+    const session = await talk({ key });
+    expect((await session.close()).code).toBe(1008);
+  });
+
+  test('is closed when its key is rotated without a grace period, and stays open with one', async () => {
+    const { id, key } = await bench.gateway.createKey(bench.session);
+    const rotate = (seconds: number) =>
+      bench.gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, bench.session, { grace_period_seconds: seconds });
+    const session = await talk({ key });
+    await session.event('session.created');
+    expect((await rotate(600)).status).toBe(200);
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+    using watch = startStopwatch();
+    expect((await rotate(0)).status).toBe(200);
+    expect((await session.close()).code).toBe(1008);
+    expect(watch.ms).toBeLessThan(2_000);
+  });
+
+  test('is closed when its key expires earlier than it did when the session was opened', async () => {
+    const { id, key } = await bench.gateway.createKey(bench.session);
+    const session = await talk({ key });
+    await session.event('session.created');
+    const expires_at = new Date(clock.now() + 1_500).toISOString();
+    await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { expires_at });
+    expect((await session.close()).code).toBe(1008);
+    expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
+  });
+
+  test('of a portal session ends with its sign-out', async () => {
+    const token = await bench.gateway.login();
+    const session = await talk({ key: token });
+    await session.event('session.created');
+    await bench.gateway.call('POST', '/api/v1/auth/logout', token);
+    expect((await session.close()).code).toBe(1008);
+  });
+
+  test('is metered as its client leaves it: nothing delivered, nothing charged', async () => {
+    const session = await talk({ query: `?model=${model}` });
+    session.say(sessionUpdate(model, { turn_detection: null }));
+    session.say(append(tone(500)));
+    await session.event('session.updated');
+    session.socket.terminate();
+    await bench.event({ success: false, error_code: 'client_closed_request', audio_seconds: 0, cost_usd: 0 });
+  });
+});
+
+describe('abuse', () => {
+  test('a message that is too large ends with 1009', async () => {
+    const session = await talk();
+    session.socket.send(`"${'a'.repeat(21 * 1024 * 1024)}"`);
+    expect((await session.close()).code).toBe(1009);
+  });
+
+  test('is no event with 15 MiB of audio: the session goes on', async () => {
+    const session = await talk();
+    session.say(append(Buffer.alloc(15 * 1024 * 1024)));
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+    session.say({ type: 'input_audio_buffer.clear' });
+    await session.event('input_audio_buffer.cleared');
+  });
+
+  test('a binary message ends with 1008', async () => {
+    const session = await talk();
+    session.socket.send(Buffer.from([1, 2, 3]));
+    expect((await session.close()).code).toBe(1008);
+  });
+
+  test('a message in ever more fragments ends with 1008', async () => {
+    const session = await talk();
+    for (let fragment = 0; fragment < 2_000; fragment++) session.socket.send('', { fin: false });
+    expect((await session.close()).code).toBe(1008);
+  });
+
+  test('audio that is no base64 is an error, and the session goes on', async () => {
+    const session = await talk({ query: `?model=${model}` });
+    session.say({ type: 'input_audio_buffer.append', audio: '%%%%' });
+    expect((await session.event('error')).error).toMatchObject({ code: 'invalid_value', param: 'audio' });
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+  });
+});
