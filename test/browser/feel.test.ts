@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
-import type { Browser } from 'playwright-core';
+import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { seriousFindings } from './support/axe.ts';
@@ -98,6 +98,23 @@ test('a change of page moves the focus to its title, and back and forth work', a
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   await page.goForward();
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
+  await close();
+});
+
+test('where one is stands in sight in the navigation, however low the screen is', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 640 } });
+  await signIn(page, portal.url, users.operator, '/operator/health');
+  const navigation = page.getByRole('navigation', { name: 'Main' });
+  const current = navigation.locator('[aria-current]');
+  const bottomOf = async (shown: Locator) => {
+    const { y, height } = (await shown.boundingBox())!;
+    return y + height;
+  };
+  for (const name of ['Health', 'Platform audit', 'Overview']) {
+    if (name !== 'Health') await navigation.getByRole('link', { name }).click();
+    await current.filter({ hasText: name }).waitFor();
+    await expect.poll(async () => (await bottomOf(current)) <= (await bottomOf(navigation))).toBe(true);
+  }
   await close();
 });
 

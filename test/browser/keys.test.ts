@@ -219,6 +219,59 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await close();
 });
 
+test('an operator revokes a key without ever seeing a secret', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/keys');
+  const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
+  await first.getByRole('link', { name: 'Northwind Robotics' }).waitFor();
+  await first.getByRole('button', { name: 'Actions for Checkout production' }).click();
+  await page.getByRole('menuitem', { name: 'Revoke' }).click();
+  await dialog(page).getByRole('button', { name: 'Revoke key' }).click();
+  await first.getByText('revoked').waitFor();
+  expect(await page.content()).not.toMatch(/sk-proj-\w{5}/);
+  await close();
+});
+
+test('an operator gives a single key rate limits of its own, each by itself, and takes them back', async () => {
+  const { page, close } = await openPage(browser);
+  const { gateway, world } = portal;
+  const { operator, tenantId } = world.people;
+  const { json } = await gateway.call('GET', `/api/v1/admin/keys?tenant_id=${tenantId}&search=Load`, operator.token);
+  const limitsOf = async () =>
+    (await gateway.call('GET', '/api/v1/admin/keys?search=Load', operator.token)).json.data[0].rate_limits;
+  const none = { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null };
+  expect(json.data.map(({ rate_limits }: { rate_limits: unknown }) => rate_limits)).toEqual([none]);
+  await signIn(page, portal.url, users.operator, '/operator/keys?search=Load');
+  const row = page.getByRole('table', { name: 'Keys' }).getByRole('row').filter({ hasText: 'Load test' });
+  const open = async () => {
+    await row.getByRole('button', { name: 'Actions for Load test' }).click();
+    await page.getByRole('menuitem', { name: 'Rate limits' }).click();
+  };
+  await open();
+  // What holds without limits of its own stands in the empty fields.
+  await expect.poll(() => dialog(page).getByLabel('Requests / min').getAttribute('placeholder')).toMatch(/^\d+$/);
+  expect(await dialog(page).getByRole('button', { name: 'Reset' }).count()).toBe(0);
+  await dialog(page).getByLabel('Requests / min').fill('many');
+  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
+  await expect.poll(() => dialog(page).getByLabel('Requests / min').getAttribute('aria-invalid')).toBe('true');
+  await dialog(page).getByLabel('Requests / min').fill('1200');
+  await dialog(page).getByLabel('Concurrent').fill('7');
+  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
+  await row.getByText('Requests / min: 1,200').waitFor();
+  expect(await limitsOf()).toEqual({ ...none, requests_per_minute: 1200, concurrent_requests: 7 });
+  // An emptied field is the organization's again, and the others stay.
+  await open();
+  await dialog(page).getByLabel('Requests / min').fill('');
+  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
+  await row.getByText('Requests / min').waitFor({ state: 'detached' });
+  expect(await limitsOf()).toEqual({ ...none, concurrent_requests: 7 });
+  await open();
+  await dialog(page).getByRole('button', { name: 'Reset' }).click();
+  await row.getByText('Concurrent').waitFor({ state: 'detached' });
+  expect(await limitsOf()).toEqual(none);
+  await close();
+});
+
 test('what is said of one’s keys is said of all of them, and not of the newest hundred', async () => {
   const { people } = portal.world;
   const operator = people.operator.token;

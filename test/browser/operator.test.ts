@@ -1,7 +1,7 @@
-import type { Browser, Locator, Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { asTableOwner } from '../support/people.ts';
-import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -150,54 +150,6 @@ test('an operator suspends an organization, everybody in it is told, and restore
   await close();
 });
 
-test('an operator gives a charge back once, after reading what that does, and the organization reads why', async () => {
-  const { page, close } = await openPage(browser);
-  const { tenantId } = portal.world.people;
-  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=transactions&type=usage`);
-  const refund = page.getByRole('table', { name: 'Transactions' }).getByRole('button', { name: 'Refund' }).first();
-  await refund.click();
-  await dialog(page).getByText('This cannot be undone.').waitFor();
-  const act = dialog(page).getByRole('button', { name: 'Refund' });
-  expect(await act.isDisabled()).toBe(true);
-  await dialog(page).getByLabel('Why').fill('The answer was empty');
-  await dialog(page).getByLabel('Amount in USD').fill('a lot');
-  await act.click();
-  await dialog(page)
-    .getByText(/amount_usd/)
-    .waitFor();
-  await dialog(page).getByLabel('Amount in USD').fill('');
-  await act.click();
-  await dialog(page).waitFor({ state: 'detached' });
-  await refund.click();
-  await dialog(page).getByLabel('Why').fill('Once more');
-  await act.click();
-  await dialog(page).getByText('Less than that is left of the charge.').waitFor();
-  const owner = await openPage(browser);
-  await signIn(owner.page, portal.url, users.owner, '/billing?tab=transactions&type=refund');
-  await owner.page.getByRole('row').filter({ hasText: 'The answer was empty' }).waitFor();
-  expect(await owner.page.getByRole('button', { name: 'Refund' }).count()).toBe(0);
-  await owner.close();
-  await close();
-});
-
-test('an operator sees what an organization committed itself to, and records another for later', async () => {
-  const { page, close } = await openPage(browser);
-  const { tenantId } = portal.world.people;
-  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=commitments`);
-  const rows = page.getByRole('table', { name: 'Commitments' }).getByRole('row');
-  await rows.filter({ hasText: 'In force' }).filter({ hasText: '$500.00' }).waitFor();
-  await page.getByLabel('Amount in USD').fill('80');
-  await page.getByRole('button', { name: 'Record commitment' }).click();
-  await page.getByRole('alert').waitFor();
-  await page.getByLabel('From (UTC)').fill('2097-01-01');
-  await page.getByLabel('Until, not included').fill('2098-01-01');
-  await page.getByRole('button', { name: 'Record commitment' }).click();
-  const later = rows.filter({ hasText: 'Jan 1, 2097 – Dec 31, 2097' });
-  await later.getByText('Later').waitFor();
-  expect(await later.locator('td[data-label="Left"]').textContent()).toBe('$80.00');
-  await close();
-});
-
 test('an operator sees who is in an organization, and switches somebody off and makes operators after a question', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;
@@ -220,19 +172,6 @@ test('an operator sees who is in an organization, and switches somebody off and 
   await close();
 });
 
-test('an operator revokes a key without ever seeing a secret', async () => {
-  const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.operator, '/operator/keys');
-  const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
-  await first.getByRole('link', { name: 'Northwind Robotics' }).waitFor();
-  await first.getByRole('button', { name: 'Actions for Checkout production' }).click();
-  await page.getByRole('menuitem', { name: 'Revoke' }).click();
-  await dialog(page).getByRole('button', { name: 'Revoke key' }).click();
-  await first.getByText('revoked').waitFor();
-  expect(await page.content()).not.toMatch(/sk-proj-[0-9a-f]{8}/);
-  await close();
-});
-
 test('an operator reads who did what by names, which are asked for once for all rows', async () => {
   const { page, close } = await openPage(browser);
   const askedOneByOne: string[] = [];
@@ -248,46 +187,6 @@ test('an operator reads who did what by names, which are asked for once for all 
   await created.filter({ hasText: users.operator.email }).waitFor();
   expect(await created.textContent()).not.toMatch(/…\w{8}/);
   expect(askedOneByOne).toEqual([]);
-  await close();
-});
-
-test('an operator gives a single key rate limits of its own, each by itself, and takes them back', async () => {
-  const { page, close } = await openPage(browser);
-  const { gateway, world } = portal;
-  const { operator, tenantId } = world.people;
-  const { json } = await gateway.call('GET', `/api/v1/admin/keys?tenant_id=${tenantId}&search=Load`, operator.token);
-  const limitsOf = async () =>
-    (await gateway.call('GET', '/api/v1/admin/keys?search=Load', operator.token)).json.data[0].rate_limits;
-  const none = { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null };
-  expect(json.data.map(({ rate_limits }: { rate_limits: unknown }) => rate_limits)).toEqual([none]);
-  await signIn(page, portal.url, users.operator, '/operator/keys?search=Load');
-  const row = page.getByRole('table', { name: 'Keys' }).getByRole('row').filter({ hasText: 'Load test' });
-  const open = async () => {
-    await row.getByRole('button', { name: 'Actions for Load test' }).click();
-    await page.getByRole('menuitem', { name: 'Rate limits' }).click();
-  };
-  await open();
-  // What holds without limits of its own stands in the empty fields.
-  await expect.poll(() => dialog(page).getByLabel('Requests / min').getAttribute('placeholder')).toMatch(/^\d+$/);
-  expect(await dialog(page).getByRole('button', { name: 'Reset' }).count()).toBe(0);
-  await dialog(page).getByLabel('Requests / min').fill('many');
-  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
-  await expect.poll(() => dialog(page).getByLabel('Requests / min').getAttribute('aria-invalid')).toBe('true');
-  await dialog(page).getByLabel('Requests / min').fill('1200');
-  await dialog(page).getByLabel('Concurrent').fill('7');
-  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
-  await row.getByText('Requests / min: 1,200').waitFor();
-  expect(await limitsOf()).toEqual({ ...none, requests_per_minute: 1200, concurrent_requests: 7 });
-  // An emptied field is the organization's again, and the others stay.
-  await open();
-  await dialog(page).getByLabel('Requests / min').fill('');
-  await dialog(page).getByRole('button', { name: 'Save limits' }).click();
-  await row.getByText('Requests / min').waitFor({ state: 'detached' });
-  expect(await limitsOf()).toEqual({ ...none, concurrent_requests: 7 });
-  await open();
-  await dialog(page).getByRole('button', { name: 'Reset' }).click();
-  await row.getByText('Concurrent').waitFor({ state: 'detached' });
-  expect(await limitsOf()).toEqual(none);
   await close();
 });
 
@@ -343,6 +242,7 @@ test('whatever the audit trail holds can be asked for alone, and of certain days
   const { operator, owner } = portal.world.people;
   const held = async (path: string, token: string): Promise<Set<string>> => {
     const { json } = await portal.gateway.call('GET', `/api/v1${path}?limit=100`, token);
+    expect(json.data.length).toBeGreaterThan(0);
     return new Set(json.data.map(({ type }: { type: string }) => type));
   };
   const offered = async (on: Page): Promise<Set<string>> =>
@@ -400,8 +300,9 @@ test('a filter of statuses has the words of the statuses in its list', async () 
   await signIn(page, portal.url, users.operator, '/operator/jobs');
   const shownAndOffered = async (list: string) => {
     const rows = page.getByRole('table', { name: list });
-    await rows.waitFor();
-    const shown = await rows.locator('td[data-label="Status"]').allInnerTexts();
+    const statuses = rows.locator('td[data-label="Status"]');
+    await statuses.first().waitFor();
+    const shown = await statuses.allInnerTexts();
     const offered = await page.getByLabel('Status', { exact: true }).locator('option').allInnerTexts();
     return { shown: new Set(shown.map((text) => text.trim())), offered: new Set(offered) };
   };
@@ -427,57 +328,5 @@ test('why a mail failed stands in the list, where a touch screen shows no hints'
   });
   await signIn(page, portal.url, users.operator, '/operator/mail');
   await page.getByRole('row').getByText('550 5.1.1 No such mailbox.').waitFor();
-  await close();
-});
-
-test('where one is stands in sight in the navigation, however low the screen is', async () => {
-  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 640 } });
-  await signIn(page, portal.url, users.operator, '/operator/health');
-  const navigation = page.getByRole('navigation', { name: 'Main' });
-  const current = navigation.locator('[aria-current]');
-  const bottomOf = async (shown: Locator) => {
-    const { y, height } = (await shown.boundingBox())!;
-    return y + height;
-  };
-  for (const name of ['Health', 'Platform audit', 'Overview']) {
-    if (name !== 'Health') await navigation.getByRole('link', { name }).click();
-    await current.filter({ hasText: name }).waitFor();
-    await expect.poll(async () => (await bottomOf(current)) <= (await bottomOf(navigation))).toBe(true);
-  }
-  await close();
-});
-
-// The last of the file: it ends the sessions that the others use.
-test('an operator sees which signing keys there are, and replaces the one that signs unnoticed, or after a question ends every session with it', async () => {
-  const { page, close } = await openPage(browser);
-  const { call } = portal.gateway;
-  const { admin } = portal.world.people;
-  const statusForAdmin = async () => (await call('GET', '/api/v1/profile', admin.token)).status;
-  expect(await statusForAdmin()).toBe(200);
-  await signIn(page, portal.url, users.operator, '/operator/signing-keys');
-  const keys = page.getByRole('table', { name: 'Signing keys' }).getByRole('row');
-  await keys.filter({ hasText: 'active' }).waitFor();
-  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(0);
-  await page.getByRole('button', { name: 'New signing key' }).click();
-  await keys.filter({ hasText: 'retiring' }).waitFor();
-  expect(await keys.filter({ hasText: 'active' }).count()).toBe(1);
-  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(1);
-  expect(await statusForAdmin()).toBe(200);
-  await goWithin(page, '/operator/organizations');
-  await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).waitFor();
-
-  await goWithin(page, '/operator/signing-keys');
-  await page.getByRole('button', { name: 'End all sessions' }).click();
-  await dialog(page)
-    .getByText(/Everybody in every organization is signed out/)
-    .waitFor();
-  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
-  expect(await statusForAdmin()).toBe(200);
-  await page.getByRole('button', { name: 'End all sessions' }).click();
-  await dialog(page).getByRole('button', { name: 'End all sessions' }).click();
-  await page.getByRole('button', { name: 'Sign in' }).waitFor();
-  expect(await statusForAdmin()).toBe(401);
-  await signInByForm(page, portal.url, users.operator, '/operator/signing-keys');
-  await page.getByRole('heading', { level: 1, name: 'Signing keys' }).waitFor();
   await close();
 });

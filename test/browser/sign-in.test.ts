@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { tokenMailedTo } from './support/world/people.ts';
 
@@ -149,6 +149,40 @@ test('a forgotten password is asked for and reset; registering says that it is u
   await page.getByText('Self-service registration is unavailable.').waitFor();
   await signIn(page, portal.url, { email: users.admin.email, password: 'abcdefgH1!' });
   await page.getByRole('heading', { name: 'Hello, Adam' }).waitFor();
+  await close();
+});
+
+// After those that use the sessions of the world: it ends every one.
+test('an operator sees which signing keys there are, and replaces the one that signs unnoticed, or after a question ends every session with it', async () => {
+  const { page, close } = await openPage(browser);
+  const { call, login } = portal.gateway;
+  const token = await login(users.member);
+  const statusForMember = async () => (await call('GET', '/api/v1/profile', token)).status;
+  expect(await statusForMember()).toBe(200);
+  await signIn(page, portal.url, users.operator, '/operator/signing-keys');
+  const keys = page.getByRole('table', { name: 'Signing keys' }).getByRole('row');
+  const dialog = page.getByRole('dialog');
+  await keys.filter({ hasText: 'active' }).waitFor();
+  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(0);
+  await page.getByRole('button', { name: 'New signing key' }).click();
+  await keys.filter({ hasText: 'retiring' }).waitFor();
+  expect(await keys.filter({ hasText: 'active' }).count()).toBe(1);
+  expect(await keys.filter({ hasText: 'retiring' }).count()).toBe(1);
+  expect(await statusForMember()).toBe(200);
+  await goWithin(page, '/operator/organizations');
+  await page.getByRole('table').getByRole('link', { name: 'Northwind Robotics' }).waitFor();
+
+  await goWithin(page, '/operator/signing-keys');
+  await page.getByRole('button', { name: 'End all sessions' }).click();
+  await dialog.getByText(/Everybody in every organization is signed out/).waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  expect(await statusForMember()).toBe(200);
+  await page.getByRole('button', { name: 'End all sessions' }).click();
+  await dialog.getByRole('button', { name: 'End all sessions' }).click();
+  await page.getByRole('button', { name: 'Sign in' }).waitFor();
+  expect(await statusForMember()).toBe(401);
+  await signInByForm(page, portal.url, users.operator, '/operator/signing-keys');
+  await page.getByRole('heading', { level: 1, name: 'Signing keys' }).waitFor();
   await close();
 });
 

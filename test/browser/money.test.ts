@@ -1,4 +1,4 @@
-import type { Browser } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { seriousFindings } from './support/axe.ts';
 import { launchBrowser, openPage, signIn } from './support/browser.ts';
@@ -15,6 +15,7 @@ afterAll(async () => {
   await portal?.[Symbol.asyncDispose]();
 });
 
+const dialog = (page: Page) => page.getByRole('dialog');
 const nano = (text: string | null): bigint => BigInt(Math.round(Number(text!.replace(/[$,]/g, '')) * 1e9));
 
 test('the amounts in sight on an invoice add up to its total, and it says what is to be paid and for which days', async () => {
@@ -44,15 +45,14 @@ test('an operator finds the invoices of an organization, and marks one as paid o
   await row.getByText('pending').waitFor();
   await settled(page);
   expect(await seriousFindings(page)).toEqual([]);
-  const dialog = page.getByRole('dialog');
   await page.getByRole('button', { name: `Void ${invoiceNumber}` }).click();
-  await dialog.getByText('This cannot be undone.').waitFor();
+  await dialog(page).getByText('This cannot be undone.').waitFor();
   await page.keyboard.press('Escape');
   // Nothing was done, and the focus is where it was.
   const focused = () => page.evaluate("document.activeElement.getAttribute('aria-label')");
   await expect.poll(focused).toBe(`Void ${invoiceNumber}`);
   await page.getByRole('button', { name: `Mark as paid: ${invoiceNumber}` }).click();
-  await dialog.getByRole('button', { name: 'Mark as paid' }).click();
+  await dialog(page).getByRole('button', { name: 'Mark as paid' }).click();
   await row.getByText('paid', { exact: true }).waitFor();
   expect(await row.getByRole('button').count()).toBe(0);
   await close();
@@ -118,5 +118,53 @@ test('a charge names the model that was called', async () => {
   const { json } = await portal.gateway.call('GET', '/api/v1/models', portal.world.people.owner.token);
   const models = new Set(json.data.map(({ id }: { id: string }) => id));
   for (const text of await what.allInnerTexts()) expect(models).toContain(text);
+  await close();
+});
+
+test('an operator gives a charge back once, after reading what that does, and the organization reads why', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=transactions&type=usage`);
+  const refund = page.getByRole('table', { name: 'Transactions' }).getByRole('button', { name: 'Refund' }).first();
+  await refund.click();
+  await dialog(page).getByText('This cannot be undone.').waitFor();
+  const act = dialog(page).getByRole('button', { name: 'Refund' });
+  expect(await act.isDisabled()).toBe(true);
+  await dialog(page).getByLabel('Why').fill('The answer was empty');
+  await dialog(page).getByLabel('Amount in USD').fill('a lot');
+  await act.click();
+  await dialog(page)
+    .getByText(/amount_usd/)
+    .waitFor();
+  await dialog(page).getByLabel('Amount in USD').fill('');
+  await act.click();
+  await dialog(page).waitFor({ state: 'detached' });
+  await refund.click();
+  await dialog(page).getByLabel('Why').fill('Once more');
+  await act.click();
+  await dialog(page).getByText('Less than that is left of the charge.').waitFor();
+  const owner = await openPage(browser);
+  await signIn(owner.page, portal.url, users.owner, '/billing?tab=transactions&type=refund');
+  await owner.page.getByRole('row').filter({ hasText: 'The answer was empty' }).waitFor();
+  expect(await owner.page.getByRole('button', { name: 'Refund' }).count()).toBe(0);
+  await owner.close();
+  await close();
+});
+
+test('an operator sees what an organization committed itself to, and records another for later', async () => {
+  const { page, close } = await openPage(browser);
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}?tab=commitments`);
+  const rows = page.getByRole('table', { name: 'Commitments' }).getByRole('row');
+  await rows.filter({ hasText: 'In force' }).filter({ hasText: '$500.00' }).waitFor();
+  await page.getByLabel('Amount in USD').fill('80');
+  await page.getByRole('button', { name: 'Record commitment' }).click();
+  await page.getByRole('alert').waitFor();
+  await page.getByLabel('From (UTC)').fill('2097-01-01');
+  await page.getByLabel('Until, not included').fill('2098-01-01');
+  await page.getByRole('button', { name: 'Record commitment' }).click();
+  const later = rows.filter({ hasText: 'Jan 1, 2097 – Dec 31, 2097' });
+  await later.getByText('Later').waitFor();
+  expect(await later.locator('td[data-label="Left"]').textContent()).toBe('$80.00');
   await close();
 });
