@@ -121,7 +121,8 @@ function grpcCode(client: ReturnType<typeof grpcClient>, method: DescMethod, met
   });
 }
 
-type RawAnswer = { status: number | undefined; body: string; resetCode: number };
+/** `grpcStatus`: of an answer to gRPC, which is 200 in HTTP whatever came of the call. */
+type RawAnswer = { status: number | undefined; grpcStatus: string | undefined; body: string };
 
 /** Posts raw bytes, as fast as the server reads them, until it answers or closes the stream. */
 function rawPost(
@@ -132,6 +133,7 @@ function rawPost(
 ): Promise<RawAnswer> {
   const stream = session.request({ ':method': 'POST', ':path': path, ...headers });
   let answered: number | undefined;
+  let grpcStatus: string | undefined;
   let body = '';
   const source = chunks[Symbol.iterator]();
   const pump = () => {
@@ -145,12 +147,16 @@ function rawPost(
   return new Promise((resolve) => {
     stream.on('response', (head) => {
       answered = head[':status'];
+      grpcStatus = head['grpc-status']?.toString();
+    });
+    stream.on('trailers', (trailers) => {
+      grpcStatus ??= trailers['grpc-status']?.toString();
     });
     stream.on('data', (chunk) => {
       body += chunk;
     });
     stream.on('error', () => {});
-    stream.on('close', () => resolve({ status: answered, body, resetCode: stream.rstCode ?? 0 }));
+    stream.on('close', () => resolve({ status: answered, grpcStatus, body }));
     pump();
   });
 }
@@ -166,7 +172,7 @@ describe('a bomb', () => {
   }
 
   test.each([
-    ['an endless unary message', unary, { 'content-type': 'application/proto' }, () => zeros(1024)],
+    ['an endless unary message', unary, { 'content-type': 'application/proto' }, () => zeros(1024), { status: 429 }],
     [
       'a streamed message that announces 1 GiB',
       stream,
@@ -175,6 +181,7 @@ describe('a bomb', () => {
         yield Buffer.from([0, 0x40, 0, 0, 0]);
         yield* zeros(1024);
       },
+      { body: expect.stringContaining('"resource_exhausted"') },
     ],
     [
       'a gRPC message that announces 1 GiB',
@@ -184,26 +191,30 @@ describe('a bomb', () => {
         yield Buffer.from([0, 0x40, 0, 0, 0]);
         yield* zeros(1024);
       },
+      { grpcStatus: `${status.RESOURCE_EXHAUSTED}` },
     ],
     [
       'a gzip of 256 MiB',
       unary,
       { 'content-type': 'application/proto', 'content-encoding': 'gzip' },
       () => [gzipSync(Buffer.alloc(256 * mebibyte), { level: 1 })],
+      { status: 501 },
     ],
     [
       'a gzip without a token',
       unary,
       { 'content-type': 'application/proto', 'content-encoding': 'gzip', authorization: '' },
       () => [gzipSync(Buffer.alloc(64 * mebibyte), { level: 1 })],
+      { status: 401 },
     ],
     [
       'an endless unary message without a token',
       unary,
       { 'content-type': 'application/proto', authorization: '' },
       () => zeros(1024),
+      { status: 401 },
     ],
-  ])('of the kind “%s” is refused in bounded memory', async (_name, path, headers, chunks) => {
+  ])('of the kind “%s” is refused in bounded memory', async (_name, path, headers, chunks, refusal) => {
     const handled = vi.fn();
     await using port = await serveRpc(
       testServices({
@@ -232,7 +243,7 @@ describe('a bomb', () => {
       answer = await rawPost(session, path, { authorization, ...headers }, bytes);
     });
     session.close();
-    expect(answer?.status, JSON.stringify(answer)).toBeDefined();
+    expect(answer).toMatchObject(refusal);
     expect(handled).not.toHaveBeenCalled();
     expect(growth).toBeLessThan(32 * mebibyte);
   });
