@@ -92,18 +92,21 @@ const amounts: [name: string, text: string][] = [
   ['an object', '{}'],
 ];
 
-const targets: [method: 'PUT' | 'POST', path: () => string, who: string, field: string, rest: string][] = [
-  ['PUT', () => '/billing/payg-spend-cap', 'owner', 'limit_usd', ''],
-  ['PUT', () => '/profile/cost-limit', 'member', 'limit_usd', ''],
-  ['POST', () => organization('/credits'), 'operator', 'amount_usd', ''],
+/** Where a target is: its organization is the test's. */
+const at = (path: string): string => path.replace(':id', edge.tenantId);
+
+const targets: [method: 'PUT' | 'POST', path: string, who: string, field: string, rest: string][] = [
+  ['PUT', '/billing/payg-spend-cap', 'owner', 'limit_usd', ''],
+  ['PUT', '/profile/cost-limit', 'member', 'limit_usd', ''],
+  ['POST', '/admin/organizations/:id/credits', 'operator', 'amount_usd', ''],
   [
     'POST',
-    () => organization('/commitments'),
+    '/admin/organizations/:id/commitments',
     'operator',
     'amount_usd',
     ',"period_start":"2150-01-01","period_end":"2151-01-01"',
   ],
-  ['POST', () => '/admin/coupons', 'operator', 'amount_usd', ''],
+  ['POST', '/admin/coupons', 'operator', 'amount_usd', ''],
 ];
 
 describe.each(targets)('%s %s', (method, path, who, field, rest) => {
@@ -111,22 +114,22 @@ describe.each(targets)('%s %s', (method, path, who, field, rest) => {
     const body = `{"${field}":${text}${rest}}`;
     // What is not JSON at all names no field.
     const param = /NaN|Infinity/.test(text) ? null : field;
-    await expectRefused(() => call(method, path(), who, body), { status: 400, param });
+    await expectRefused(() => call(method, at(path), who, body), { status: 400, param });
   });
 
   test('without an amount, or with a field that it does not know, is refused', async () => {
-    await expectRefused(() => call(method, path(), who, `{"extra":1${rest}}`), { status: 400 });
-    await expectRefused(() => call(method, path(), who, `{"${field}":1,"surprise":1${rest}}`), {
+    await expectRefused(() => call(method, at(path), who, `{"extra":1${rest}}`), { status: 400 });
+    await expectRefused(() => call(method, at(path), who, `{"${field}":1,"surprise":1${rest}}`), {
       status: 400,
       param: 'surprise',
     });
-    for (const body of ['', '{}', '[]']) await expectRefused(() => call(method, path(), who, body), { status: 400 });
+    for (const body of ['', '{}', '[]']) await expectRefused(() => call(method, at(path), who, body), { status: 400 });
   });
 });
 
 test('nothing is given or agreed for nothing, and no coupon is worth nothing', async () => {
   for (const [, path, who, field, rest] of targets.filter(([method]) => method === 'POST')) {
-    await expectRefused(() => call('POST', path(), who, `{"${field}":0${rest}}`), { status: 400, param: field });
+    await expectRefused(() => call('POST', at(path), who, `{"${field}":0${rest}}`), { status: 400, param: field });
   }
   const nothing = { amount_usd: 0, description: 'nothing' };
   await expectRefused(() => call('POST', organization('/adjustments'), 'operator', nothing), {
