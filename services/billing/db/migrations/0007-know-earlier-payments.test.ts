@@ -1,11 +1,10 @@
-import { createHmac } from 'node:crypto';
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { migrateAll } from '#shared/db/migrate.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { createEmptyDatabase } from '../../../../test/support/postgres.ts';
 import { logCollector } from '../../../../test/support/rpc-carriers.ts';
-import { operator, service, startTestBilling, webhookSecret } from '../../fixtures/test-billing.ts';
+import { operator, paymentSignature, service, startTestBilling } from '../../fixtures/test-billing.ts';
 import { migrations } from './index.ts';
 
 test('a payment that was booked before payments were known by their ids is not booked again by its session', async () => {
@@ -21,9 +20,7 @@ test('a payment that was booked before payments were known by their ids is not b
   const tell = async (type: string, fields: object) => {
     const object = { currency: 'usd', metadata: { tenant_id: tenantId }, ...fields };
     const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type, data: { object } });
-    const seconds = Math.floor(Date.now() / 1000);
-    const digest = createHmac('sha256', webhookSecret).update(`${seconds}.${payload}`).digest('hex');
-    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: `t=${seconds},v1=${digest}` };
+    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload) };
     return (await started.billing.receivePaymentEvent(event, service)).duplicate;
   };
   const intent = (id: string) => tell('payment_intent.succeeded', { id, amount_received: 700 });
