@@ -11,3 +11,7 @@ export const constraintsOfKey = ({ constraints, rateLimits }: Principal): Caller
     tokensPerMinute: rateLimits?.tokensPerMinute ?? 0,
     concurrentRequests: rateLimits?.concurrentRequests ?? 0,
   });
+
+/** Whether a key's allowlist leaves the model in; an empty one leaves all in. */
+export const allowsModel = (constraints: CallerConstraints | undefined, model: string): boolean =>
+  constraints === undefined || constraints.modelAllowlist.length === 0 || constraints.modelAllowlist.includes(model);

@@ -1,6 +1,6 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
-import type { FastifyRequest } from 'fastify';
 import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
@@ -18,7 +18,8 @@ export const modelRoutes: Routes = (app, deps) => {
 
     app.get(`${prefix}/models`, { config: { access: { surface: 'api', scope: 'models:list' } } }, async (request) => {
       const answer = await models.listModels({}, asCaller(request));
-      const usable = answer.models.filter(({ name }) => isAllowed(request, name));
+      // A client that offers what is listed offers what it may call.
+      const usable = answer.models.filter(({ name }) => allowsModel(request.principal!.constraints, name));
       return { object: 'list', data: usable.map(modelJson) };
     });
 
@@ -42,19 +43,13 @@ export const modelRoutes: Routes = (app, deps) => {
         // A slash too many, and no name of a model.
         if (name === '') return reply.callNotFound();
         const { model } = await models.getModel({ name }, asCaller(request));
-        if (!isAllowed(request, name)) throw modelNotAllowed(name);
+        if (!allowsModel(request.principal!.constraints, name)) throw modelNotAllowed(name);
         if (model!.retirement !== undefined) metrics.retiringModel(name);
         return reply.headers(retirementHeaders(name, model!.retirement, publicUrl)).send(modelJson(model!));
       },
     );
   }
 };
-
-/** Whether a key's allowlist leaves the model in: a client that offers what is listed offers what it may call. */
-function isAllowed({ principal }: FastifyRequest, model: string): boolean {
-  const { modelAllowlist } = principal!.constraints;
-  return modelAllowlist.length === 0 || modelAllowlist.includes(model);
-}
 
 function openaiModelJson(model: Model) {
   const retirement = model.retirement;

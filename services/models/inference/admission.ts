@@ -1,5 +1,6 @@
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { allowsModel } from '#shared/caller-constraints.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest, modelNotAllowed } from '#shared/errors.ts';
 import { type Catalog, isGranted, isServiceable, modelNotFound, type ServedModel } from '../catalog/catalog.ts';
 import { retirementState, sunsetMessage } from '../domain/retirement.ts';
@@ -24,8 +25,7 @@ export function admitModel(
   if (retirementState(model.retirement, nowMs) === 'retired') {
     throw gatewayError(ErrorReason.MODEL_SUNSET, sunsetMessage(model.name, model.retirement!), { param: 'model' });
   }
-  const allowlist = constraints?.modelAllowlist ?? [];
-  if (allowlist.length > 0 && !allowlist.includes(model.name)) throw modelNotAllowed(model.name);
+  if (!allowsModel(constraints, model.name)) throw modelNotAllowed(model.name);
   if (!model.operations.has(operation)) {
     throw invalidRequest('model', `The model \`${model.name}\` does not answer this endpoint.`, 'unsupported_model');
   }
