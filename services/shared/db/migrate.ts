@@ -45,16 +45,14 @@ export async function migrateAll(
   await client.connect();
   try {
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
-    await refuseNewer(client, services);
+    const behind = await servicesBehind(client, services);
     await createAppRole(client);
-    let isChanged = false;
-    for (const { service, migrations } of services) {
-      await createSchema(client, service);
+    for (const { service } of services) await createSchema(client, service);
+    for (const { service, migrations } of behind) {
       const applied = await applyPending(connection, service, migrations, client);
       for (const name of applied) logger.info({ service, migration: name }, 'migrated');
-      isChanged ||= applied.length > 0;
     }
-    if (isChanged) await tellOfOlderProcesses(client, logger);
+    if (behind.length > 0) await tellOfOlderProcesses(client, logger);
   } catch (error) {
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(
@@ -100,7 +98,6 @@ async function applyPending(
   migrations: readonly NamedMigration[],
   client: pg.Client,
 ): Promise<string[]> {
-  if (migrations.length === 0 || (await areApplied(client, service, migrations))) return [];
   const orm = await MikroORM.init({
     driverOptions: { ...clientConfig(connection, { applicationName: 'migrate', schema: service }), max: 2 },
     dbName: databaseOf(connection),
@@ -135,21 +132,28 @@ async function tellOfOlderProcesses(client: pg.Client, logger: Logger): Promise<
     logger.warn({ sessions }, 'processes of an older version work on the database that was just migrated: end them');
 }
 
-/** Spares an ordinary start the migrator, of which there is one per service. */
-async function areApplied(client: pg.Client, service: string, migrations: readonly NamedMigration[]): Promise<boolean> {
-  const applied = await appliedNames(client, service);
-  return migrations.every(({ name }) => applied.has(name));
-}
-
-async function refuseNewer(client: pg.Client, services: readonly ServiceMigrations[]): Promise<void> {
-  for (const { service, migrations } of services) {
-    const known = new Set(migrations.map(({ name }) => name));
-    const newer = [...(await appliedNames(client, service))].find((name) => !known.has(name));
-    if (newer === undefined) continue;
-    throw new StartError(
-      `The database was migrated by a newer version of the gateway (${service} ${newer}): start that version, or restore a backup that was made before.`,
-    );
+/**
+ * The services that lack migrations: an ordinary start is spared the migrator, of which there is one per service.
+ *
+ * @throws StartError when the database has a migration that is not known here.
+ */
+async function servicesBehind(
+  client: pg.Client,
+  services: readonly ServiceMigrations[],
+): Promise<readonly ServiceMigrations[]> {
+  const behind: ServiceMigrations[] = [];
+  for (const each of services) {
+    const known = new Set(each.migrations.map(({ name }) => name));
+    const applied = await appliedNames(client, each.service);
+    for (const name of applied) {
+      if (known.has(name)) continue;
+      throw new StartError(
+        `The database was migrated by a newer version of the gateway (${each.service} ${name}): start that version, or restore a backup that was made before.`,
+      );
+    }
+    if (applied.size < known.size) behind.push(each);
   }
+  return behind;
 }
 
 async function appliedNames(client: pg.Client, service: string): Promise<ReadonlySet<string>> {
