@@ -50,6 +50,10 @@ const events =
       .map((body, index) => `data: ${JSON.stringify(index < bodies.length - 1 ? body : { ...body, ...usage })}\n\n`)
       .join(''),
   });
+const streamedTranscript = events(
+  { type: 'transcript.text.delta', delta: message.content },
+  { type: 'transcript.text.done', text: message.content },
+);
 
 const tokens = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
 const inputTokens = { input_tokens: 7, output_tokens: 5, total_tokens: 12 };
@@ -128,20 +132,14 @@ test.each([
   [
     'a streamed transcript by tokens',
     transcribe({ stream: true }),
-    events(
-      { type: 'transcript.text.delta', delta: message.content },
-      { type: 'transcript.text.done', text: message.content },
-    ),
+    streamedTranscript,
     inputTokens,
     ['output_tokens', 'audio_seconds'],
   ],
   [
     'a streamed transcript by its length',
     transcribe({ stream: true }),
-    events(
-      { type: 'transcript.text.delta', delta: message.content },
-      { type: 'transcript.text.done', text: message.content },
-    ),
+    streamedTranscript,
     duration,
     ['output_tokens', 'audio_seconds'],
   ],

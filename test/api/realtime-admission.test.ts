@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, retiredModel, startInferenceBench } from '../support/inference.ts';
 import { rawRequest } from '../support/raw-request.ts';
@@ -6,7 +6,7 @@ import {
   append,
   openTalk,
   type RealtimeOptions,
-  type RealtimeTalk,
+  talksOfTests,
   tone,
   UpgradeRefused,
   upgradeRefusal,
@@ -16,22 +16,15 @@ import { waitFor } from '../support/wait-for.ts';
 let bench: InferenceBench;
 /** The gateway's. */
 const clock = new ClockAhead();
-const open: RealtimeTalk[] = [];
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
-afterEach(() => {
-  for (const { socket } of open.splice(0)) socket.terminate();
-});
 
 const model = 'sandbox-transcribe';
-const talk = async (options: RealtimeOptions = {}) => {
-  const session = await openTalk(bench.gateway.url, { key: bench.key.key, ...options });
-  open.push(session);
-  return session;
-};
+const open = talksOfTests();
+const talk = (options: RealtimeOptions = {}) => open(bench.gateway.url, { key: bench.key.key, ...options });
 const refusal = (options: RealtimeOptions) => upgradeRefusal(bench.gateway.url, options);
 const update = async (fields: object) =>
   bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);

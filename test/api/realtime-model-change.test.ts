@@ -1,36 +1,18 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { append, openTalk, quiet, sessionUpdate, tone } from '../support/realtime-client.ts';
-import { type RealtimeUpstream, startRealtimeUpstream } from '../support/realtime-upstream.ts';
+import { type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
 
 let bench: InferenceBench;
-let openai: RealtimeUpstream;
-let vllm: RealtimeUpstream;
+let upstreams: RealtimeUpstreams;
 
 beforeAll(async () => {
   bench = await startInferenceBench();
-  openai = await startRealtimeUpstream('openai');
-  vllm = await startRealtimeUpstream('vllm');
-  for (const [model, { url: base_url }, dialect] of [
-    ['relay', openai, 'openai'],
-    ['relay/two', openai, 'openai'],
-    ['vllm', vllm, 'vllm'],
-  ] as const) {
-    const { call } = bench.gateway;
-    const made = [
-      await call('POST', '/api/v1/admin/models', bench.session, {
-        name: model,
-        operations: ['realtime_transcription'],
-      }),
-      await call('POST', '/api/v1/admin/deployments', bench.session, { model, base_url, dialect }),
-    ];
-    expect(made.map(({ status }) => status)).toEqual([201, 201]);
-  }
+  upstreams = await startRealtimeUpstreams(bench);
 });
 afterAll(async () => {
   await bench?.[Symbol.asyncDispose]();
-  await openai?.[Symbol.asyncDispose]();
-  await vllm?.[Symbol.asyncDispose]();
+  await upstreams?.[Symbol.asyncDispose]();
 });
 beforeEach(() => bench.renew());
 
@@ -40,7 +22,7 @@ const completed = 'conversation.item.input_audio_transcription.completed';
 
 describe.each([
   ['that the gateway cuts into utterances', 'sandbox-transcribe', 'relay'],
-  ['that is relayed', 'relay', 'relay/two'],
+  ['that is relayed', 'relay', 'relay/two:x'],
   ['of vLLM', 'vllm', 'sandbox-transcribe'],
 ])('a session %s', (_what, model, other) => {
   const cannotChange = { code: 'input_audio_buffer_not_empty', event_id: 'mine', type: 'invalid_request_error' };
@@ -107,14 +89,16 @@ test('a session that is relayed changes its model when its upstream hears no spe
   session.say(append(tone(1_000)));
   await session.event('session.updated');
   const said = (event: object) =>
-    openai.connections.at(-1)!.socket.send(JSON.stringify({ event_id: 'event_upstream', item_id: 'item_1', ...event }));
+    upstreams.openai.connections
+      .at(-1)!
+      .socket.send(JSON.stringify({ event_id: 'event_upstream', item_id: 'item_1', ...event }));
   said({ type: 'input_audio_buffer.speech_started', audio_start_ms: 0 });
   await session.event('input_audio_buffer.speech_started');
-  session.say(sessionUpdate('relay/two'));
+  session.say(sessionUpdate('relay/two:x'));
   expect((await session.event('error')).error.code).toBe('input_audio_buffer_not_empty');
   said({ type: 'input_audio_buffer.speech_stopped', audio_end_ms: 700 });
   await session.event('input_audio_buffer.speech_stopped');
-  session.say(sessionUpdate('relay/two'));
+  session.say(sessionUpdate('relay/two:x'));
   said({ type: 'input_audio_buffer.committed' });
   said({ type: completed, content_index: 0, transcript: 'heard' });
   await session.event('session.updated', 2);

@@ -5,17 +5,16 @@ import OpenAI from 'openai';
 import { OpenAIRealtimeWebSocket } from 'openai/realtime/websocket';
 import { OpenAIRealtimeWS } from 'openai/realtime/ws';
 import { Agent, getGlobalDispatcher, setGlobalDispatcher } from 'undici';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../support/certificate.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, retiredModel, startInferenceBench } from '../support/inference.ts';
 import {
   append,
-  openTalk,
   quiet,
   type RealtimeOptions,
-  type RealtimeTalk,
   sessionUpdate,
+  talksOfTests,
   tone,
   upgradeRefusal,
 } from '../support/realtime-client.ts';
@@ -24,22 +23,15 @@ import { startStopwatch } from '../support/stopwatch.ts';
 let bench: InferenceBench;
 /** The gateway's. */
 const clock = new ClockAhead();
-const open: RealtimeTalk[] = [];
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
-afterEach(() => {
-  for (const { socket } of open.splice(0)) socket.terminate();
-});
 
 const model = 'sandbox-transcribe';
-const talk = async (options: RealtimeOptions = {}) => {
-  const session = await openTalk(bench.gateway.url, { key: bench.key.key, ...options });
-  open.push(session);
-  return session;
-};
+const open = talksOfTests();
+const talk = (options: RealtimeOptions = {}) => open(bench.gateway.url, { key: bench.key.key, ...options });
 
 describe('the client, unmodified', () => {
   const listen = async (

@@ -12,35 +12,22 @@ import {
   tone,
   UpgradeRefused,
 } from '../support/realtime-client.ts';
-import { type RealtimeUpstream, startRealtimeUpstream } from '../support/realtime-upstream.ts';
+import { type RealtimeUpstream, type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
+let upstreams: RealtimeUpstreams;
 let openai: RealtimeUpstream;
 let vllm: RealtimeUpstream;
 
 beforeAll(async () => {
   bench = await startInferenceBench();
-  openai = await startRealtimeUpstream('openai');
-  vllm = await startRealtimeUpstream('vllm');
-  for (const [name, at, dialect] of [
-    ['relay', openai, 'openai'],
-    ['relay/two:x', openai, 'openai'],
-    ['vllm', vllm, 'vllm'],
-  ] as const) {
-    await bench.admin('POST', '/models', { name, operations: ['realtime_transcription'] });
-    await bench.admin('POST', '/deployments', {
-      model: name,
-      base_url: at.url,
-      upstream_model: `${name}-upstream`,
-      dialect,
-    });
-  }
+  upstreams = await startRealtimeUpstreams(bench);
+  ({ openai, vllm } = upstreams);
 });
 afterAll(async () => {
   await bench?.[Symbol.asyncDispose]();
-  await openai?.[Symbol.asyncDispose]();
-  await vllm?.[Symbol.asyncDispose]();
+  await upstreams?.[Symbol.asyncDispose]();
 });
 beforeEach(async () => {
   await bench.renew();

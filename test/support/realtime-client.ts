@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import type { IncomingMessage } from 'node:http';
-import { expect } from 'vitest';
+import { afterEach, expect } from 'vitest';
 import { WebSocket } from 'ws';
 import { waitFor } from './wait-for.ts';
 
@@ -89,6 +89,19 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
     });
   });
   return talk;
+}
+
+/** As openTalk; what a test opens is ended behind it. */
+export function talksOfTests(): typeof openTalk {
+  const open: RealtimeTalk[] = [];
+  afterEach(() => {
+    for (const { socket } of open.splice(0)) socket.terminate();
+  });
+  return async (...options) => {
+    const session = await openTalk(...options);
+    open.push(session);
+    return session;
+  };
 }
 
 /** How opening a session is refused: fails when it is not, or when the refusal is no whole HTTP response of the gateway. */

@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
+import type { InferenceBench } from './inference.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read events of every shape; the assertions are the types.
 type Event = any;
@@ -53,6 +54,30 @@ export async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise
   await once(server, 'listening');
   upstream.url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
   return upstream;
+}
+
+export type RealtimeUpstreams = AsyncDisposable & { openai: RealtimeUpstream; vllm: RealtimeUpstream };
+
+/** An upstream of each dialect behind the gateway: the models `relay` and `relay/two:x` of OpenAI's, `vllm` of vLLM's. */
+export async function startRealtimeUpstreams(bench: InferenceBench): Promise<RealtimeUpstreams> {
+  const openai = await startRealtimeUpstream('openai');
+  const vllm = await startRealtimeUpstream('vllm');
+  for (const [model, { url: base_url }, dialect] of [
+    ['relay', openai, 'openai'],
+    ['relay/two:x', openai, 'openai'],
+    ['vllm', vllm, 'vllm'],
+  ] as const) {
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', { model, base_url, upstream_model: `${model}-upstream`, dialect });
+  }
+  return {
+    openai,
+    vllm,
+    async [Symbol.asyncDispose]() {
+      await openai[Symbol.asyncDispose]();
+      await vllm[Symbol.asyncDispose]();
+    },
+  };
 }
 
 function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {

@@ -23,6 +23,17 @@ class Trace {
   cleanedUp = false;
 }
 
+/** A stream that waits behind its first byte until its call is aborted. */
+async function* oneByteThenWait(trace: Trace, context: HandlerContext) {
+  trace.context = context;
+  try {
+    yield { body: new Uint8Array([1]) };
+    await aborted(context.signal);
+  } finally {
+    trace.cleanedUp = true;
+  }
+}
+
 expectSilentConsole();
 
 describe.each(carriers)('over %s', (carrier) => {
@@ -62,19 +73,7 @@ describe.each(carriers)('over %s', (carrier) => {
       const trace = new Trace();
       await using rpc = await carry(
         carrier,
-        testServices({
-          inference: {
-            async *invoke(_request, context) {
-              trace.context = context;
-              try {
-                yield { body: new Uint8Array([1]) };
-                await aborted(context.signal);
-              } finally {
-                trace.cleanedUp = true;
-              }
-            },
-          },
-        }),
+        testServices({ inference: { invoke: (_request, context) => oneByteThenWait(trace, context) } }),
       );
       const client = new AbortController();
       const stream = rpc.client(InferenceService).invoke(invocation, { ...asCaller(), signal: client.signal });
@@ -115,19 +114,7 @@ describe.each(carriers)('over %s', (carrier) => {
       const trace = new Trace();
       await using rpc = await carry(
         carrier,
-        testServices({
-          inference: {
-            async *invoke(_request, context) {
-              trace.context = context;
-              try {
-                yield { body: new Uint8Array([1]) };
-                await aborted(context.signal);
-              } finally {
-                trace.cleanedUp = true;
-              }
-            },
-          },
-        }),
+        testServices({ inference: { invoke: (_request, context) => oneByteThenWait(trace, context) } }),
       );
       for await (const _piece of rpc.client(InferenceService).invoke(invocation, asCaller())) break;
       await vi.waitFor(() => expect(trace.cleanedUp).toBe(true), patience);
@@ -223,24 +210,11 @@ describe.each(carriers)('over %s', (carrier) => {
 
     test('fail a stream in time and run its finally', async () => {
       const trace = new Trace();
-      let started = false;
       await using rpc = await carry(
         carrier,
-        testServices({
-          inference: {
-            async *invoke(_request, context) {
-              started = true;
-              try {
-                yield { body: new Uint8Array([1]) };
-                await aborted(context.signal);
-              } finally {
-                trace.cleanedUp = true;
-              }
-            },
-          },
-        }),
+        testServices({ inference: { invoke: (_request, context) => oneByteThenWait(trace, context) } }),
       );
-      for (let timeoutMs = 100; !started; timeoutMs *= 2) {
+      for (let timeoutMs = 100; trace.context === undefined; timeoutMs *= 2) {
         const stream = rpc.client(InferenceService).invoke(invocation, { ...asCaller(), timeoutMs });
         expect((await failureOf(collect(stream))).reason).toBe(ErrorReason.DEADLINE_EXCEEDED);
       }
