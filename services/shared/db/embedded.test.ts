@@ -143,6 +143,22 @@ test('a Postgres that is killed comes back by itself with every committed row', 
   expect(pid()).not.toBe(killed);
 });
 
+test('a killed Postgres that cannot be started again yet is tried until it can', async () => {
+  const lines: string[] = [];
+  const loud = createLogger({ level: 'error', name: 'test', destination: { write: (line) => void lines.push(line) } });
+  running = await startEmbeddedPostgres({ dataDir, logger: loud, fast: true });
+  const path = process.env.PATH;
+  try {
+    // Where setpriv is looked for.
+    process.env.PATH = '/nonexistent';
+    process.kill(running.pid(), 'SIGKILL');
+    await vi.waitFor(() => expect(lines.join('')).toMatch(/did not start \(spawn \S+ ENOENT\)/), patience);
+  } finally {
+    process.env.PATH = path;
+  }
+  await vi.waitFor(async () => expect(await keptRows(running!.url)).toEqual([{ text: 'first start' }]), patience);
+});
+
 test('a first start that was killed half-way is done again', async () => {
   const path = join(folder, 'half-way');
   mkdirSync(join(path, 'postgres/data.unfinished/base'), { recursive: true });

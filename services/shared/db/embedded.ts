@@ -168,6 +168,10 @@ async function launchOnce(words: readonly string[], options: LaunchOptions): Pro
     else logLine(line, logger);
   });
   const saidAll = once(lines, 'close');
+  child.once('error', (error) => {
+    failure = error;
+    complaint = error.message;
+  });
 
   const deadline = performance.now() + startTimeoutMs;
   for (;;) {
