@@ -62,12 +62,13 @@ export const pageOptions: ParseArgsOptionsConfig = { page: { type: 'string' }, l
 
 /** The page that `--page` and `--limit` name. */
 export function pageOf(args: AdminArguments): { page: number; limit: number } {
-  return { page: wholeNumber(args, 'page', 1, 1_000_000), limit: wholeNumber(args, 'limit', 100, 100) };
+  return { page: wholeNumber(args, 'page', 1_000_000) ?? 1, limit: wholeNumber(args, 'limit', 100) ?? 100 };
 }
 
-function wholeNumber(args: AdminArguments, name: string, fallback: number, max: number): number {
+/** A named number from 1 to `max`; undefined when it was not given. @throws UsageError for anything else. */
+export function wholeNumber(args: AdminArguments, name: string, max: number): number | undefined {
   const text = textOption(args, name);
-  if (text === '') return fallback;
+  if (text === '') return undefined;
   const value = Number(text);
   if (!Number.isInteger(value) || value < 1 || value > max) {
     throw new UsageError(`--${name} must be a whole number from 1 to ${max}`);

@@ -1,7 +1,6 @@
 import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { usdText } from '#shared/money.ts';
-import type { AdminCommand } from './command.ts';
-import { textOption } from './command.ts';
+import { type AdminCommand, textOption } from './command.ts';
 
 const kinds: Readonly<Record<number, string>> = {
   [LedgerFaultKind.UNBALANCED_TRANSACTION]: 'unbalanced_transaction',

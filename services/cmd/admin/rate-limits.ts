@@ -1,6 +1,6 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
 import type { RateLimits } from '#shared/rate-limits.ts';
-import { type AdminArguments, textOption, UsageError } from './command.ts';
+import { type AdminArguments, wholeNumber } from './command.ts';
 
 /** The arguments by which rate limits are given. */
 export const limitOptions: ParseArgsOptionsConfig = {
@@ -12,22 +12,12 @@ export const limitOptions: ParseArgsOptionsConfig = {
 /** The limits that were given; null when there are none. */
 export function limitsOf(args: AdminArguments): Partial<RateLimits> | null {
   const given = {
-    requestsPerMinute: limitOf(args, 'requests', 10_000_000),
-    tokensPerMinute: limitOf(args, 'tokens', 2_000_000_000),
-    concurrentRequests: limitOf(args, 'concurrent', 1_000_000),
+    requestsPerMinute: wholeNumber(args, 'requests', 10_000_000),
+    tokensPerMinute: wholeNumber(args, 'tokens', 2_000_000_000),
+    concurrentRequests: wholeNumber(args, 'concurrent', 1_000_000),
   };
   const entries = Object.entries(given).filter(([, value]) => value !== undefined);
   return entries.length === 0 ? null : Object.fromEntries(entries);
-}
-
-function limitOf(args: AdminArguments, name: string, max: number): number | undefined {
-  const text = textOption(args, name);
-  if (text === '') return undefined;
-  const value = Number(text);
-  if (!Number.isInteger(value) || value < 1 || value > max) {
-    throw new UsageError(`--${name} must be a whole number from 1 to ${max}`);
-  }
-  return value;
 }
 
 export const shownLimits = (limits: RateLimits | undefined) => ({
