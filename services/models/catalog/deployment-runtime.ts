@@ -7,7 +7,7 @@ import {
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { Breaker } from '../domain/breaker.ts';
-import { isServing } from '../domain/deployment-health.ts';
+import { type HealthReport, isServing } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import type { RoutableDeployment } from '../domain/routing.ts';
 import type { Upstream } from '../upstream/upstream.ts';
@@ -25,15 +25,6 @@ export type Verdict =
   | { kind: 'busy'; retryAfterMs: number }
   /** Nothing: the client left before there was an answer. */
   | { kind: 'none' };
-
-/** What was seen since the last report (DeploymentHealth in models_service.proto). */
-export type SeenHealth = {
-  successes: number;
-  failures: number;
-  consecutiveFailures: number;
-  ejected: boolean;
-  lastError: string;
-};
 
 /** Counts what a deployment is given; `ms` is the time until its answer began. */
 export type RunMetrics = { answered(ms: number): void; ended(kind: Verdict['kind']): void };
@@ -168,7 +159,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   /** What was seen since this was called last. */
-  takeHealth(): SeenHealth {
+  takeHealth(): HealthReport {
     const health = {
       successes: this.#successes,
       failures: this.#failures,

@@ -1,6 +1,6 @@
 import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
 
-/** What one edge says about one deployment. */
+/** What one edge saw of one deployment since its last report (DeploymentHealth in models_service.proto). */
 export type HealthReport = {
   successes: number;
   failures: number;
