@@ -158,6 +158,13 @@ export function chunkSplices(scan: ObjectScan<ChunkField>, rules: ChunkRules, sp
   return inOrder(splices);
 }
 
+/** An id in JSON shorter than this, quotes included, is taken for a counter, such as Ollama's `chatcmpl-123`. */
+const uniqueIdBytes = 22;
+
+/** Whether an answer, or a chunk of one, has an id that no other answer has. */
+export const hasUniqueId = <Name extends string>(scan: ObjectScan<Name | 'id'>): boolean =>
+  scan.kind('id') === 'string' && scan.valueBytes('id') >= uniqueIdBytes;
+
 /** The `object` of stream chunks. */
 export const objectNames: Record<ChatOperation, string> = {
   chat: 'chat.completion.chunk',

@@ -4,6 +4,7 @@ import {
   type ChunkField,
   chunkFields,
   chunkSplices,
+  hasUniqueId,
   objectNames,
 } from './chat-chunk.ts';
 import { ChunkShape, framePrefix, frameSuffix, type Hole } from './chunk-shape.ts';
@@ -44,8 +45,6 @@ export type ChatStreamEnd = {
 
 /** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
 const textBytesMax = 1024 * 1024;
-/** An id in JSON shorter than this, quotes included, is taken for a counter. */
-const uniqueIdBytes = 22;
 const done = Buffer.from('data: [DONE]\n\n');
 /** Shapes that are compared with each chunk: one for each choice, of a few. */
 const shapesMax = 4;
@@ -232,8 +231,7 @@ export class ChatStream {
   /** Settles what all chunks have in common, by the first one. */
   #begin(scan: ObjectScan<ChunkField>): void {
     const { mintId, createdSeconds } = this.#options;
-    const unique = scan.kind('id') === 'string' && scan.valueBytes('id') >= uniqueIdBytes;
-    this.#id = unique ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
+    this.#id = hasUniqueId(scan) ? valueCopy(scan, 'id') : Buffer.from(JSON.stringify(mintId()));
     const created = (scan.number('created') ?? 0) > 0;
     this.#created = created ? valueCopy(scan, 'created') : Buffer.from(String(createdSeconds));
     this.#model = scan.kind('model') === 'string' ? valueCopy(scan, 'model') : null;

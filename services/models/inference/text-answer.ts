@@ -1,4 +1,5 @@
 import { objectsIn } from '../bytes/array-items.ts';
+import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
@@ -16,9 +17,6 @@ export type TextAnswerRules = {
 const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error');
 const choiceFields = fieldSet('index');
 
-/** An id in JSON shorter than this, quotes included, is taken for a counter, such as Ollama's `chatcmpl-123`. */
-const uniqueIdBytes = 22;
-
 /**
  * Reads a whole chat or text completion. What its upstream leaves out is added, and an id that is not unique replaced
  * (openai-contract.md section 4); all else stays byte for byte. Null when it is no completion.
@@ -33,9 +31,7 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   if (choices === null || (choices.length === 0 && saysError)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
-  if (scan.kind('id') !== 'string' || scan.valueBytes('id') < uniqueIdBytes) {
-    edits.push(['id', JSON.stringify(tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
-  }
+  if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
   if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
   if (array === null) edits.push(['choices', '[]']);
