@@ -1,3 +1,4 @@
+import { asBuffer } from './as-buffer.ts';
 import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from './errors.ts';
 
 /** One part of a form, by the positions of its bytes in the body. */
@@ -185,8 +186,6 @@ export const fileTooLarge = (): GatewayError =>
   tooLarge(`The audio file is larger than 25 MiB (${audioFileBytesMax} bytes).`, 'file');
 
 const noBytes = Buffer.alloc(0);
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 const malformed = (why: string): GatewayError =>
   invalidRequest(undefined, `The multipart form cannot be read: ${why}.`, 'invalid_form');

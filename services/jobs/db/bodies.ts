@@ -1,4 +1,5 @@
 import type pg from 'pg';
+import { asBuffer } from '#shared/as-buffer.ts';
 
 /** The request of a job, kept until its end, or its result. */
 export const bodyKinds = { request: 1, result: 2 } as const;
@@ -18,7 +19,7 @@ type Sql = Pick<pg.ClientBase, 'query'>;
 
 /** Writes a large body in parts, in the caller's transaction. */
 export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKind, body: Uint8Array): Promise<void> {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   for (let part = 0; part * partBytes < bytes.length || part === 0; part += 1) {
     await sql.query({
       name: 'jobs-write-body',

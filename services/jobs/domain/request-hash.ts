@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { asBuffer } from '#shared/as-buffer.ts';
 
 const boundaryPattern = /;\s*boundary=(?:"([^"]+)"|([^;\s]+))/i;
 
@@ -10,7 +11,7 @@ export function requestHash(request: { endpoint: string; contentType: string; bo
   const hash = createHash('sha256').update(request.endpoint).update('\n');
   const match = boundaryPattern.exec(request.contentType);
   const boundary = match?.[1] ?? match?.[2];
-  const body = Buffer.from(request.body.buffer, request.body.byteOffset, request.body.byteLength);
+  const body = asBuffer(request.body);
   if (boundary === undefined) return hash.update(body).digest();
   const delimiter = `--${boundary}`;
   let position = 0;

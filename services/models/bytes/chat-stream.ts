@@ -1,3 +1,4 @@
+import { asBuffer } from '#shared/as-buffer.ts';
 import {
   type ChatOperation,
   ChoicesReader,
@@ -103,8 +104,7 @@ export class ChatStream {
   /** Takes the upstream's next bytes; answers what goes to the client now. Look at `state` afterwards. */
   push(chunk: Uint8Array): readonly Uint8Array[] {
     if (this.state !== 'open') return nothing;
-    const bytes = Buffer.isBuffer(chunk) ? chunk : Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    if (!this.#splitter.push(bytes) && this.state === 'open')
+    if (!this.#splitter.push(asBuffer(chunk)) && this.state === 'open')
       this.#fail(ownError('The upstream sent an event that is too long.'));
     return this.#flush();
   }

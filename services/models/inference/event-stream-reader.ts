@@ -1,3 +1,4 @@
+import { asBuffer } from '#shared/as-buffer.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { type SseFrame, SseSplitter } from '../bytes/sse.ts';
@@ -54,7 +55,7 @@ export class EventStreamReader implements AnswerReader {
   }
 
   push(chunk: Uint8Array): readonly Uint8Array[] {
-    if (this.#failure === null && !this.#splitter.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))) {
+    if (this.#failure === null && !this.#splitter.push(asBuffer(chunk))) {
       this.#failure = 'the upstream sent an event that is too long';
     }
     return this.#flush();

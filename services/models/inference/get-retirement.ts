@@ -4,6 +4,7 @@ import {
   type GetRetirementRequest,
   GetRetirementResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { fieldSet, scanObject } from '../bytes/json-scan.ts';
 import { type Catalog, isGranted } from '../catalog/catalog.ts';
@@ -21,6 +22,6 @@ const fields = fieldSet('model');
 
 /** Not by JSON.parse: a body that was refused for its million members would hold up everybody else at last. */
 function modelNamed(body: Uint8Array): string {
-  const scan = scanObject(Buffer.from(body.buffer, body.byteOffset, body.byteLength), fields);
+  const scan = scanObject(asBuffer(body), fields);
   return (typeof scan === 'string' ? undefined : scan.string('model')) ?? '';
 }

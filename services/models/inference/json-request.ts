@@ -1,3 +1,4 @@
+import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { textsIn } from '../bytes/array-items.ts';
 import { clientLimits, type FieldSet, type ObjectScan, type ScanProblem, scanObject } from '../bytes/json-scan.ts';
@@ -10,9 +11,6 @@ const problems: Readonly<Record<ScanProblem, string>> = {
   size: `The request body has more than ${clientLimits.names} members or ${clientLimits.elements} elements of arrays.`,
   not_object: 'The request body must be a JSON object.',
 };
-
-const asBuffer = (bytes: Uint8Array): Buffer =>
-  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 /** Finds the fields that the gateway reads in a JSON body; what it does not read reaches the upstream untouched. */
 export function readJsonRequest<Name extends string>(body: Uint8Array, fields: FieldSet<Name>): ObjectScan<Name> {

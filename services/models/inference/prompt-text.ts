@@ -1,3 +1,4 @@
+import { asBuffer } from '#shared/as-buffer.ts';
 import type { Tokenizer } from '../bytes/tokens.ts';
 
 /** Members whose strings are not words of the prompt: media, and what only steers the answer. */
@@ -7,7 +8,7 @@ type Words = { texts: string[]; tokens: number };
 
 /** Tokens of a request's prompt, for when the upstream has not said how many they were. Token arrays count as they are. */
 export function countPrompt(body: Uint8Array, tokenizer: Tokenizer): number {
-  const parsed = JSON.parse(Buffer.from(body).toString('utf8')) as Record<string, unknown>;
+  const parsed = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
   const words: Words = { texts: [], tokens: 0 };
   for (const part of [parsed.messages, parsed.tools]) collect(part, words);
   for (const part of [parsed.prompt, parsed.input]) {
@@ -19,7 +20,7 @@ export function countPrompt(body: Uint8Array, tokenizer: Tokenizer): number {
 
 /** The words of a whole completion: contents, reasoning, and what calls of tools say. */
 export function outputText(body: Uint8Array): string {
-  const { choices } = JSON.parse(Buffer.from(body).toString('utf8')) as { choices?: unknown };
+  const { choices } = JSON.parse(asBuffer(body).toString('utf8')) as { choices?: unknown };
   const words: Words = { texts: [], tokens: 0 };
   for (const choice of Array.isArray(choices) ? choices : []) {
     const { text, message } = (choice ?? {}) as { text?: unknown; message?: Record<string, unknown> };

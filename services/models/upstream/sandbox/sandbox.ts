@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
 import { readBody } from '../request-body.ts';
@@ -110,8 +111,6 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
     return { model, answer: errorAnswer(500, `The sandbox failed: ${String(error)}`) };
   }
 }
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 const isAudioForm = (operation: Operation): boolean =>
   operation === Operation.AUDIO_TRANSCRIPTIONS || operation === Operation.AUDIO_TRANSLATIONS;
