@@ -26,7 +26,7 @@ export class BytesReader implements AnswerReader {
       forward: [],
       reported: this.#measure(this.#bytes),
       counted: async () => ({}),
-      failure: this.#bytes === 0 ? { code: 'upstream_error', message: 'the answer is empty' } : null,
+      failure: this.#bytes === 0 ? 'the answer is empty' : null,
     };
   }
 }

@@ -57,7 +57,7 @@ export class ChatStreamReader implements AnswerReader {
             ? (await this.#tools.tokenizer()).count(this.#stream.outputText())
             : this.#stream.deltas,
       }),
-      failure: outcome === 'complete' ? null : { code: 'upstream_error', message: error?.message ?? failures[outcome] },
+      failure: outcome === 'complete' ? null : (error?.message ?? failures[outcome]),
     };
   }
 

@@ -3,8 +3,7 @@ import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
-import type { Measures } from '../domain/price.ts';
-import { noMeasures } from '../domain/price.ts';
+import { type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
 import { type Answered, cancelled } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
@@ -88,7 +87,7 @@ export class Delivery {
       }
     }
     const end = this.#reader.end(false);
-    if (end.failure !== null) throw upstreamFailed(end.failure.message);
+    if (end.failure !== null) throw upstreamFailed(end.failure);
     await this.#metered.end({ success: true, status: statusOk, errorCode: '', used: await this.#measure(end) });
     const body = oneBuffer(end.forward);
     this.#unsentHead!.contentLength = BigInt(body.byteLength);
@@ -127,7 +126,7 @@ export class Delivery {
   async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse> {
     clearInterval(this.#silence);
     const end = this.#reader.end(failure !== null);
-    const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure.message));
+    const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure));
     const nothingSent = this.#unsentHead !== undefined;
     // Of a stream that broke before its first words nothing was served.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
@@ -135,8 +134,7 @@ export class Delivery {
     await this.#metered.end({
       success: error === null,
       status: error !== null && nothingSent ? statusOf(error) : statusOk,
-      errorCode:
-        error === null ? '' : error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
+      errorCode: error === null ? '' : breakCode(error),
       used,
     });
     // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
@@ -169,15 +167,14 @@ export class Delivery {
   }
 }
 
+/** The code of what broke an answer off, on its usage event and in its last frame. */
+const breakCode = ({ reason }: GatewayError): string =>
+  reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error';
+
 /** An error behind the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
 const errorFrame = (error: GatewayError): Uint8Array =>
   Buffer.from(
     `data: ${JSON.stringify({
-      error: {
-        message: error.message,
-        type: 'server_error',
-        param: null,
-        code: error.reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error',
-      },
+      error: { message: error.message, type: 'server_error', param: null, code: breakCode(error) },
     })}\n\n`,
   );

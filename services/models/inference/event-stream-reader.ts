@@ -71,7 +71,7 @@ export class EventStreamReader implements AnswerReader {
       forward: this.#flush(),
       reported: this.#rules.measure(seen),
       counted: async () => this.#rules.counted?.(seen) ?? {},
-      failure: failure === null ? null : { code: 'upstream_error', message: failure },
+      failure,
     };
   }
 

@@ -75,6 +75,6 @@ export type AnswerEnd = {
   reported: Partial<Measures> | null;
   /** What the gateway counts by itself, for when nothing was reported. Slow: off the hot path only. */
   counted(): Promise<Partial<Measures>>;
-  /** Null when the answer is whole. */
-  failure: { code: 'upstream_error' | 'upstream_timeout'; message: string } | null;
+  /** Why the answer is not whole, for the log; null when it is. */
+  failure: string | null;
 };

@@ -53,7 +53,7 @@ export class WholeAnswerReader implements AnswerReader {
       forward: [],
       reported: {},
       counted: async () => ({}),
-      failure: { code: 'upstream_error', message: 'the answer is not what this operation answers' },
+      failure: 'the answer is not what this operation answers',
     };
   }
 }
