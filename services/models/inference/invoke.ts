@@ -9,7 +9,7 @@ import { noMeasures, priceAt } from '../domain/price.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
-import type { RateLimiter, RateLimitReading } from '../limits/rate-limiter.ts';
+import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
 import { failureOf, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
@@ -45,7 +45,8 @@ export const invoke = (deps: InvokeDeps) =>
     const model = admitModel(deps.catalog, call.model, request.operation, caller.tenantId, request.constraints, nowMs);
     if (!deps.journal.healthy) throw cannotMeter();
     const price = priceAt(model.prices, nowMs);
-    let rate: RateAdmission;
+    /** Null for a background job's call, which AdmitJob has counted. */
+    let rate: RateAdmission | null = null;
     let hold: Hold;
     if (request.hold === undefined) {
       const limits = deps.rateLimits.limitsOf(caller.tenantId, request.constraints);
@@ -66,8 +67,7 @@ export const invoke = (deps: InvokeDeps) =>
         throw refusal;
       }
     } else {
-      // AdmitJob counted it, and its room has been held since.
-      rate = notCounted;
+      // Its room has been held since.
       hold = deps.budgets.holdOfJob(request.hold);
       if (price !== null) limitToHold(call, model, price, hold);
     }
@@ -99,7 +99,7 @@ export const invoke = (deps: InvokeDeps) =>
       const admitted = {
         model: model.name,
         retirement: model.publishedRetirement,
-        rateLimit: rate.reading === null ? undefined : rateLimitState(rate.reading),
+        rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
       delivery = new Delivery(answered, metered, admitted, deps.clock, context.signal);
       for (;;) {
@@ -116,7 +116,7 @@ export const invoke = (deps: InvokeDeps) =>
       // The consumer has stopped asking for more: the client left between two pieces.
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
       attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
-      rate.release(metered.event.inputTokens + metered.event.outputTokens);
+      rate?.release(metered.event.inputTokens + metered.event.outputTokens);
     }
   };
 
@@ -132,11 +132,6 @@ export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }:
     throw invalidRequest('body_file', 'A body cannot be given as a file over the network.');
   }
 }
-
-type RateAdmission = { reading: RateLimitReading | null; release(tokensUsed: number): void };
-
-/** Of a background job's call: it was counted when it was submitted. */
-const notCounted: RateAdmission = { reading: null, release: () => {} };
 
 /** Tokens held against the limit of tokens per minute until the call's real use is known. */
 export const estimatedTokens = (call: PreparedCall, model: ServedModel): number =>
