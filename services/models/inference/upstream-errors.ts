@@ -54,16 +54,18 @@ export function upstreamError(head: UpstreamHead, body: string): GatewayError {
     });
   }
   if (head.status === 504 || head.status === 408) return timeoutError(internal);
-  return gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });
+  return upstreamFault(internal);
 }
 
 /** A failure below HTTP as one of ours. */
 export function exchangeError(failure: UpstreamFailure): GatewayError {
   if (failure.kind === 'timeout') return timeoutError(failure.message);
-  return gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', {
-    internal: `${failure.kind}: ${failure.message}`,
-  });
+  return upstreamFault(`${failure.kind}: ${failure.message}`);
 }
+
+/** An upstream failed, or said what none says; `internal` tells operators how. */
+export const upstreamFault = (internal: string): GatewayError =>
+  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });
 
 /** A failure of an upstream that had begun to answer. */
 export const upstreamFailed = (internal: string): GatewayError =>

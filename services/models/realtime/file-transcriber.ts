@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { Attempts, cancelled } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
-import { exchangeError } from '../inference/upstream-errors.ts';
+import { exchangeError, upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
 import { joinSamples, sampleRateOf, wavFile } from './pcm.ts';
@@ -105,7 +104,7 @@ async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise
       await exchange.arrival();
     } else if (event.kind === 'data') {
       bytes += event.chunk.byteLength;
-      if (bytes > answerBytesMax) throw unreadable('the transcript is too long');
+      if (bytes > answerBytesMax) throw upstreamFault('the transcript is too long');
       pieces.push(event.chunk);
     } else if (event.kind === 'failed') {
       throw exchangeError(event.failure);
@@ -120,9 +119,9 @@ function readAnswer(body: Buffer, audioMs: number): Transcript {
   try {
     json = JSON.parse(body.toString('utf8'));
   } catch {
-    throw unreadable('the transcript is no JSON');
+    throw upstreamFault('the transcript is no JSON');
   }
-  if (typeof json?.text !== 'string') throw unreadable('the transcript has no text');
+  if (typeof json?.text !== 'string') throw upstreamFault('the transcript has no text');
   const usage = readUsage(json.usage);
   return {
     text: json.text,
@@ -130,6 +129,3 @@ function readAnswer(body: Buffer, audioMs: number): Transcript {
     reported: usage === null ? null : measuresOf(usage),
   };
 }
-
-const unreadable = (internal: string) =>
-  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });

@@ -3,6 +3,7 @@ import { readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
 import { cancelled } from '../inference/attempts.ts';
+import { upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { BackendContext } from './backend.ts';
@@ -95,7 +96,7 @@ class VllmUtterance implements Utterance {
       },
       onText: (text) => this.#take(text),
       onClose: (reason) => {
-        if (this.#isOpen) this.#fail(upstreamFailed(reason), { kind: 'bad', message: reason });
+        if (this.#isOpen) this.#fail(upstreamFault(reason), { kind: 'bad', message: reason });
         else this.#fallBack();
       },
     });
@@ -106,7 +107,7 @@ class VllmUtterance implements Utterance {
     try {
       event = JSON.parse(text);
     } catch {
-      this.#fail(upstreamFailed('an event is no JSON'), { kind: 'bad', message: 'an event is no JSON' });
+      this.#fail(upstreamFault('an event is no JSON'), { kind: 'bad', message: 'an event is no JSON' });
       return;
     }
     switch (event?.type) {
@@ -134,7 +135,7 @@ class VllmUtterance implements Utterance {
       }
       case 'error': {
         const said = typeof event.error === 'string' ? event.error : JSON.stringify(event.error);
-        this.#fail(upstreamFailed(`the upstream said ${said}`), { kind: 'good' });
+        this.#fail(upstreamFault(`the upstream said ${said}`), { kind: 'good' });
       }
     }
   }
@@ -180,9 +181,6 @@ class VllmUtterance implements Utterance {
     this.#run = null;
   }
 }
-
-const upstreamFailed = (internal: string): GatewayError =>
-  gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model failed.', { internal });
 
 const upstreamTimeout = (): GatewayError =>
   gatewayError(ErrorReason.UPSTREAM_TIMEOUT, 'The upstream of this model did not finish in time.');
