@@ -19,7 +19,7 @@ export type GatewayParts = {
   edgeWorkers?: boolean;
   /** Whether it runs background jobs. */
   worker: boolean;
-  /** Makes what a new gateway needs, once the services run; the edge is not ready before, nor with an older catalog than it answers. */
+  /** Makes what a new gateway needs, once the services run. The edge is not ready before, nor with a catalog older than what this answers. */
   bootstrap?: (switchboard: Switchboard) => Promise<{ catalogVersion: bigint }>;
   /** The database, when it was started already; the gateway closes it. */
   database?: Promise<OpenDatabase>;

@@ -14,7 +14,7 @@ import { wakeWorkers } from './workers/wake-workers.ts';
 
 export type StartedJobs = {
   implementation: ServiceImpl<typeof JobsService>;
-  /** Ends the workers and the database connections; calls in flight should have ended. */
+  /** Ends the housekeeping and the database connections; calls in flight should have ended. */
   close(): Promise<void>;
 };
 

@@ -39,7 +39,7 @@ export class FormScanner {
   readonly #boundaryLine: string;
   readonly #delimiter: Buffer;
   #state: 'content' | 'delimiter' | 'header' | 'epilogue' = 'content';
-  /** Bytes that were given but not yet read; the first delimiter's line break is thought before the body. */
+  /** Bytes that were given but not yet read. It begins with the line break of the first delimiter, which a body leaves out. */
   #pending: Buffer = Buffer.from('\r\n');
   /** Where `#pending` begins in the body. */
   #offset = -2;

@@ -56,7 +56,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
       const range = (start: number, end: number): BodyPiece =>
         bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
       const pieces: BodyPiece[] = [];
-      // The first part's line break is thought before the body.
+      // The first part's line break, which FormScanner adds, lies before 0.
       let position = 0;
       for (const { start, end, text } of edits.sort((one, other) => one.start - other.start)) {
         if (start > position) pieces.push(range(position, start));

@@ -15,7 +15,7 @@ const outputTokensUnknown = 32_768;
 /** An answer which is cut shorter than this for want of money is worth nothing. */
 const outputTokensWorthIt = 256;
 
-/** What a call can use at most, and with how many output tokens less it is still worth running. */
+/** What a call can use at most. */
 function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
   const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
   const promptMax = inputTokens * tokensPerEstimatedToken;

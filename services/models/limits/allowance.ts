@@ -45,8 +45,8 @@ export class Allowance {
   }
 
   /**
-   * What to settle and to ask for, of which the replica keeps no more than it holds without an answer. Only in turn, once a second,
-   * is given back what nobody seems to need.
+   * What to settle with Usage, and how much to ask it for. Until the answer comes the replica has only what it keeps of its grant; what
+   * nobody seems to need is given back in turn alone, once a second.
    */
   report(limit: number, inTurn: boolean): { settled: number; wanted: number } {
     const needed = Math.ceil(Math.max(this.#asked * headroom, this.#waiting));

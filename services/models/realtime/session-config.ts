@@ -3,7 +3,7 @@ import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 /** How audio is encoded; one channel each. */
 export type AudioFormat = { type: 'audio/pcm'; rate: number } | { type: 'audio/pcmu' } | { type: 'audio/pcma' };
 
-/** When the gateway or its upstream cuts speech into utterances; null: the client does. */
+/** How the gateway or its upstream cuts speech into utterances. */
 export type TurnDetection = {
   type: 'server_vad' | 'semantic_vad';
   /** From 0 to 1: how loud speech must be. */
@@ -20,6 +20,7 @@ export type SessionConfig = {
   /** As the client wrote it, but for `model`, which is there as soon as one was named. */
   transcription: Json | null;
   noiseReduction: unknown;
+  /** Null: the client commits utterances itself. */
   turnDetection: TurnDetection | null;
   /** The client's own words for it, for an upstream that knows more of them. */
   turnDetectionJson: unknown;

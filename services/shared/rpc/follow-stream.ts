@@ -11,7 +11,7 @@ const reopenMsMin = 20;
 const reopenMsMax = 1_000;
 
 export type Following = {
-  /** Resolves with the first message that `onMessage` says is one of content, or when the following ends. */
+  /** Resolves with the first message that is more than a heartbeat, or when the following ends. */
   first: Promise<void>;
   /** Ends the stream, so that it is opened again. */
   reopen(): void;
