@@ -35,7 +35,7 @@ export function uuidv7(): string {
     lastMs += 1;
     sequence = 0;
   }
-  // Written into the bytes that were drawn, and put into words in one go: the package's own text costs as much as the rest of a call's ids.
+  // Written into the bytes that were drawn, and turned into text in one go: the package's own text costs as much as the rest of a call's ids.
   const hex = v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex');
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }

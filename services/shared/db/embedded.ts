@@ -60,14 +60,14 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     await endOrphan(folder.pgData, logger);
     await prepareDataFolder(folder, binaries, user, { fast });
     const socket = socketFolder(folder, user);
-    const words = [
+    const command = [
       ...user.prefix,
       binaries.postgres,
       ...['-D', folder.pgData, '-k', socket],
       ...postgresSettings({ fast }).flatMap((setting) => ['-c', setting]),
     ];
     const launch = (): Promise<ChildProcess> =>
-      launchWhenChildrenAreGone(words, { ...user.spawnOptions, pgData: folder.pgData, logger });
+      launchWhenChildrenAreGone(command, { ...user.spawnOptions, pgData: folder.pgData, logger });
 
     const server = await keepRunning(launch, logger);
     return {
@@ -132,11 +132,11 @@ const hasEnded = (child: ChildProcess): boolean => child.exitCode !== null || ch
 
 type LaunchOptions = { uid?: number; gid?: number; pgData: string; logger: Logger };
 
-async function launchWhenChildrenAreGone(words: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
+async function launchWhenChildrenAreGone(command: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
   const deadline = performance.now() + childrenTimeoutMs;
   for (;;) {
     try {
-      return await launchOnce(words, options);
+      return await launchOnce(command, options);
     } catch (error) {
       const childrenRemain = error instanceof StartError && error.message.includes('shared memory block');
       if (!childrenRemain || performance.now() > deadline) throw error;
@@ -146,9 +146,9 @@ async function launchWhenChildrenAreGone(words: readonly string[], options: Laun
 }
 
 /** Starts a server and waits until it takes connections. */
-async function launchOnce(words: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
+async function launchOnce(command: readonly string[], options: LaunchOptions): Promise<ChildProcess> {
   const { uid, gid, pgData, logger } = options;
-  const child = spawn(words[0]!, words.slice(1), {
+  const child = spawn(command[0]!, command.slice(1), {
     uid,
     gid,
     cwd: '/',

@@ -53,18 +53,18 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
   return class WatchedClient extends pg.Client {
     constructor(config?: string | pg.ClientConfig) {
       super(config);
-      const query = this.query.bind(this) as (...words: unknown[]) => unknown;
+      const query = this.query.bind(this) as (...args: unknown[]) => unknown;
       const self = this as unknown as Watched;
-      const watchedQuery = (...words: unknown[]): unknown => {
-        const callback = words.at(-1);
+      const watchedQuery = (...args: unknown[]): unknown => {
+        const callback = args.at(-1);
         if (typeof callback === 'function') {
-          words[words.length - 1] = (...answer: unknown[]) => {
+          args[args.length - 1] = (...answer: unknown[]) => {
             end(self);
             callback(...answer);
           };
         }
         begin(self);
-        const result = query(...words);
+        const result = query(...args);
         if (result instanceof Promise) {
           const done = (): void => end(self);
           result.then(done, done);

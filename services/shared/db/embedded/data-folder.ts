@@ -100,7 +100,7 @@ function runInitdb(
   user: DatabaseUser,
   { fast }: { fast: boolean },
 ): Promise<void> {
-  const words = [
+  const command = [
     ...user.prefix,
     binaries.initdb,
     ...['-D', pgData, '-U', superuser, '--auth', 'peer', '--encoding', 'UTF8', '--locale', 'C'],
@@ -109,7 +109,7 @@ function runInitdb(
     ...(fast ? ['--no-sync'] : []),
   ];
   return new Promise((done, fail) => {
-    const child = spawn(words[0]!, words.slice(1), {
+    const child = spawn(command[0]!, command.slice(1), {
       ...user.spawnOptions,
       cwd: '/',
       env: postgresEnvironment(),

@@ -7,7 +7,7 @@ import { StartError } from '#shared/start-error.ts';
 export type DatabaseUser = {
   /** Who must own the data folder; undefined: this process's own user. */
   owner: { uid: number; gid: number } | undefined;
-  /** Words that stand before the program and its arguments. */
+  /** What stands before the program and its arguments on the command line. */
   prefix: readonly string[];
   /** Options of `spawn` that do what the prefix cannot. */
   spawnOptions: { uid?: number; gid?: number };
