@@ -5,9 +5,6 @@ import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HoldingBilling } from '../deps.ts';
 
-/** The room that Billing holds for a job. */
-export type HeldRoom = JobHold;
-
 /** For how long room is held without being renewed, in milliseconds. */
 export const holdMs = 3_600_000;
 
@@ -31,7 +28,7 @@ export type JobCost = {
  * Holds the largest cost of a job in every budget that limits its caller. Rejects with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED,
  * PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first without room, and then nothing is held.
  */
-export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<HeldRoom> {
+export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<JobHold> {
   if (job.costMaxNanoUsd === 0n) return noHold(job.jobId);
   const { tenantId, userId, apiKeyId, requestId } = job.caller;
   const ofKey = apiKeyId !== '' && job.spendCapNanoUsd !== undefined;
@@ -61,10 +58,10 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<H
 }
 
 /** Of a job which nothing limits. */
-const noHold = (jobId: string): HeldRoom => create(JobHoldSchema, { holderId: jobId });
+const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
 /** Keeps a job's room for another while; false when Billing does not hold all of it any more. */
-export async function renewHold(billing: HoldingBilling, { holderId, leases, costAllowedNanoUsd }: HeldRoom) {
+export async function renewHold(billing: HoldingBilling, { holderId, leases, costAllowedNanoUsd }: JobHold) {
   if (leases.length === 0) return true;
   const settlements = leases.map(({ leaseId, fencingToken }) => {
     return { leaseId, fencingToken, usedNanoUsd: 0n, inFlightNanoUsd: costAllowedNanoUsd ?? 0n, keep: true };
@@ -74,7 +71,7 @@ export async function renewHold(billing: HoldingBilling, { holderId, leases, cos
 }
 
 /** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. */
-export async function releaseHold(billing: HoldingBilling, { holderId, leases }: HeldRoom): Promise<void> {
+export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<void> {
   if (leases.length === 0) return;
   const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));
   await billing.releaseHold({ holderId, leases: told }, options()).catch(() => {});

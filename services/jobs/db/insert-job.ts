@@ -1,11 +1,11 @@
 import { toBinary } from '@bufbuild/protobuf';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
-import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { type HeldRoom, holdMs } from '../budget/holds.ts';
+import { holdMs } from '../budget/holds.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
 import type { JobRow } from './job-rows.ts';
 import { presentSql } from './time.ts';
@@ -19,7 +19,7 @@ export type NewJob = {
   caller: Caller;
   request: SubmitRequest;
   requestHash: Buffer | null;
-  held: HeldRoom;
+  held: JobHold;
 };
 
 /** Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
