@@ -10,11 +10,9 @@ import {
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { holdMs } from '../budget/holds.ts';
-import { bodyKinds, writeBody } from './bodies.ts';
-import type { TakenJob } from './take-jobs.ts';
+import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
+import type { HeldJob } from './take-jobs.ts';
 import { presentSql } from './time.ts';
-
-type Held = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
 
 /** How a job ended. */
 export type Ending = { usage?: MeteredUsage } & (
@@ -44,7 +42,8 @@ const end = `
   )
   select id from ended`;
 
-function endStatement(endings: readonly { job: Held; ending: Ending; isLarge: boolean }[], shiftMs: number) {
+/** A result that is too large for its row is left to `writeBody`. */
+function endStatement(endings: readonly { job: HeldJob; ending: Ending }[], shiftMs: number) {
   const completed = endings.map(({ ending }) => (ending.status === JobStatus.COMPLETED ? ending : null));
   return {
     name: 'jobs-end',
@@ -61,35 +60,33 @@ function endStatement(endings: readonly { job: Held; ending: Ending; isLarge: bo
         ending.usage === undefined ? null : Buffer.from(toBinary(MeteredUsageSchema, ending.usage)),
       ),
       completed.map((ending) => ending?.contentType ?? null),
-      completed.map((ending, index) => (ending === null || endings[index]!.isLarge ? null : Buffer.from(ending.body))),
+      completed.map((ending) =>
+        ending === null || ending.body.byteLength > inRowBytesMax ? null : Buffer.from(ending.body),
+      ),
       shiftMs,
     ],
   };
 }
 
-/** Ends several jobs at once; their results are small. */
+/** Ends several jobs at once, whose results fit their rows. */
 export async function endJobs(
   database: Pick<ServiceDatabase, 'query'>,
-  endings: readonly { job: Held; ending: Ending }[],
+  endings: readonly { job: HeldJob; ending: Ending }[],
   shiftMs: number,
 ): Promise<Set<string>> {
-  const statement = endStatement(
-    endings.map((one) => ({ ...one, isLarge: false })),
-    shiftMs,
-  );
-  const { rows } = await database.query<{ id: string }>(statement);
+  const { rows } = await database.query<{ id: string }>(endStatement(endings, shiftMs));
   return new Set(rows.map(({ id }) => id));
 }
 
-/** Ends one job with a large result. */
+/** Ends one job whose result is larger than `inRowBytesMax`. */
 export function endLargeJob(
   database: Pick<ServiceDatabase, 'pool'>,
-  job: Held,
+  job: HeldJob,
   ending: Ending & { status: typeof JobStatus.COMPLETED },
   shiftMs: number,
 ): Promise<boolean> {
   return sqlTransaction(database, async (sql) => {
-    const { rows } = await sql.query(endStatement([{ job, ending, isLarge: true }], shiftMs));
+    const { rows } = await sql.query(endStatement([{ job, ending }], shiftMs));
     if (rows.length === 0) return false;
     await writeBody(sql, job, bodyKinds.result, ending.body);
     return true;
@@ -99,7 +96,7 @@ export function endLargeJob(
 /** Puts a job back into the queue, to be taken again after a while; false when it was no longer the worker's. */
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
-  job: Held,
+  job: HeldJob,
   next: { delayMs: number; hold: JobHold; countsAsAttempt: boolean },
   shiftMs: number,
 ): Promise<boolean> {
@@ -127,7 +124,7 @@ export async function requeueJob(
 /** Notes the room that is held for a running job, before it is used; false when the job was no longer the worker's. */
 export async function saveHold(
   database: Pick<ServiceDatabase, 'query'>,
-  job: Held,
+  job: HeldJob,
   hold: JobHold,
   shiftMs: number,
 ): Promise<boolean> {

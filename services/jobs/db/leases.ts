@@ -1,14 +1,12 @@
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { leaseMs, type TakenJob } from './take-jobs.ts';
+import { type HeldJob, leaseMs } from './take-jobs.ts';
 import { presentSql } from './time.ts';
-
-type Held = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
 
 /** Extends the leases of a worker's jobs; answers the ids of those that are still its own. */
 export async function extendLeases(
   database: Pick<ServiceDatabase, 'query'>,
-  jobs: readonly Held[],
+  jobs: readonly HeldJob[],
   shiftMs: number,
 ): Promise<Set<string>> {
   const { rows } = await database.query<{ id: string }>({

@@ -33,6 +33,9 @@ export type TakenJob = {
   hold: JobHold;
 };
 
+/** What a statement needs to change a job that is still its worker's. */
+export type HeldJob = Pick<TakenJob, 'tenantId' | 'id' | 'fence'>;
+
 /** How long a worker may have a job without saying so. Lost workers' jobs go on after this time and a look of another worker. */
 export const leaseMs = 30_000;
 
