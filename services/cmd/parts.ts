@@ -92,6 +92,7 @@ export async function startWorker(
     keys: switchboard.client('jobs', KeysService),
     auth: switchboard.client('jobs', AuthService),
     registry,
+    drainMs,
     clock: env.clock,
     logger: logger.child({ service: 'jobs' }),
   });

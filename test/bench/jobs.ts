@@ -190,7 +190,7 @@ async function idleWorker(): Promise<void> {
   await database.query('delete from jobs.jobs');
   const jobs = await openJobsDatabase(postgres.url);
   const deps = workerDeps(jobs, () => {});
-  const worker = await startJobWorker({ ...deps, connection: postgres.url, registry: new Registry() });
+  const worker = await startJobWorker({ ...deps, connection: postgres.url, registry: new Registry(), drainMs: 0 });
   await delay(2_000);
   const send = pg.Client.prototype.query;
   let asked = 0;

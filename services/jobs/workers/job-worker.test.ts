@@ -232,7 +232,12 @@ test('a result that cannot be stored keeps no other job from its end', async () 
 
 test('jobs are found without a notification, by the look once a second', async () => {
   const deps = workerDeps(database, () => {});
-  const worker = await startJobWorker({ ...deps, connection: testDatabase.url, registry: new Registry() });
+  const worker = await startJobWorker({
+    ...deps,
+    connection: testDatabase.url,
+    registry: new Registry(),
+    drainMs: 1_000,
+  });
   await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
   await waitFor(async () => (await completed()) === 1, { description: 'the end of the job', timeoutMs: 3_000 });
   await worker.close();

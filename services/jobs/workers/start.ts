@@ -6,17 +6,7 @@ import { dueStatement } from '../db/leases.ts';
 import { clockShiftMs } from '../db/time.ts';
 import { createJobMetrics } from '../metrics.ts';
 import { channels } from './channels.ts';
-import { JobWorker, type JobWorkerDeps, type JobWorkerOptions, workerDefaults } from './job-worker.ts';
-
-export type StartedWorker = {
-  /** How many jobs run. */
-  readonly running: number;
-  /** Lets running jobs end, for a while; what has not ended then goes on elsewhere. */
-  close(): Promise<void>;
-};
-
-/** How long running jobs may go on once the process was told to stop, in milliseconds. */
-const drainMs = 20_000;
+import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 /**
  * Starts a worker on the queue in the database. It is woken by notifications, and looks for itself once a second with the heartbeat of
@@ -26,17 +16,17 @@ export async function startJobWorker(
   options: Omit<JobWorkerDeps, 'database' | 'metrics' | 'random'> & {
     connection: DatabaseUrl;
     registry: Registry;
-    worker?: Partial<JobWorkerOptions>;
-    drainMs?: number;
+    /** How long running jobs may go on once the worker is closed, in milliseconds; then they go on elsewhere. */
+    drainMs: number;
   },
-): Promise<StartedWorker> {
-  const { connection, registry, clock, logger } = options;
+): Promise<{ close(): Promise<void> }> {
+  const { connection, registry, drainMs, clock, logger } = options;
   // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
   opened.defer(() => database.close());
   const deps = { ...options, database, metrics: createJobMetrics(registry), random: Math.random };
-  const worker = new JobWorker(deps, { ...workerDefaults, ...options.worker });
+  const worker = new JobWorker(deps, workerDefaults);
   const listener = await listen({
     connection,
     channels: {
@@ -58,12 +48,7 @@ export async function startJobWorker(
     logger,
   });
   opened.defer(() => listener.close());
-  opened.defer(() => worker.close(options.drainMs ?? drainMs));
+  opened.defer(() => worker.close(drainMs));
   const closing = opened.move();
-  return {
-    get running() {
-      return worker.running;
-    },
-    close: () => closing.disposeAsync(),
-  };
+  return { close: () => closing.disposeAsync() };
 }
