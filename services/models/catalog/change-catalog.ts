@@ -6,7 +6,7 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { type Caller, operatorCaller } from '#shared/rpc/caller.ts';
+import { type Caller, CallerKind, callerOf, operatorCaller } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../deps.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
@@ -32,17 +32,36 @@ export const oncePerKey =
   (em, by, work) =>
     once(em, { ...by, key: request.idempotencyKey, request, requestSchema, responseSchema }, work);
 
+type CatalogDeps = Pick<ModelsDeps, 'database' | 'feed' | 'clock'>;
+type Change<Answer> = (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>;
+
 /**
  * Makes an operator's change of the catalog: one at a time, so that it decides on what is still true when it commits, together
  * with its audit event and a higher version. Resolves when this process answers by it; edges follow within a second.
  */
-export async function changeCatalog<Answer>(
-  { database, feed, clock }: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>,
+export const changeCatalog = async <Answer>(
+  deps: CatalogDeps,
   context: HandlerContext,
-  change: (em: SqlEntityManager, now: Date) => Promise<CatalogChange<Answer>>,
+  change: Change<Answer>,
+  oncePer?: OncePer<Answer>,
+): Promise<Answer> => changeCatalogBy(deps, operatorCaller(context), change, oncePer);
+
+/**
+ * Who may register what is elsewhere: operators, and the start of a gateway, which does so with what its environment names. Others fail
+ * with INSUFFICIENT_ROLE.
+ */
+export function operatorOrStart(context: HandlerContext): Caller {
+  const caller = callerOf(context);
+  return caller.kind === CallerKind.SERVICE && caller.service === 'bootstrap' ? caller : operatorCaller(context);
+}
+
+/** `changeCatalog` for a caller who is known to be allowed it. */
+export async function changeCatalogBy<Answer>(
+  { database, feed, clock }: CatalogDeps,
+  caller: Caller,
+  change: Change<Answer>,
   oncePer: OncePer<Answer> = (_em, _by, work) => work(),
 ): Promise<Answer> {
-  const caller = operatorCaller(context);
   const { answer, audit } = await transaction(database, async (em) => {
     await lockCatalog(em);
     const nowMs = clock.now();

@@ -7,15 +7,10 @@ import {
   ModelSettingsSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ImportedModelSchema, RegisterUpstreamResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
-import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
-import { callerOf } from '#shared/rpc/caller.ts';
-import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
+import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
-import { requireOperatorOrStart } from '../catalog/operators.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -25,15 +20,9 @@ import { operationsByName } from '../domain/operations-by-name.ts';
 const discoveryTimeoutMs = 8_000;
 
 export const registerUpstream =
-  ({
-    database,
-    feed,
-    clock,
-    connectUpstream,
-  }: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'registerUpstream'> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'registerUpstream'> =>
   async (request, context) => {
-    const caller = callerOf(context);
-    requireOperatorOrStart(caller);
+    const caller = operatorOrStart(context);
     const settings = create(DeploymentSettingsSchema, {
       baseUrl: request.baseUrl,
       secretReference: request.secretReference || undefined,
@@ -41,7 +30,7 @@ export const registerUpstream =
     });
     // Refuses an address where no server can be.
     const { baseUrl } = addressOf(settings, '');
-    const upstream = connectUpstream(settings);
+    const upstream = deps.connectUpstream(settings);
     let names: string[];
     try {
       names = await upstream.listModels(AbortSignal.any([context.signal, AbortSignal.timeout(discoveryTimeoutMs)]));
@@ -55,9 +44,7 @@ export const registerUpstream =
       await upstream.close();
     }
 
-    const nowMs = clock.now();
-    const counts = await transaction(database, async (em) => {
-      await lockCatalog(em);
+    const counts = await changeCatalogBy(deps, caller, async (em, now) => {
       const { standing, settled } = await knownModels(em, names, request.baseUrl);
       const modelIds = [...standing.values()].map(({ id }) => id);
       const deployments = await em.find(DeploymentEntity, { modelId: { $in: modelIds }, baseUrl });
@@ -80,28 +67,25 @@ export const registerUpstream =
           ],
         }),
       );
-      const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, new Date(nowMs));
+      const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, request.baseUrl);
-      if (done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated > 0) {
-        await touchCatalog(em);
-        await recordAuditEvent(em, {
-          id: uuidv7(),
-          tenantId: '',
-          type: 'upstream_registered',
-          occurredAtMs: nowMs,
-          caller,
-          asOperator: true,
-          target: { type: 'upstream', id: request.baseUrl },
-          after: { models: names },
-        });
-      }
-      return done;
+      const changed = done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated;
+      return {
+        answer: done,
+        audit:
+          changed === 0
+            ? null
+            : {
+                type: 'upstream_registered',
+                target: { type: 'upstream', id: request.baseUrl },
+                after: { models: names },
+              },
+      };
     });
-    await feed.refresh();
     const registered = new Set(names);
     return create(RegisterUpstreamResponseSchema, {
-      models: listedModels(feed.snapshot, '', nowMs).filter(({ name }) => registered.has(name)),
+      models: listedModels(deps.feed.snapshot, '', deps.clock.now()).filter(({ name }) => registered.has(name)),
       deploymentsCreated: counts.deploymentsCreated,
     });
   };
