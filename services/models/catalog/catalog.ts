@@ -7,7 +7,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import type { PriceVersion } from '../domain/price.ts';
-import type { RetirementSchedule } from '../domain/retirement.ts';
+import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetryBudget } from '../domain/retry-budget.ts';
 import type { Upstream } from '../upstream/upstream.ts';
 import { DeploymentRuntime, type RunMetrics } from './deployment-runtime.ts';
@@ -159,8 +159,5 @@ function priceVersion(price: Price): PriceVersion {
 export const retirementSchedule = (message: Retirement): RetirementSchedule => ({
   deprecatedAtMs: message.deprecatedAt === undefined ? 0 : timestampMs(message.deprecatedAt),
   sunsetAtMs: message.sunsetAt === undefined ? null : timestampMs(message.sunsetAt),
-  successor:
-    message.replacementModelName === ''
-      ? { kind: 'note', text: message.retirementNote }
-      : { kind: 'model', name: message.replacementModelName },
+  successor: successorOf(message.replacementModelName, message.retirementNote),
 });

@@ -1,7 +1,7 @@
 import type pg from 'pg';
 import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import type { RetirementSchedule } from '../domain/retirement.ts';
+import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 
 /** A point that is due, with what its mails say. */
 export type DuePoint = {
@@ -66,10 +66,7 @@ const duePoint = (row: DueRow): DuePoint => ({
   schedule: {
     deprecatedAtMs: row.deprecated_at.getTime(),
     sunsetAtMs: row.sunset_at.getTime(),
-    successor:
-      row.replacement_model_name === null
-        ? { kind: 'note', text: row.retirement_note ?? '' }
-        : { kind: 'model', name: row.replacement_model_name },
+    successor: successorOf(row.replacement_model_name, row.retirement_note),
   },
 });
 

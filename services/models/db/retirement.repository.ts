@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Retirement, RetirementSchema } from '#gen/modelgateway/models/v1/retirement_pb.ts';
-import type { RetirementSchedule } from '../domain/retirement.ts';
+import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetirementEntity, type RetirementRow } from './retirement.entities.ts';
 
 /** The retirements that stand: one of a model at most. */
@@ -16,10 +16,7 @@ export const standingRetirement = (em: SqlEntityManager, modelId: string): Promi
 export const scheduleOf = (row: RetirementRow): RetirementSchedule => ({
   deprecatedAtMs: row.deprecatedAt.getTime(),
   sunsetAtMs: row.sunsetAt?.getTime() ?? null,
-  successor:
-    row.replacementModelName == null
-      ? { kind: 'note', text: row.retirementNote ?? '' }
-      : { kind: 'model', name: row.replacementModelName },
+  successor: successorOf(row.replacementModelName, row.retirementNote),
 });
 
 /** A row as clients are told it. */

@@ -17,6 +17,13 @@ export function retirementState(schedule: RetirementSchedule | null, nowMs: numb
   return nowMs < schedule.sunsetAtMs ? 'dated' : 'retired';
 }
 
+/** What comes after a model by the two fields of which one is given: the successor's name, or else the operator's note. */
+export const successorOf = (
+  modelName: string | null | undefined,
+  note: string | null | undefined,
+): RetirementSchedule['successor'] =>
+  modelName ? { kind: 'model', name: modelName } : { kind: 'note', text: note ?? '' };
+
 /** The text of a 410: the date, and the successor or the operator's note (service.md, Errors). */
 export function sunsetMessage(model: string, schedule: RetirementSchedule): string {
   const date = new Date(schedule.sunsetAtMs ?? schedule.deprecatedAtMs).toISOString().slice(0, 10);

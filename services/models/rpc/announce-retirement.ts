@@ -30,7 +30,7 @@ export const announceRetirement =
       async (em, now) => {
         const model = await requireModel(em, request.model);
         const standing = await standingRetirement(em, model.id);
-        const successor = successorOf(request);
+        const successor = requestedSuccessor(request);
         const schedule = announced(
           model.name,
           standing === null ? null : scheduleOf(standing),
@@ -61,7 +61,7 @@ export const announceRetirement =
       oncePerKey(AnnounceRetirementRequestSchema, AnnounceRetirementResponseSchema, request),
     );
 
-function successorOf({ successor }: AnnounceRetirementRequest) {
+function requestedSuccessor({ successor }: AnnounceRetirementRequest) {
   switch (successor.case) {
     case 'replacementModelName':
       return { kind: 'model', name: successor.value } as const;
