@@ -7,7 +7,7 @@ import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { spooledForms } from '../../edge/http/uploads.ts';
 import type { EdgeApp } from '../../edge/routes/routes.ts';
-import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 

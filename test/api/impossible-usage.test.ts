@@ -1,6 +1,6 @@
 import { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 

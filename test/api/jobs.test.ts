@@ -3,7 +3,7 @@ import { toFile } from 'openai';
 import { CursorPage } from 'openai/pagination';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
-import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
 

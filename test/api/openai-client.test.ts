@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import { makeParseableResponseFormat } from 'openai/lib/parser';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { embedding } from '../support/simulator/other-answers.ts';
 import { waitFor } from '../support/wait-for.ts';

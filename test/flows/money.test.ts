@@ -2,7 +2,7 @@ import { toFile } from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { wavHeader } from '../../services/models/upstream/sandbox/wav.ts';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import type { TruthEntry } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { wavHeader } from '../upstream/sandbox/wav.ts';
+import { wavHeader } from '../bytes/wav-header.ts';
 import { audioDurationMs } from './audio-duration.ts';
 
 test('the length of a WAV is that of its data, however much a stream claims', () => {

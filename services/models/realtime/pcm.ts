@@ -1,3 +1,4 @@
+import { wavHeader } from '../bytes/wav-header.ts';
 import type { AudioFormat } from './session-config.ts';
 
 /** Samples in a second of a format. */
@@ -82,19 +83,6 @@ export class Resampler {
 
 /** A WAV file of one channel and 16 bits. */
 export function wavFile(samples: Int16Array, sampleRate: number): Buffer {
-  const header = Buffer.alloc(44);
-  const dataBytes = samples.length * 2;
-  header.write('RIFF', 0, 'latin1');
-  header.writeUInt32LE(36 + dataBytes, 4);
-  header.write('WAVEfmt ', 8, 'latin1');
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(sampleRate, 24);
-  header.writeUInt32LE(sampleRate * 2, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write('data', 36, 'latin1');
-  header.writeUInt32LE(dataBytes, 40);
-  return Buffer.concat([header, samplesToBytes(samples)]);
+  const bytes = samplesToBytes(samples);
+  return Buffer.concat([wavHeader(bytes.length, sampleRate), bytes]);
 }

@@ -1,3 +1,4 @@
+import { joinSamples } from './pcm.ts';
 import type { TurnDetection } from './session-config.ts';
 
 /** What was heard: speech began or ended, at a sample counted from the beginning of the session. */
@@ -36,10 +37,6 @@ export class VoiceActivity {
     this.#framesToStop = Math.max(1, Math.ceil(silenceDurationMs / frameMs));
   }
 
-  get speaking(): boolean {
-    return this.#speaking;
-  }
-
   /** Listens on; answers what changed, in order. */
   take(samples: Int16Array): VoiceChange[] {
     const changes: VoiceChange[] = [];
@@ -48,7 +45,7 @@ export class VoiceActivity {
       const wanted = this.#frameSamples - this.#partial.length;
       const piece = samples.subarray(position, position + wanted);
       position += piece.length;
-      const frame = this.#partial.length === 0 ? piece : joined(this.#partial, piece);
+      const frame = this.#partial.length === 0 ? piece : joinSamples([this.#partial, piece]);
       if (frame.length < this.#frameSamples) {
         this.#partial = frame.slice();
         break;
@@ -97,13 +94,6 @@ export class VoiceActivity {
 }
 
 const emptyFrame = new Int16Array(0);
-
-function joined(one: Int16Array, other: Int16Array): Int16Array {
-  const both = new Int16Array(one.length + other.length);
-  both.set(one);
-  both.set(other, one.length);
-  return both;
-}
 
 /** The level of a frame in decibels of full scale, without its constant part. */
 function levelDb(frame: Int16Array): number {

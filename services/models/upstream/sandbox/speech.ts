@@ -1,9 +1,9 @@
+import { wavHeader } from '../../bytes/wav-header.ts';
 import { type Answer, Refusal, sseContentType, sseEvent, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
 import { isObject, type JsonObject, numberField, textField, wordField } from './fields.ts';
 import { silentAac, silentFrames, silentMp3 } from './silent-frames.ts';
 import { bytesPerSample, durationMsOf, sampleRate, samplesOf, toneSamples } from './tone.ts';
-import { wavHeader } from './wav.ts';
 
 const inputCharactersMax = 4_096;
 /** Tokens of speech in a second, for the usage of an SSE answer. */

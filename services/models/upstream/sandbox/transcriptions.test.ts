@@ -1,8 +1,8 @@
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { wavHeader } from '../../bytes/wav-header.ts';
 import { askEvents, askJson, bytesOf, sandbox, start } from './fixtures/test-exchange.ts';
-import { wavHeader } from './wav.ts';
 
 type Fields = Record<string, string | string[]>;
 

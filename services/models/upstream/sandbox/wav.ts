@@ -1,21 +1,3 @@
-/** The header of a WAV file with 16-bit mono samples. */
-export function wavHeader(dataBytes: number, sampleRate: number): Uint8Array {
-  const header = Buffer.alloc(44);
-  header.write('RIFF', 0, 'latin1');
-  header.writeUInt32LE(36 + dataBytes, 4);
-  header.write('WAVEfmt ', 8, 'latin1');
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(pcmFormat, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(sampleRate, 24);
-  header.writeUInt32LE(sampleRate * 2, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write('data', 36, 'latin1');
-  header.writeUInt32LE(dataBytes, 40);
-  return header;
-}
-
 const pcmFormat = 1;
 const floatFormat = 3;
 /** The format is in the extension; its first two bytes are one of the two above. */
