@@ -2,7 +2,7 @@ import type { FastifyRequest } from 'fastify';
 import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { prefixedId } from '#shared/ids.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
 import type { AdmittedSession } from './session.ts';
@@ -61,7 +61,7 @@ export async function carrySession(
   const end = (error: GatewayError, code: number): void => {
     if (isClosing) return;
     const body = errorBody(error).error;
-    void send(JSON.stringify({ type: 'error', event_id: newEventId(), error: { ...body, event_id: null } }));
+    void send(JSON.stringify({ type: 'error', event_id: prefixedId('event_'), error: { ...body, event_id: null } }));
     close(code, `${body.type}.${body.code ?? 'error'}`);
   };
 
@@ -111,8 +111,6 @@ export async function carrySession(
   for (const timer of [lastMoment, credentialEnd, cutOff]) clearTimeout(timer);
   stopListening();
 }
-
-const newEventId = (): string => `event_${uuidv7().replaceAll('-', '')}`;
 
 /** Whether it is worth another try decides how clients reconnect. */
 function closeCodeOf(error: GatewayError): number {

@@ -40,6 +40,9 @@ export function uuidv7(): string {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
 }
 
+/** A new id in the form of OpenAI's: a prefix such as `chatcmpl-`, and a UUIDv7 without its dashes. */
+export const prefixedId = (prefix: string): string => prefix + uuidv7().replaceAll('-', '');
+
 const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 
 export const isUuid = (text: string): boolean => uuidPattern.test(text);

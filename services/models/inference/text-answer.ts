@@ -1,3 +1,4 @@
+import { prefixedId } from '#shared/ids.ts';
 import { objectsIn } from '../bytes/array-items.ts';
 import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
@@ -31,7 +32,7 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   if (choices === null || (choices.length === 0 && saysError)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
-  if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
+  if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
   if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
   if (array === null) edits.push(['choices', '[]']);

@@ -1,5 +1,6 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { prefixedId } from '#shared/ids.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
 import { asksForUsage, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
@@ -92,7 +93,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
         chat: {
           operation: isChat ? 'chat' : 'completions',
           includeUsage,
-          mintId: () => tools.mintId(isChat ? 'chatcmpl-' : 'cmpl-'),
+          mintId: () => prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'),
           createdSeconds: Math.floor(tools.clock.now() / 1000),
         },
       });

@@ -1,18 +1,16 @@
 import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
+import { prefixedId } from '#shared/ids.ts';
 
 /** An event to a client, without its id. */
 export type ServerEvent = { type: string; [field: string]: unknown };
 
-const newId = (prefix: string): string => prefix + uuidv7().replaceAll('-', '');
-
-export const newItemId = (): string => newId('item_');
-export const newSessionId = (): string => newId('sess_');
+export const newItemId = (): string => prefixedId('item_');
+export const newSessionId = (): string => prefixedId('sess_');
 
 /** An event as JSON; each has an id of its own (openai-contract.md section 5). */
 export const eventJson = ({ type, ...fields }: ServerEvent): string =>
-  JSON.stringify({ type, event_id: newId('event_'), ...fields });
+  JSON.stringify({ type, event_id: prefixedId('event_'), ...fields });
 
 const clientFaults: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.INVALID_REQUEST,
