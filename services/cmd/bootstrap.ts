@@ -18,7 +18,7 @@ import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { sandboxBaseUrl } from '../models/upstream/connect.ts';
-import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/index.ts';
+import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
 
 /** What the first start made; `password` is set only when it was made up just now. */

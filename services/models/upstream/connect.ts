@@ -1,14 +1,15 @@
 import { type DeploymentSettings, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import type { Clock } from '#shared/clock.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { createHttpUpstream } from './http-upstream.ts';
-import { createSandbox } from './sandbox/index.ts';
+import { createSandbox } from './sandbox/sandbox.ts';
 import type { Upstream } from './upstream.ts';
 
 /** The address under which the catalog lists the sandbox's models; nothing is ever sent there. */
 export const sandboxBaseUrl = 'sandbox://local';
 
 export type ConnectDeps = {
-  clock: Parameters<typeof createSandbox>[0]['clock'];
+  clock: Clock;
   /** Looks up a secret reference; undefined when there is no such secret. */
   secret(reference: string): string | undefined;
 };

@@ -50,18 +50,17 @@ export const sseFrame = (json: string): Uint8Array => Buffer.from(`data: ${json}
 export const sseEvent = (value: { type: string; [field: string]: unknown }): Uint8Array =>
   Buffer.from(`event: ${value.type}\ndata: ${JSON.stringify(value)}\n\n`);
 
-/** An error body. 429 and 503 ask the caller to come back in a second. */
+/** An error body. */
 export function errorAnswer(
   status: number,
   message: string,
   param: string | null = null,
   code: string | null = null,
 ): Answer {
-  const type = status === 429 ? 'requests' : status >= 500 ? 'server_error' : 'invalid_request_error';
-  const answer = wholeAnswer(
+  const type = status >= 500 ? 'server_error' : 'invalid_request_error';
+  return wholeAnswer(
     status,
     'application/json',
     Buffer.from(JSON.stringify({ error: { message, type, param, code } })),
   );
-  return status === 429 || status === 503 ? { ...answer, headers: { ...answer.headers, 'retry-after': '1' } } : answer;
 }

@@ -1,6 +1,6 @@
 import type { UpstreamExchange, UpstreamFailure, UpstreamHandler } from '../upstream.ts';
 import type { Answer } from './answer.ts';
-import type { ModelKnobs } from './knobs.ts';
+import type { SandboxKnobs } from './knobs.ts';
 
 /** Pieces delivered in one turn of the event loop, as a socket would deliver what has come in the meantime. */
 const piecesPerTurn = 32;
@@ -16,7 +16,7 @@ export type PlaybackOptions = {
 /** Plays an answer to a handler: head, pieces, end. It owns the exchange's only timer. */
 export class Playback implements UpstreamExchange {
   readonly #options: PlaybackOptions;
-  #knobs: ModelKnobs = {};
+  #knobs: SandboxKnobs = {};
   #pieces: Iterator<Uint8Array> | undefined;
   #piecesSent = 0;
   #cancelTimer: (() => void) | undefined;
@@ -29,7 +29,7 @@ export class Playback implements UpstreamExchange {
   }
 
   /** Delivers the answer in the pace of the knobs. */
-  play(answer: Answer, knobs: ModelKnobs): void {
+  play(answer: Answer, knobs: SandboxKnobs): void {
     if (this.#over) return;
     this.#knobs = knobs;
     this.#wait(knobs.latencyMs ?? 0, this.#options.headTimeoutMs, 'head', () => {
@@ -74,7 +74,7 @@ export class Playback implements UpstreamExchange {
     const delayMs = this.#knobs.chunkDelayMs ?? 0;
     for (let i = 0; i < piecesPerTurn && !this.#paused && !this.#over; i++) {
       if (this.#piecesSent === this.#knobs.cutAfterChunks) {
-        this.#cut();
+        this.fail({ kind: 'reset', message: `sandbox: cut after ${this.#piecesSent} pieces` });
         break;
       }
       const piece = this.#nextPiece();
@@ -95,17 +95,8 @@ export class Playback implements UpstreamExchange {
       this.fail({ kind: 'protocol', message: `sandbox: ${String(error)}` });
       return undefined;
     }
-    this.#end();
-    return undefined;
-  }
-
-  #cut(): void {
-    if (this.#knobs.cutKind === 'end') this.#end();
-    else this.fail({ kind: 'reset', message: `sandbox: cut after ${this.#piecesSent} pieces` });
-  }
-
-  #end(): void {
     if (this.#close()) this.#options.handler.onEnd();
+    return undefined;
   }
 
   /** False when the exchange was over already. */

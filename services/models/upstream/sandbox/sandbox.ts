@@ -12,7 +12,7 @@ import { textCompletions } from './completions.ts';
 import { embeddings } from './embeddings.ts';
 import { parseJsonObject } from './fields.ts';
 import { imageGenerations } from './images.ts';
-import { type KnobBoard, knobBoard, type SandboxKnobs } from './knobs.ts';
+import { failureCounter, type SandboxKnobs } from './knobs.ts';
 import { type SandboxModel, sandboxModels } from './models.ts';
 import { parseMultipart } from './multipart.ts';
 import { Playback } from './playback.ts';
@@ -24,16 +24,20 @@ export type SandboxDeps = {
   knobs?: SandboxKnobs;
 };
 
-type Respond = { clock: Clock; board: KnobBoard; tokenizer(): Promise<Tokenizer> };
+type Respond = { clock: Clock; knobs: SandboxKnobs; failsNow(): boolean; tokenizer(): Promise<Tokenizer> };
 
 /**
  * The sandbox provider: answers every operation from the request alone, without a network and without a model (decisions.md, Running it).
  * The same request gets the same answer, `created` aside.
  */
 export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
-  const board = knobBoard(knobs);
   let loading: Promise<Tokenizer> | undefined;
-  const respond: Respond = { clock, board, tokenizer: () => (loading ??= loadTokenizer()) };
+  const respond: Respond = {
+    clock,
+    knobs,
+    failsNow: failureCounter(knobs.errorRate),
+    tokenizer: () => (loading ??= loadTokenizer()),
+  };
   const running = new Set<Playback>();
   let closed = false;
 
@@ -78,13 +82,8 @@ async function play(respond: Respond, request: UpstreamRequest, playback: Playba
   await undefined;
   if (isClosed()) return playback.fail({ kind: 'refused', message: 'sandbox: closed' });
   const { model, answer } = await answerTo(respond, request);
-  const knobs = respond.board.of(model?.id);
-  if (model === undefined || !respond.board.failsNow(model.id)) return playback.play(answer, knobs);
-  const failure = knobs.errorStatus ?? 500;
-  if (typeof failure === 'number') {
-    return playback.play(errorAnswer(failure, 'The sandbox fails here because its knobs say so.'), knobs);
-  }
-  playback.fail({ kind: failure, message: 'sandbox: failed because its knobs say so' });
+  const fails = model !== undefined && respond.failsNow();
+  playback.play(fails ? errorAnswer(500, 'The sandbox fails here because its knobs say so.') : answer, respond.knobs);
 }
 
 /** Answers a request; a refusal is an answer too. The model is known from the moment on that it was found. */
