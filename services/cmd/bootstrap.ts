@@ -2,12 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { create } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
-import {
-  DeploymentSettingsSchema,
-  ModelSettingsSchema,
-  PriceRatesSchema,
-  UpstreamDialect,
-} from '#gen/modelgateway/models/v1/model_pb.ts';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type ImportedModel,
   ImportedModelSchema,
@@ -79,32 +74,16 @@ async function currentVersion(models: Client<typeof ModelsService>): Promise<big
 /** A password that meets the rule of service.md (Invitation flow). */
 const makePassword = (): string => `${randomBytes(12).toString('base64url')}-aA1`;
 
-function importedSandboxModel(model: SandboxModel): ImportedModel {
-  const price = model.price;
-  return create(ImportedModelSchema, {
+const importedSandboxModel = (model: SandboxModel): ImportedModel =>
+  create(ImportedModelSchema, {
     name: model.id,
-    settings: create(ModelSettingsSchema, {
+    settings: {
       displayName: model.displayName,
       ownedBy: 'sandbox',
       operations: [...model.operations],
       contextWindow: model.contextWindowTokens,
       maxOutputTokens: model.outputTokensMax,
-    }),
-    deployments: [
-      create(DeploymentSettingsSchema, {
-        baseUrl: sandboxBaseUrl,
-        upstreamModel: model.id,
-        dialect: UpstreamDialect.SANDBOX,
-      }),
-    ],
-    price: create(PriceRatesSchema, {
-      inputPerMillionNanoUsd: price.inputPerMillionTokensNanoUsd,
-      cachedInputPerMillionNanoUsd: price.cachedInputPerMillionTokensNanoUsd,
-      outputPerMillionNanoUsd: price.outputPerMillionTokensNanoUsd,
-      perImageNanoUsd: price.perImageNanoUsd,
-      perAudioSecondNanoUsd: price.perAudioSecondNanoUsd,
-      perMillionCharactersNanoUsd: price.perMillionCharactersNanoUsd,
-      perRequestNanoUsd: price.perRequestNanoUsd,
-    }),
+    },
+    deployments: [{ baseUrl: sandboxBaseUrl, upstreamModel: model.id, dialect: UpstreamDialect.SANDBOX }],
+    price: model.price,
   });
-}

@@ -1,5 +1,6 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import type { NanoUsd } from '#shared/money.ts';
 
 /** One model of the sandbox, with everything that the catalog wants to know about it. */
 export type SandboxModel = {
@@ -12,18 +13,8 @@ export type SandboxModel = {
   outputTokensMax: number;
   /** What a transcription's `usage` counts. */
   audioUsage: 'duration' | 'tokens';
-  price: SandboxPrice;
-};
-
-/** Default prices; measures which are left out cost nothing. They are invented, in the range of hosted models. */
-export type SandboxPrice = {
-  inputPerMillionTokensNanoUsd?: NanoUsd;
-  cachedInputPerMillionTokensNanoUsd?: NanoUsd;
-  outputPerMillionTokensNanoUsd?: NanoUsd;
-  perImageNanoUsd?: NanoUsd;
-  perAudioSecondNanoUsd?: NanoUsd;
-  perMillionCharactersNanoUsd?: NanoUsd;
-  perRequestNanoUsd?: NanoUsd;
+  /** Its default price; measures which are left out cost nothing. It is invented, in the range of hosted models. */
+  price: MessageInitShape<typeof PriceRatesSchema>;
 };
 
 const text = { operations: [Operation.CHAT_COMPLETIONS, Operation.COMPLETIONS], audioUsage: 'duration' } as const;
@@ -42,9 +33,9 @@ export const sandboxModels: readonly SandboxModel[] = [
     contextWindowTokens: 131_072,
     outputTokensMax: 16_384,
     price: {
-      inputPerMillionTokensNanoUsd: 2_500_000_000n,
-      cachedInputPerMillionTokensNanoUsd: 1_250_000_000n,
-      outputPerMillionTokensNanoUsd: 10_000_000_000n,
+      inputPerMillionNanoUsd: 2_500_000_000n,
+      cachedInputPerMillionNanoUsd: 1_250_000_000n,
+      outputPerMillionNanoUsd: 10_000_000_000n,
     },
   },
   {
@@ -54,9 +45,9 @@ export const sandboxModels: readonly SandboxModel[] = [
     contextWindowTokens: 16_384,
     outputTokensMax: 4_096,
     price: {
-      inputPerMillionTokensNanoUsd: 150_000_000n,
-      cachedInputPerMillionTokensNanoUsd: 75_000_000n,
-      outputPerMillionTokensNanoUsd: 600_000_000n,
+      inputPerMillionNanoUsd: 150_000_000n,
+      cachedInputPerMillionNanoUsd: 75_000_000n,
+      outputPerMillionNanoUsd: 600_000_000n,
     },
   },
   {
@@ -66,7 +57,7 @@ export const sandboxModels: readonly SandboxModel[] = [
     contextWindowTokens: 8_192,
     outputTokensMax: 0,
     audioUsage: 'duration',
-    price: { inputPerMillionTokensNanoUsd: 20_000_000n },
+    price: { inputPerMillionNanoUsd: 20_000_000n },
   },
   {
     id: 'sandbox-image',
@@ -89,7 +80,7 @@ export const sandboxModels: readonly SandboxModel[] = [
     id: 'sandbox-transcribe-mini',
     displayName: 'Sandbox Transcribe Mini (counts tokens)',
     audioUsage: 'tokens',
-    price: { inputPerMillionTokensNanoUsd: 1_250_000_000n, outputPerMillionTokensNanoUsd: 5_000_000_000n },
+    price: { inputPerMillionNanoUsd: 1_250_000_000n, outputPerMillionNanoUsd: 5_000_000_000n },
   },
   {
     id: 'sandbox-speech',
