@@ -1,6 +1,6 @@
 import type { Client } from '@connectrpc/connect';
 import type { BillingService, LeaseResponse } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { BudgetKind, type Lease } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { CallerConstraints, JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -11,7 +11,7 @@ import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } 
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
 import { freeHold, type Hold } from './hold.ts';
 import { jobHold } from './job-hold.ts';
-import { expiresMs, LeaseSettler, timeToLiveMs } from './lease-settler.ts';
+import { heldLease, LeaseSettler, timeToLiveMs } from './lease-settler.ts';
 
 export type BudgetsDeps = {
   billing: Pick<Client<typeof BillingService>, 'lease' | 'settle' | 'releaseHold'>;
@@ -278,7 +278,7 @@ export class Budgets {
         continue;
       }
       view.unlimited = null;
-      const held = newLease(lease, askedMs);
+      const held = heldLease(lease, askedMs);
       this.#settler.add(held);
       if (lease.central) {
         view.nearUntilMs = this.#now() + nearMs;
@@ -367,14 +367,11 @@ function shouldAskAhead(view: BudgetView, nowMs: number): boolean {
 
 /** Tells other calls that an answer about these budgets is on its way; the result says that it has come. */
 function announce(needs: readonly Need[]): () => void {
-  let resolveAsking: () => void = () => {};
-  const asking = new Promise<void>((resolve) => {
-    resolveAsking = resolve;
-  });
-  for (const { view } of needs) view.asking = asking;
+  const asking = Promise.withResolvers<void>();
+  for (const { view } of needs) view.asking = asking.promise;
   return () => {
     for (const { view } of needs) view.asking = null;
-    resolveAsking();
+    asking.resolve();
   };
 }
 
@@ -386,22 +383,4 @@ function holdOfUnpriced(needs: readonly Need[]): Hold {
     'This model has no price yet, so it cannot be used under a spend cap or limit.',
     { param: 'model' },
   );
-}
-
-function newLease(lease: Lease, askedMs: number): HeldLease {
-  const { id, fencingToken, central, heldNanoUsd } = lease;
-  return {
-    id,
-    fencingToken,
-    central,
-    roomNanoUsd: heldNanoUsd,
-    usedNanoUsd: 0n,
-    inFlightNanoUsd: central ? heldNanoUsd : 0n,
-    callsInFlight: central ? 1 : 0,
-    expiresMs: expiresMs(lease, askedMs),
-    settledMs: askedMs,
-    changed: false,
-    usedMs: askedMs,
-    closing: false,
-  };
 }

@@ -126,8 +126,27 @@ export class LeaseSettler {
  * Until when a lease admits: by this machine's monotonic clock alone, and from before Billing began to count. It is less than was asked
  * for where the budget's period ends.
  */
-export const expiresMs = ({ timeToLive }: Lease, askedMs: number): number =>
+const expiresMs = ({ timeToLive }: Lease, askedMs: number): number =>
   askedMs + (timeToLive === undefined ? timeToLiveMs : Math.min(timeToLiveMs, durationMs(timeToLive)));
+
+/** A lease that Billing granted to a question of `askedMs`; a central one counts the call that it was asked for. */
+export function heldLease(lease: Lease, askedMs: number): HeldLease {
+  const { id, fencingToken, central, heldNanoUsd } = lease;
+  return {
+    id,
+    fencingToken,
+    central,
+    roomNanoUsd: heldNanoUsd,
+    usedNanoUsd: 0n,
+    inFlightNanoUsd: central ? heldNanoUsd : 0n,
+    callsInFlight: central ? 1 : 0,
+    expiresMs: expiresMs(lease, askedMs),
+    settledMs: askedMs,
+    changed: false,
+    usedMs: askedMs,
+    closing: false,
+  };
+}
 
 function isDue(lease: HeldLease, nowMs: number): boolean {
   if (!lease.central && lease.callsInFlight === 0 && nowMs - lease.usedMs >= idleMs) lease.closing = true;
