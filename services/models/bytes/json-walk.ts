@@ -7,22 +7,22 @@ import { StringWindow } from './string-window.ts';
  */
 
 /** Values nested deeper than this are refused, as the parsers of most upstreams refuse them. */
-export const depthMax = 1000;
+const depthMax = 1000;
 /** Not JSON. */
-export const malformed = -1;
+const malformed = -1;
 /** Nested deeper than `depthMax`. */
 export const tooDeep = -2;
 /** With more names or elements than `beginWalk` allowed. */
 export const tooMany = -3;
 
 export const quote = 0x22;
-export const backslash = 0x5c;
+const backslash = 0x5c;
 export const openBrace = 0x7b;
 export const closeBrace = 0x7d;
 export const openBracket = 0x5b;
 export const closeBracket = 0x5d;
 export const comma = 0x2c;
-export const colon = 0x3a;
+const colon = 0x3a;
 
 /** How far a string is walked byte by byte before the window is asked, whose call costs as much as about so many bytes. */
 const shortStringBytes = 16;

@@ -22,7 +22,7 @@ export const databaseOf = (url: DatabaseUrl): string =>
   decodeURIComponent(new URL(url).pathname.slice(1)) || 'postgres';
 
 /** How long a new connection may take, in milliseconds. With server-watch.ts it keeps a refusal within 1 s. */
-export const connectTimeoutMs = 700;
+const connectTimeoutMs = 700;
 
 /** A start is in no such hurry, and may find the machine busy with other starts. */
 export const startConnectTimeoutMs = 5_000;

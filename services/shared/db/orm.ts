@@ -1,7 +1,7 @@
 import { type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
-import { appRole, clientConfig, connectTimeoutMs, type DatabaseUrl, databaseOf } from './connection.ts';
+import { appRole, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
 import { databaseError } from './errors.ts';
 import { watchedClientClass } from './server-watch.ts';
 
@@ -39,7 +39,6 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   const { service, connection, entities, logger, poolMax = 10, statementTimeoutMs = 5_000 } = options;
   const poolConfig: pg.PoolConfig = {
     ...clientConfig(connection, { applicationName: service, schema: service, role: appRole, statementTimeoutMs }),
-    connectionTimeoutMillis: connectTimeoutMs,
     idle_in_transaction_session_timeout: idleInTransactionTimeoutMs,
     idleTimeoutMillis: idleTimeoutMs,
     max: poolMax,

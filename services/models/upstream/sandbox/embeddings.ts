@@ -63,7 +63,7 @@ const spread = 4;
  * that share words or parts of words are near, others are nearly at right angles. Unit length; seven decimals, so that the
  * JSON text and the float32 of base64 say the same.
  */
-export function embed(text: string, dimensions: number): number[] {
+function embed(text: string, dimensions: number): number[] {
   const vector = new Array<number>(dimensions).fill(0);
   const add = (hash: number, weight: number) => {
     for (let i = 0; i < spread; i++) {
