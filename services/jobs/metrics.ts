@@ -1,6 +1,7 @@
 import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
 
 export type JobOutcome = 'completed' | 'failed' | 'cancelled';
 
@@ -52,7 +53,11 @@ export function createJobMetrics(registry: Registry): JobMetrics {
 }
 
 /** Shows how many jobs wait and run, and for how long the first has waited; asked for when /metrics is read. */
-export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'query'>): void {
+export function showQueue(
+  registry: Registry,
+  database: Pick<ServiceDatabase, 'query'>,
+  logger: Pick<Logger, 'warn'>,
+): void {
   const depth = new Gauge({
     name: 'gateway_jobs',
     help: 'Background jobs that have not ended, by status.',
@@ -72,8 +77,9 @@ export function showQueue(registry: Registry, database: Pick<ServiceDatabase, 'q
         depth.set({ status: 'queued' }, Number(queued));
         depth.set({ status: 'in_progress' }, Number(running));
         age.set(Math.max(0, oldestSeconds));
-      } catch {
+      } catch (err) {
         // The rest of /metrics is worth more while the database is away.
+        logger.warn({ err }, 'the queue of jobs could not be counted');
       }
     },
   });

@@ -36,7 +36,7 @@ export async function startJobs(options: {
     clock,
     logger,
   };
-  showQueue(registry, database);
+  showQueue(registry, database, logger);
   const housekeeping = startHousekeeping(deps);
   return {
     implementation: jobsService(deps),

@@ -7,7 +7,8 @@ import { type Listener, listen, notify } from './notify.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
 
-const logger = createLogger({ level: 'silent', name: 'test' });
+const lines: string[] = [];
+const logger = createLogger({ level: 'warn', name: 'test', destination: { write: (line) => void lines.push(line) } });
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
 let listener: Listener;
@@ -52,7 +53,7 @@ test('a notification of a transaction that is rolled back is never delivered', a
   await vi.waitFor(() => expect(heard).toEqual(['after']), 30_000);
 });
 
-test('a listener whose connection is cut listens again and says that it missed something', async () => {
+test('a listener whose connection is cut listens again, says that it missed something, and logs why', async () => {
   heard.length = 0;
   gaps = 0;
   const admin = new pg.Client({ connectionString: testDatabase.url });
@@ -63,6 +64,7 @@ test('a listener whose connection is cut listens again and says that it missed s
   );
   await admin.end();
   await vi.waitFor(() => expect(gaps).toBe(1), 30_000);
+  expect(lines.join('')).toMatch(/terminating connection due to administrator command.*notifications were lost/);
   await sqlTransaction(database, (client) => notify(client, 'news', 'still here'));
   await vi.waitFor(() => expect(heard).toEqual(['still here']), 30_000);
 });

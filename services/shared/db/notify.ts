@@ -41,9 +41,9 @@ export async function listen(options: ListenOptions): Promise<Listener> {
 
   const keepListening = async (): Promise<void> => {
     for (;;) {
-      await lossOf(client, closed.signal, options.heartbeat);
+      const err = await lossOf(client, closed.signal, options.heartbeat);
       if (closed.signal.aborted) return;
-      logger.warn({ channels: Object.keys(options.channels) }, 'notifications were lost; listening again');
+      logger.warn({ err, channels: Object.keys(options.channels) }, 'notifications were lost; listening again');
       const next = await reconnect(options, closed.signal);
       if (next === undefined) return;
       client = next;
@@ -90,19 +90,21 @@ async function reconnect(options: ListenOptions, signal: AbortSignal): Promise<p
   return undefined;
 }
 
-/** Resolves when the connection has ended or does not answer a heartbeat in time, or when `signal` aborts. */
-async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenOptions['heartbeat']): Promise<void> {
+/** Resolves when the connection has ended or does not answer a heartbeat in time, with why, or when `signal` aborts. */
+async function lossOf(client: pg.Client, signal: AbortSignal, heartbeat: ListenOptions['heartbeat']): Promise<unknown> {
   const ended = new AbortController();
   const stop = AbortSignal.any([signal, ended.signal]);
-  client.once('end', () => ended.abort());
+  client.once('error', (error) => ended.abort(error));
+  client.once('end', () => ended.abort(new Error('the server ended the connection')));
   while (!stop.aborted) {
     try {
       await delay(heartbeatMs, undefined, { signal: stop });
       const { rows } = await client.query(heartbeat?.statement() ?? { text: 'select 1', values: [] });
       heartbeat?.onRow(rows[0]!);
-    } catch {
-      ended.abort();
+    } catch (error) {
+      ended.abort(error);
     }
   }
   if (!signal.aborted) client.end().catch(() => {});
+  return ended.signal.reason;
 }
