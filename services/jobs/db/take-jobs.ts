@@ -107,7 +107,7 @@ export function takeJobs(
     const choice = chooseLanes(lanes, running, worker.slots, worker.bounds);
     const { isBounded } = choice;
     if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
-    const taken = await sql.query({
+    const taken = await sql.query<TakenRow>({
       name: 'jobs-take',
       text: take,
       values: [
@@ -131,8 +131,29 @@ export function takeJobs(
 const countOf = (jobs: readonly TakenJob[], { subjectId, model }: Lane): number =>
   jobs.filter((job) => job.subjectId === subjectId && job.model === model).length;
 
-// biome-ignore lint/suspicious/noExplicitAny: the columns are those of `take`.
-const takenJob = (row: any): TakenJob => ({
+/** The columns of `take`. */
+type TakenRow = {
+  tenant_id: string;
+  id: string;
+  subject_id: string;
+  /** Caller in protobuf's binary form; `hold` is a JobHold. */
+  caller: Buffer;
+  operation: Operation;
+  endpoint: string;
+  model: string;
+  content_type: string;
+  request: Buffer | null;
+  fence: bigint;
+  attempts: number;
+  created_at: Date;
+  started_at: Date;
+  cost_max_nano_usd: bigint;
+  cost_min_nano_usd: bigint;
+  hold: Buffer;
+  left_ms: number;
+};
+
+const takenJob = (row: TakenRow): TakenJob => ({
   tenantId: row.tenant_id,
   id: row.id,
   subjectId: row.subject_id,
