@@ -6,7 +6,7 @@ import {
   DeploymentStatus,
   UpstreamDialect,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
@@ -47,6 +47,20 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
     );
   }
   return { baseUrl, upstreamModel };
+}
+
+/** Refuses a second deployment of a model at one address. @throws CONFLICT naming the field. */
+export async function requireFreeAddress(
+  em: SqlEntityManager,
+  model: Pick<ModelRow, 'id' | 'name'>,
+  address: ReturnType<typeof addressOf>,
+  ownId?: string,
+): Promise<void> {
+  const others = { modelId: model.id, ...address, ...(ownId !== undefined && { id: { $ne: ownId } }) };
+  if ((await em.count(DeploymentEntity, others)) === 0) return;
+  throw gatewayError(ErrorReason.CONFLICT, `\`${model.name}\` has a deployment with this address and name already.`, {
+    param: 'base_url',
+  });
 }
 
 /** A deployment's fields in audit events; secrets are references only. */

@@ -3,12 +3,10 @@ import {
   CreateDeploymentRequestSchema,
   CreateDeploymentResponseSchema,
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
-import { addDeployment, addressOf, deploymentFields } from '../catalog/write-deployment.ts';
-import { DeploymentEntity } from '../db/catalog.entities.ts';
+import { addDeployment, addressOf, deploymentFields, requireFreeAddress } from '../catalog/write-deployment.ts';
 import { requireModel } from '../db/model.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { firstStatus } from '../health/first-status.ts';
@@ -26,11 +24,7 @@ export const createDeployment =
       context,
       async (em, now) => {
         const model = await requireModel(em, name);
-        if ((await em.count(DeploymentEntity, { modelId: model.id, ...address })) > 0) {
-          throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a deployment with this address and name already.`, {
-            param: 'base_url',
-          });
-        }
+        await requireFreeAddress(em, model, address);
         const row = addDeployment(em, model, settings!, status, now);
         return {
           answer: create(CreateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),

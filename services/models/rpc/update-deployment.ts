@@ -5,10 +5,10 @@ import {
   DeploymentStatus,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { UpdateDeploymentResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
+import { notFound } from '#shared/errors.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
-import { addressOf, deploymentFields } from '../catalog/write-deployment.ts';
+import { addressOf, deploymentFields, requireFreeAddress } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
@@ -19,17 +19,14 @@ export const updateDeployment =
     changeCatalog(deps, context, async (em, now) => {
       const row = await em.findOne(DeploymentEntity, { id: deploymentId });
       if (row === null) throw notFound('deployment');
-      const { name } = await em.findOneOrFail(ModelEntity, { id: row.modelId });
+      const model = await em.findOneOrFail(ModelEntity, { id: row.modelId });
+      const { name } = model;
       const before = deploymentFields(name, row);
       // The JSON form has the fields that are set, and no others.
       row.settings = { ...row.settings, ...(toJson(DeploymentSettingsSchema, settings!) as JsonObject) };
       const merged = fromJson(DeploymentSettingsSchema, row.settings);
       const address = addressOf(merged, name);
-      if ((await em.count(DeploymentEntity, { modelId: row.modelId, ...address, id: { $ne: row.id } })) > 0) {
-        throw gatewayError(ErrorReason.CONFLICT, `\`${name}\` has a deployment with this address and name already.`, {
-          param: 'base_url',
-        });
-      }
+      await requireFreeAddress(em, model, address, row.id);
       Object.assign(row, address);
       const status = statusAfter(row.status, merged);
       if (status !== row.status) Object.assign(row, { status, statusChangedAt: now, statusReason: '' });
