@@ -3,7 +3,7 @@ import type { UpstreamHead } from '../upstream/upstream.ts';
 import { type AudioForm, readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
-import type { PreparedCall } from './prepared-call.ts';
+import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { readTranscript } from './transcript-answer.ts';
 import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
 
@@ -30,13 +30,8 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     streamed: form.streamed,
     background: form.background,
     estimate: {
-      prompts: 1,
-      answers: 1,
-      inputTokens: seconds * audioTokensPerSecond,
-      outputTokensMax: seconds * textTokensPerSecond,
-      images: 0,
+      ...textEstimate(seconds * audioTokensPerSecond, seconds * textTokensPerSecond),
       audioMs: seconds * 1000,
-      characters: 0,
     },
     contentType: request.contentType,
     bodyFor: form.bodyFor,
