@@ -17,19 +17,20 @@ export type HttpUpstreamOptions = {
 
 /** An OpenAI-compatible server over HTTP: calls go by our own client, the rest by undici. Redirects are not followed: a 3xx is an answer like any other. */
 export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
+  const { apiKey, connectTimeoutMs } = options;
   const base = new URL(options.baseUrl);
   const basePath = base.pathname === '/' ? '' : base.pathname;
-  const calls = new Http1Pool({ base, apiKey: options.apiKey, connectTimeoutMs: options.connectTimeoutMs });
+  const calls = new Http1Pool({ base, apiKey, connectTimeoutMs });
   // For all but the calls themselves: what is asked seldom need not be quick.
   const pool = new Pool(base.origin, {
     connections: options.connectionsMax,
-    connect: { timeout: options.connectTimeoutMs },
+    connect: { timeout: connectTimeoutMs },
     pipelining: 1,
     keepAliveTimeout: 30_000,
     maxHeaderSize: headBytesMax,
   });
   const redact = redactor(base, options);
-  const authorization = options.apiKey === undefined ? [] : ['authorization', `Bearer ${options.apiKey}`];
+  const authorization = apiKey === undefined ? [] : ['authorization', `Bearer ${apiKey}`];
 
   const getModels = (signal: AbortSignal) =>
     pool.request({
@@ -45,7 +46,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     send: (request, handler) => calls.send(request, handler),
 
     openSocket: (path, handler) =>
-      openWebSocket({ url: socketUrl(base, basePath + path), apiKey: options.apiKey, connect: options }, handler),
+      openWebSocket({ url: socketUrl(base, basePath + path), apiKey, connectTimeoutMs }, handler),
 
     async listModels(signal) {
       const { statusCode, body } = await getModels(signal);

@@ -6,7 +6,8 @@ export type WebSocketOptions = {
   url: string;
   /** Sent as a bearer token; undefined: none is sent. */
   apiKey: string | undefined;
-  connect: { connectTimeoutMs: number };
+  /** How long the connection may take, and then the upgrade, in milliseconds each. */
+  connectTimeoutMs: number;
 };
 
 /** An upstream that does not end the closing handshake is cut off after this, in milliseconds, as a client is. */
@@ -18,7 +19,7 @@ export const socketUrl = (base: URL, path: string): string =>
 
 /** Opens a WebSocket to an upstream. Redirects are not followed. */
 export function openWebSocket(options: WebSocketOptions, handler: SocketHandler): UpstreamSocket {
-  const connect = buildConnector({ timeout: options.connect.connectTimeoutMs });
+  const connect = buildConnector({ timeout: options.connectTimeoutMs });
   // undici's WebSocket cannot be ended but by its handshake, and its dispatcher lets go of a connection that was upgraded.
   let connection: Socket | null = null;
   let cutOff: NodeJS.Timeout | undefined;
@@ -28,7 +29,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
         connection = connected[1];
         callback(...connected);
       }),
-    headersTimeout: options.connect.connectTimeoutMs,
+    headersTimeout: options.connectTimeoutMs,
   });
   let over = false;
   const end = (): boolean => {

@@ -13,12 +13,9 @@ export type RpcClientTransportOptions = {
   url: string;
   /** Signs each call that has a caller; without it only health can be called. */
   tokens?: ServiceTokens;
-  /** Whom an https url is trusted by, and this client's own certificate where the server asks for one. */
-  tls?: Pick<SecureContextOptions, 'ca' | 'cert' | 'key' | 'allowPartialTrustChain'> &
-    Pick<ConnectionOptions, 'checkServerIdentity'>;
+  /** Whom an https url is trusted by. */
+  tls?: Pick<SecureContextOptions, 'ca' | 'allowPartialTrustChain'> & Pick<ConnectionOptions, 'checkServerIdentity'>;
   interceptors?: readonly Interceptor[];
-  /** The largest response message taken, in bytes. */
-  readMaxBytes?: number;
 };
 
 export type RpcClientTransport = Transport & {
@@ -30,14 +27,15 @@ export type RpcClientTransport = Transport & {
 const pingIntervalMs = 5_000;
 /** Without that sign it counts as dead, and its calls fail with OVERLOADED. */
 const pingTimeoutMs = 3_000;
-const readMaxBytesDefault = 36 * 1024 * 1024;
+/** The largest response message taken, in bytes. */
+const readMaxBytes = 36 * 1024 * 1024;
 
 /**
  * A transport to another process by the Connect protocol over one HTTP/2 connection, which is opened when needed and
  * again after it was lost. Unary calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
-  const { url, tokens, tls, interceptors = [], readMaxBytes = readMaxBytesDefault } = options;
+  const { url, tokens, tls, interceptors = [] } = options;
   const sessionManager = new OutlivingSessions(url, { pingIntervalMs, pingTimeoutMs }, tls);
   const connect = createConnectTransport({
     baseUrl: url,

@@ -17,7 +17,7 @@ export type RpcServerDeps = {
   report: CallReport;
   validate: ValidateMessage;
   /** Key and certificate; without them the server speaks HTTP/2 in clear text (h2c). */
-  tls?: Pick<SecureContextOptions, 'key' | 'cert' | 'ca'> & { requestCert?: boolean };
+  tls?: Pick<SecureContextOptions, 'key' | 'cert'>;
   /** How long calls may go on once the server closes, in milliseconds. */
   drainMs?: number;
 };
