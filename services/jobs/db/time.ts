@@ -12,3 +12,7 @@ export const clockShiftMs = (clock: Pick<Clock, 'now'>): number => {
 /** The present in SQL; the parameter of this number is clockShiftMs. */
 export const presentSql = (parameter: number): string =>
   `(clock_timestamp() + $${parameter}::float8 * interval '1 millisecond')`;
+
+/** Whether a job has not expired, in SQL; the parameter of this number is clockShiftMs. To its owner one that has is gone. */
+export const unexpiredSql = (parameter: number): string =>
+  `(expires_at is null or expires_at > ${presentSql(parameter)})`;

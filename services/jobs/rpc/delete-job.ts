@@ -1,5 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { clockShiftMs, presentSql } from '../db/time.ts';
+import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
 
@@ -8,7 +8,7 @@ export const deleteJob =
   async ({ jobId }, context) => {
     const { tenantId, userId } = sessionOwnerOf(context);
     const values = [tenantId, userId, requiredJobId(jobId), clockShiftMs(clock)];
-    const own = `tenant_id = $1 and user_id = $2 and id = $3 and (expires_at is null or expires_at > ${presentSql(4)})`;
+    const own = `tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`;
     const { rowCount } = await database.query({
       name: 'jobs-delete',
       text: `delete from jobs where ${own} and expires_at is not null`,

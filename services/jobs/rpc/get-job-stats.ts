@@ -1,6 +1,6 @@
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import { clockShiftMs, presentSql } from '../db/time.ts';
+import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { ownerOf } from './caller.ts';
 
@@ -19,7 +19,7 @@ export const getJobStats =
     const { rows } = await database.query<{ status: JobStatus; count: bigint; oldest: Date }>({
       name: 'jobs-stats',
       text: `select status, count(*) as count, min(created_at) as oldest from jobs
-        where tenant_id = $1 and user_id = $2 and (expires_at is null or expires_at > ${presentSql(3)})
+        where tenant_id = $1 and user_id = $2 and ${unexpiredSql(3)}
         group by status`,
       values: [tenantId, userId, clockShiftMs(clock)],
     });

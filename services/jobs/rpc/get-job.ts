@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { type Job, JobResultSchema } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { bodyKinds, readBody } from '../db/bodies.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
-import { clockShiftMs, presentSql } from '../db/time.ts';
+import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, ownerOf, requiredJobId } from './caller.ts';
 
@@ -21,7 +21,7 @@ export async function readJob(
   const { rows } = await database.query<JobRow & { result: Buffer | null }>({
     name: 'jobs-get',
     text: `select ${jobColumns}, result from jobs
-      where tenant_id = $1 and user_id = $2 and id = $3 and (expires_at is null or expires_at > ${presentSql(4)})`,
+      where tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`,
     values: [job.tenantId, job.userId, job.id, clockShiftMs(clock)],
   });
   const [row] = rows;

@@ -2,7 +2,7 @@ import { JobOrder, type ListJobsRequest } from '#gen/modelgateway/jobs/v1/jobs_s
 import { invalidRequest } from '#shared/errors.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
-import { clockShiftMs, presentSql } from '../db/time.ts';
+import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { parseJobId } from '../domain/job-id.ts';
 import { ownerOf } from './caller.ts';
@@ -15,7 +15,7 @@ export const listJobs =
     const after = cursorOf(request);
     const rows = pageRows(after === null ? request.page : { ...request.page!, page: 1 });
     const isAscending = request.order === JobOrder.ASC;
-    const filter = `tenant_id = $1 and user_id = $2 and (expires_at is null or expires_at > ${presentSql(3)})
+    const filter = `tenant_id = $1 and user_id = $2 and ${unexpiredSql(3)}
       and ($4::smallint = 0 or status = $4) and ($5 = '' or model = $5) and ($6 = '' or endpoint = $6)`;
     const values = [tenantId, userId, clockShiftMs(clock), request.status, request.model, request.endpoint];
     const [found, counted] = await Promise.all([

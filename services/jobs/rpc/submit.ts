@@ -1,5 +1,5 @@
 import { isUniqueViolation } from '#shared/db/errors.ts';
-import { idempotencyKeyReused } from '#shared/idempotency.ts';
+import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
@@ -48,7 +48,7 @@ export const submit =
 
 type Submitted = JobRow & { request_hash: Buffer; is_recent: boolean };
 
-/** The job of an earlier submission under the same Idempotency-Key; after 24 h the key is free again. */
+/** The job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   tenantId: string,
@@ -58,7 +58,7 @@ async function submittedBefore(
 ): Promise<JobRow | undefined> {
   const { rows } = await database.query<Submitted>({
     name: 'jobs-submitted-before',
-    text: `select ${jobColumns}, request_hash, created_at > ${presentSql(4)} - interval '24 hours' as is_recent
+    text: `select ${jobColumns}, request_hash, created_at > ${presentSql(4)} - interval '${idempotencyMs} milliseconds' as is_recent
       from jobs where tenant_id = $1 and subject_id = $2 and idempotency_key = $3`,
     values: [tenantId, subjectId, key, clockShiftMs(clock)],
   });
