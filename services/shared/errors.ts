@@ -63,6 +63,10 @@ export const modelNotAllowed = (model: string): GatewayError =>
     param: 'model',
   });
 
+/** Whoever asked has left; the cause goes to the log only. */
+export const cancelled = (cause?: Error): GatewayError =>
+  new GatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', cause && { internal: cause.message, cause });
+
 /** The bare error for anything unexpected; the cause goes to the log only. */
 export const internalError = (cause: unknown): GatewayError =>
   new GatewayError(

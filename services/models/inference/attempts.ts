@@ -1,5 +1,5 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
@@ -182,5 +182,3 @@ function noDeployment(model: ServedModel): GatewayError {
     internal: 'every deployment is at its concurrency limit',
   });
 }
-
-export const cancelled = (): GatewayError => gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.');

@@ -1,11 +1,11 @@
 import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
-import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { cancelled, ErrorReason, type GatewayError } from '#shared/errors.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import { type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
-import { type Answered, cancelled } from './attempts.ts';
+import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';

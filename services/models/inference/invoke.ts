@@ -1,7 +1,7 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
@@ -13,7 +13,7 @@ import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
 import { failureOf, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
-import { Attempts, cancelled } from './attempts.ts';
+import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';

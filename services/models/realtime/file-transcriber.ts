@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { cancelled } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
-import { Attempts, cancelled } from '../inference/attempts.ts';
+import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
 import { exchangeError, upstreamFault } from '../inference/upstream-errors.ts';

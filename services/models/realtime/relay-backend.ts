@@ -1,7 +1,6 @@
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
-import { cancelled } from '../inference/attempts.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';

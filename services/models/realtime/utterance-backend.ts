@@ -1,5 +1,4 @@
-import { ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
-import { cancelled } from '../inference/attempts.ts';
+import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { type Backend, type BackendContext, utteranceMsMax } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { decodeSamples, joinSamples, sampleRateOf } from './pcm.ts';

@@ -1,8 +1,7 @@
-import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
-import { cancelled } from '../inference/attempts.ts';
 import { upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';

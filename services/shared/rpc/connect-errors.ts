@@ -3,7 +3,7 @@ import { durationFromMs, durationMs, timestampFromMs, timestampMs } from '@bufbu
 import { Code, ConnectError } from '@connectrpc/connect';
 import { type ErrorDetail, ErrorDetailSchema, ErrorReasonSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import type { KnownReason } from '../error-codes.ts';
-import { ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
+import { cancelled, ErrorReason, GatewayError, gatewayError, internalError } from '../errors.ts';
 
 /** The RPC code of each reason, for callers who know no ErrorDetail: proxies, metrics, clients in other languages. */
 const codeByReason: Record<KnownReason, Code> = {
@@ -147,9 +147,6 @@ function fromFramework(error: ConnectError): GatewayError {
 
 /** What an aborted AbortSignal throws when nobody gave it a reason. */
 const isAbort = (error: unknown): error is Error => error instanceof Error && error.name === 'AbortError';
-
-const cancelled = (cause: Error): GatewayError =>
-  gatewayError(ErrorReason.CANCELLED, 'The request was cancelled.', { internal: cause.message, cause });
 
 const outOfReach = (details: { internal: string; cause: unknown }): GatewayError =>
   gatewayError(ErrorReason.OVERLOADED, 'A part of the gateway is out of reach. Try again shortly.', details);
