@@ -17,6 +17,7 @@ import {
   PriceRatesSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { type ImportedModel, ImportedModelSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { isObject } from '#shared/is-object.ts';
 import { usdFromNumber } from '#shared/money.ts';
 import { UsageError } from './command.ts';
 
@@ -121,9 +122,7 @@ function ratesOf(price: JsonObject, place: string): PriceRates {
 }
 
 function objectAt(value: unknown, place: string): JsonObject {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new UsageError(`${place}: expected fields`);
-  }
+  if (!isObject(value)) throw new UsageError(`${place}: expected fields`);
   return value as JsonObject;
 }
 

@@ -1,3 +1,5 @@
+import { isObject } from '#shared/is-object.ts';
+
 /** Usage as an upstream reported it, in one shape for all operations. Zeros that it reported are zeros. */
 export type ReportedUsage = {
   /** Cached tokens included. */
@@ -10,8 +12,6 @@ export type ReportedUsage = {
   /** Length of the audio for transcriptions that are billed by it; else 0. */
   audioMs: number;
 };
-
-type Json = Record<string, unknown>;
 
 /** More tokens, or milliseconds of audio, than any call uses: whoever says so does not know. */
 const countMax = 100_000_000;
@@ -44,9 +44,6 @@ export function readUsage(usage: unknown): ReportedUsage | null {
     audioMs: countOr0(audioMs),
   };
 }
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** Whether a value out of somebody else's JSON can be a count of a call's tokens or milliseconds. */
 const isCount = (value: unknown): value is number =>

@@ -1,4 +1,5 @@
 import { invalidRequest } from '#shared/errors.ts';
+import { isObject } from '#shared/is-object.ts';
 
 /** An event of a realtime client, as far as the gateway reads it. */
 export type ClientEvent = {
@@ -29,11 +30,8 @@ export function parseEvent(text: string): unknown {
 }
 
 /** Reads an event. Throws INVALID_REQUEST naming the field. */
-export function readClientEvent(json: unknown): ClientEvent {
-  if (typeof json !== 'object' || json === null || Array.isArray(json)) {
-    throw invalidRequest(undefined, 'An event must be a JSON object.', 'invalid_event');
-  }
-  const event = json as Record<string, unknown>;
+export function readClientEvent(event: unknown): ClientEvent {
+  if (!isObject(event)) throw invalidRequest(undefined, 'An event must be a JSON object.', 'invalid_event');
   const eventId = eventIdOf(event);
   switch (event.type) {
     case 'session.update':

@@ -1,4 +1,5 @@
 import { type GatewayError, invalidRequest } from '#shared/errors.ts';
+import { isObject } from '#shared/is-object.ts';
 
 /** How audio is encoded; one channel each. */
 export type AudioFormat = { type: 'audio/pcm'; rate: number } | { type: 'audio/pcmu' } | { type: 'audio/pcma' };
@@ -189,9 +190,6 @@ export const betaSession = (config: SessionConfig) => ({
   turn_detection: config.turnDetectionJson,
   include: config.include ?? null,
 });
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const invalid = (param: string, expected: string): GatewayError =>
   invalidRequest(param, `Invalid value for \`${param}\`: expected ${expected}.`, 'invalid_value');

@@ -1,8 +1,9 @@
+import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { Call } from './call.ts';
 import type { ChatPrompt } from './chat-prompt.ts';
 import { type ToolCall, toolCallsFor } from './chat-tools.ts';
-import { isObject, type JsonObject } from './fields.ts';
+import type { JsonObject } from './fields.ts';
 import { cutAtStop, excerpt, replyText } from './reply.ts';
 import { valueForSchema } from './schema-value.ts';
 

@@ -1,6 +1,7 @@
+import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 import type { Call } from './call.ts';
-import { isObject, type JsonObject } from './fields.ts';
+import type { JsonObject } from './fields.ts';
 import { countWithin } from './text-limits.ts';
 
 /** What the sandbox reads out of `messages`. */

@@ -1,5 +1,6 @@
+import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
-import { isObject, type JsonObject } from './fields.ts';
+import type { JsonObject } from './fields.ts';
 import { valueForSchema } from './schema-value.ts';
 
 /** A call which the answer makes; `input` is the arguments' JSON text, or a custom tool's free text. */

@@ -1,3 +1,4 @@
+import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
 
 export type JsonObject = Record<string, unknown>;
@@ -13,9 +14,6 @@ export function parseJsonObject(body: Buffer): JsonObject {
   if (!isObject(value)) throw new Refusal('The body must be a JSON object.');
   return value;
 }
-
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const refuse = (name: string, expectation: string): never => {
   throw new Refusal(`Invalid value for '${name}': expected ${expectation}.`, { param: name, code: 'invalid_value' });

@@ -1,5 +1,6 @@
+import { isObject } from '#shared/is-object.ts';
 import { Refusal } from './answer.ts';
-import { isObject, type JsonObject } from './fields.ts';
+import type { JsonObject } from './fields.ts';
 import { numberFor, stringFor } from './schema-scalars.ts';
 
 /** Values made for one schema at most; a schema can be small and its value astronomically large. */

@@ -1,7 +1,8 @@
+import { isObject } from '#shared/is-object.ts';
 import { wavHeader } from '../../bytes/wav-header.ts';
 import { type Answer, Refusal, sseContentType, sseEvent, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
-import { isObject, type JsonObject, numberField, textField, wordField } from './fields.ts';
+import { type JsonObject, numberField, textField, wordField } from './fields.ts';
 import { silentAac, silentFrames, silentMp3 } from './silent-frames.ts';
 import { bytesPerSample, durationMsOf, sampleRate, samplesOf, toneSamples } from './tone.ts';
 
