@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../caller.ts';
+import { nullable } from '../../http/nullable.ts';
 import type { Routes } from '../routes.ts';
 import { profileJson } from './user-json.ts';
 
@@ -21,7 +22,7 @@ export const profileRoutes: Routes = (app, { auth }) => {
           {
             first_name: Type.Optional(Type.String({ maxLength: 100 })),
             last_name: Type.Optional(Type.String({ maxLength: 100 })),
-            phone: Type.Optional(Type.Union([Type.String({ maxLength: 50 }), Type.Null()])),
+            phone: nullable(Type.String({ maxLength: 50 })),
             onboarding_completed: Type.Optional(Type.Boolean()),
           },
           { additionalProperties: false },

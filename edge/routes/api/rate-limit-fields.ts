@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
+import { nullable } from '../../http/nullable.ts';
 
-const limit = (maximum: number) => Type.Optional(Type.Union([Type.Integer({ minimum: 1, maximum }), Type.Null()]));
+const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }));
 
 /** Rate limits which an operator sets; null leaves one to the plan. Usage shares limits up to these over replicas. */
 export const limitsSchema = Type.Object(

@@ -3,6 +3,7 @@ import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { couponJson } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -30,7 +31,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
             code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$' })),
             amount_usd: amountSchema,
             redemptions_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-            redeem_until: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            redeem_until: nullable(Type.String({ maxLength: 64 })),
             credit_lifetime_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 3650 })),
           },
           { additionalProperties: false },

@@ -3,6 +3,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { asCaller } from '../../../caller.ts';
 import { parseTime } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
+import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { lotJson, transactionJson } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -25,7 +26,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           {
             amount_usd: amountSchema,
             source: Type.Optional(Type.Union([Type.Literal('purchase'), Type.Literal('promotion')])),
-            expires_at: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            expires_at: nullable(Type.String({ maxLength: 64 })),
             description: Type.Optional(Type.String({ maxLength: 255 })),
           },
           { additionalProperties: false },

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTime } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { invoiceJson, invoiceWithLinesJson, transactionJson } from '../billing/billing-json.ts';
 import { invoiceQuery, invoiceQuerySchema } from '../billing/invoices.ts';
@@ -43,11 +44,8 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: { access },
       schema: {
         params,
-        body: Type.Optional(
-          Type.Union([
-            Type.Object({ paid_at: Type.Optional(Type.String({ maxLength: 64 })) }, { additionalProperties: false }),
-            Type.Null(),
-          ]),
+        body: nullable(
+          Type.Object({ paid_at: Type.Optional(Type.String({ maxLength: 64 })) }, { additionalProperties: false }),
         ),
       },
     },

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson } from '../api-keys/key-json.ts';
@@ -48,15 +49,14 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       config,
       schema: {
         params: keyIdParams,
-        body: Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
-      },
-      preValidation: async (request) => {
-        request.body ??= {};
+        body: nullable(
+          Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
+        ),
       },
     },
     async (request) => {
       const { key } = await keys.revokeKey(
-        { keyId: keyIdInPath(request.params.key_id), reason: request.body.reason ?? '' },
+        { keyId: keyIdInPath(request.params.key_id), reason: request.body?.reason ?? '' },
         asCaller(request),
       );
       return adminKeyJson(key!);

@@ -3,19 +3,20 @@ import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
 import { catalogModel, modelNameSchema, operationsNamed, operationsSchema, operatorOnly } from './catalog-fields.ts';
 import { adminDeploymentJson } from './deployments.ts';
 import { adminPriceJson } from './prices.ts';
 
-const tokensSchema = Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000_000 }), Type.Null()]);
+const tokensSchema = nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }));
 const settings = {
   display_name: Type.Optional(modelNameSchema),
   owned_by: Type.Optional(modelNameSchema),
   operations: Type.Optional(operationsSchema),
-  context_window: Type.Optional(tokensSchema),
-  max_output_tokens: Type.Optional(tokensSchema),
+  context_window: tokensSchema,
+  max_output_tokens: tokensSchema,
   visibility: Type.Optional(Type.Union([Type.Literal('public'), Type.Literal('private')])),
 };
 const settingsSchema = Type.Object(settings, { additionalProperties: false });

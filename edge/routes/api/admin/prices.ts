@@ -4,6 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, parseTime } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema, operatorOnly, pageOfItems } from './catalog-fields.ts';
@@ -12,9 +13,7 @@ const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 })
 const rates = {
   input_per_million_tokens_usd: rateSchema,
   /** Null, as absent: the same as tokens that were not cached. */
-  cached_input_per_million_tokens_usd: Type.Optional(
-    Type.Union([Type.Number({ minimum: 0, maximum: 1_000_000 }), Type.Null()]),
-  ),
+  cached_input_per_million_tokens_usd: nullable(Type.Number({ minimum: 0, maximum: 1_000_000 })),
   output_per_million_tokens_usd: rateSchema,
   per_image_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
   per_audio_second_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
@@ -47,7 +46,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
         body: Type.Object(
           {
             model: modelNameSchema,
-            effective_from: Type.Optional(Type.Union([Type.String({ maxLength: 64 }), Type.Null()])),
+            effective_from: nullable(Type.String({ maxLength: 64 })),
             ...rates,
           },
           { additionalProperties: false },

@@ -3,11 +3,12 @@ import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
 
 const timeSchema = Type.String({ maxLength: 64 });
-const optionalText = Type.Optional(Type.Union([Type.String({ maxLength: 1000 }), Type.Null()]));
+const optionalText = nullable(Type.String({ maxLength: 1000 }));
 
 /** /api/v1/admin/retirements: announce, fix or move the date, withdraw (decisions.md, Auth: Operators). */
 export const adminRetirementRoutes: Routes = (app, { models }) => {
@@ -32,7 +33,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
         body: Type.Object(
           {
             model: modelNameSchema,
-            sunset_at: Type.Optional(Type.Union([timeSchema, Type.Null()])),
+            sunset_at: nullable(timeSchema),
             replacement_model_name: optionalText,
             retirement_note: optionalText,
           },

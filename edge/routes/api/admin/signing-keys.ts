@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 
@@ -32,12 +33,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
     {
       config: { access },
       schema: {
-        body: Type.Optional(
-          Type.Union([
-            Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false }),
-            Type.Null(),
-          ]),
-        ),
+        body: nullable(Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false })),
       },
     },
     async (request) => {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { amountSchema } from '../../../http/money-fields.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { idInPath } from '../id-in-path.ts';
 
@@ -11,10 +12,6 @@ export const keyStatuses = spelling({
   expired: KeyStatus.EXPIRED,
   revoked: KeyStatus.REVOKED,
 });
-
-/** A field that null clears. */
-export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(schema: Schema) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
 
 export const keyIdParams = Type.Object({ key_id: Type.String() });
 export const keyIdInPath = (text: string): string => idInPath(text, 'API key');

@@ -2,6 +2,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { keyIdInPath, keyIdParams } from './key-fields.ts';
@@ -19,14 +20,12 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       config: { access: { surface: 'session' } },
       schema: {
         params: keyIdParams,
-        body: Type.Object(
-          { grace_period_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: gracePeriodSecondsMax })) },
-          { additionalProperties: false },
+        body: nullable(
+          Type.Object(
+            { grace_period_seconds: Type.Optional(Type.Integer({ minimum: 0, maximum: gracePeriodSecondsMax })) },
+            { additionalProperties: false },
+          ),
         ),
-      },
-      // An absent body asks for what `{}` asks for.
-      preValidation: async (request) => {
-        request.body ??= {};
       },
     },
     async (request, reply) => {
@@ -34,7 +33,7 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
         {
           keyId: keyIdInPath(request.params.key_id),
-          gracePeriod: durationFromMs((request.body.grace_period_seconds ?? 0) * 1000),
+          gracePeriod: durationFromMs((request.body?.grace_period_seconds ?? 0) * 1000),
           idempotencyKey: idempotencyKey(request),
         },
         options,

@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { roleName } from '#shared/session-token.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
+import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { userJson } from '../user-json.ts';
 import { passwordSchema } from './login.ts';
@@ -19,8 +20,8 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
             password: passwordSchema,
             first_name: Type.String({ maxLength: 100 }),
             last_name: Type.String({ maxLength: 100 }),
-            phone: Type.Optional(Type.Union([Type.String({ maxLength: 50 }), Type.Null()])),
-            organization_name: Type.Optional(Type.Union([Type.String({ maxLength: 255 }), Type.Null()])),
+            phone: nullable(Type.String({ maxLength: 50 })),
+            organization_name: nullable(Type.String({ maxLength: 255 })),
             // No longer published, still accepted, without effect (service.md, Versioning).
             email: Type.Optional(Type.Unknown()),
           },

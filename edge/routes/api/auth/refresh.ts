@@ -1,20 +1,18 @@
 import { Type } from 'typebox';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
 import { asAnonymous } from '../../../caller.ts';
+import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
 import { sendTokens } from './login.ts';
 
 /** A refresh token in the body, or none when a cookie brings it. */
-export const refreshTokenBody = Type.Optional(
-  Type.Union([
-    Type.Object(
-      { refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) },
-      { additionalProperties: false },
-    ),
-    Type.Null(),
-  ]),
+export const refreshTokenBody = nullable(
+  Type.Object(
+    { refresh_token: Type.Optional(Type.String({ minLength: 1, maxLength: 4096 })) },
+    { additionalProperties: false },
+  ),
 );
 
 /** Refresh (decisions.md, Auth): the token comes in the body, or in the portal's cookie. */

@@ -2,6 +2,7 @@ import type { CallOptions } from '@connectrpc/connect';
 import { Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
 import { asCaller } from '../../../../caller.ts';
+import { nullable } from '../../../../http/nullable.ts';
 import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
 import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../../rate-limit-fields.ts';
@@ -32,7 +33,7 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
               Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()]),
             ),
             plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
-            rate_limits: Type.Optional(Type.Union([limitsSchema, Type.Null()])),
+            rate_limits: nullable(limitsSchema),
           },
           { additionalProperties: false },
         ),

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../../caller.ts';
+import { nullable } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson } from './organization-json.ts';
@@ -15,11 +16,8 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
       config: { access },
       schema: {
         params,
-        body: Type.Optional(
-          Type.Union([
-            Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
-            Type.Null(),
-          ]),
+        body: nullable(
+          Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
         ),
       },
     },
