@@ -1,4 +1,5 @@
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
+import { Type } from 'typebox';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
@@ -7,6 +8,9 @@ import { type NanoUsd, usdJson } from '#shared/money.ts';
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common); null when unset. */
 export const isoTime = (time: Timestamp | undefined): string | null =>
   time === undefined ? null : timestampDate(time).toISOString();
+
+/** A time in a request, which `parseTime` reads. */
+export const timeSchema = Type.String({ maxLength: 64 });
 
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
 export function parseTime(text: string, param: string): Timestamp {
@@ -20,6 +24,10 @@ export function parseTime(text: string, param: string): Timestamp {
   }
   return time;
 }
+
+/** The same of a time that may be absent or null. */
+export const parseTimeIfGiven = (text: string | null | undefined, param: string): Timestamp | undefined =>
+  text == null ? undefined : parseTime(text, param);
 
 export const usdOrNull = (nanoUsd: NanoUsd | undefined): unknown => (nanoUsd === undefined ? null : usdJson(nanoUsd));
 

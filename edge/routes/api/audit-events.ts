@@ -1,7 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { asCaller } from '../../caller.ts';
-import { isoTime, paginationJson, parseTime } from '../../http/json.ts';
+import { isoTime, paginationJson, parseTimeIfGiven, timeSchema } from '../../http/json.ts';
 import { spelling } from '../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 
@@ -11,8 +11,8 @@ export const auditQuerySchema = {
   type: Type.Optional(Type.String({ maxLength: 100 })),
   actor_id: Type.Optional(Type.String({ maxLength: 255 })),
   target_id: Type.Optional(Type.String({ maxLength: 255 })),
-  occurred_from: Type.Optional(Type.String({ maxLength: 64 })),
-  occurred_before: Type.Optional(Type.String({ maxLength: 64 })),
+  occurred_from: Type.Optional(timeSchema),
+  occurred_before: Type.Optional(timeSchema),
   sequence: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
 };
 
@@ -38,8 +38,8 @@ export const auditFilter = (query: AuditQuery) => ({
   type: query.type ?? '',
   actorId: query.actor_id ?? '',
   targetId: query.target_id ?? '',
-  occurredFrom: query.occurred_from === undefined ? undefined : parseTime(query.occurred_from, 'occurred_from'),
-  occurredBefore: query.occurred_before === undefined ? undefined : parseTime(query.occurred_before, 'occurred_before'),
+  occurredFrom: parseTimeIfGiven(query.occurred_from, 'occurred_from'),
+  occurredBefore: parseTimeIfGiven(query.occurred_before, 'occurred_before'),
   sequence: BigInt(query.sequence ?? 0),
 });
 

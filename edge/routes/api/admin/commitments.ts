@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTime } from '../../../http/json.ts';
+import { paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson } from '../billing/billing-json.ts';
@@ -30,8 +30,8 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
         body: Type.Object(
           {
             amount_usd: amountSchema,
-            period_start: Type.String({ maxLength: 64 }),
-            period_end: Type.String({ maxLength: 64 }),
+            period_start: timeSchema,
+            period_end: timeSchema,
           },
           { additionalProperties: false },
         ),

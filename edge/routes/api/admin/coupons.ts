@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTime } from '../../../http/json.ts';
+import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -31,7 +31,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
             code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$' })),
             amount_usd: amountSchema,
             redemptions_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-            redeem_until: nullable(Type.String({ maxLength: 64 })),
+            redeem_until: nullable(timeSchema),
             credit_lifetime_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 3650 })),
           },
           { additionalProperties: false },
@@ -45,7 +45,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
           code: body.code ?? '',
           amountNanoUsd: readAmount(body.amount_usd, 'amount_usd', 'above 0'),
           redemptionsMax: body.redemptions_max ?? 1,
-          redeemUntil: body.redeem_until == null ? undefined : parseTime(body.redeem_until, 'redeem_until'),
+          redeemUntil: parseTimeIfGiven(body.redeem_until, 'redeem_until'),
           creditLifetimeDays: body.credit_lifetime_days ?? 0,
           idempotencyKey: idempotencyKey(request),
         },

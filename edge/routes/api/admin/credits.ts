@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { asCaller } from '../../../caller.ts';
-import { parseTime } from '../../../http/json.ts';
+import { parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
@@ -26,7 +26,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           {
             amount_usd: amountSchema,
             source: Type.Optional(Type.Union([Type.Literal('purchase'), Type.Literal('promotion')])),
-            expires_at: nullable(Type.String({ maxLength: 64 })),
+            expires_at: nullable(timeSchema),
             description: Type.Optional(Type.String({ maxLength: 255 })),
           },
           { additionalProperties: false },
@@ -43,7 +43,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
           tenantId,
           source: source === 'purchase' ? LotSource.PURCHASE : LotSource.PROMOTION,
           amountNanoUsd: readAmount(amount, 'amount_usd', 'above 0'),
-          expiresAt: expiresAt == null ? undefined : parseTime(expiresAt, 'expires_at'),
+          expiresAt: parseTimeIfGiven(expiresAt, 'expires_at'),
           description: description ?? '',
         },
         options,

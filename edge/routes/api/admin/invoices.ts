@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTime } from '../../../http/json.ts';
+import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { invoiceJson, invoiceWithLinesJson, transactionJson } from '../billing/billing-json.ts';
@@ -44,18 +44,15 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
       config: { access },
       schema: {
         params,
-        body: nullable(
-          Type.Object({ paid_at: Type.Optional(Type.String({ maxLength: 64 })) }, { additionalProperties: false }),
-        ),
+        body: nullable(Type.Object({ paid_at: Type.Optional(timeSchema) }, { additionalProperties: false })),
       },
     },
     async (request) => {
-      const paidAt = request.body?.paid_at;
       const { invoice } = await billing.markInvoicePaid(
         {
           tenantId: organizationId(request.params.tenant_id),
           invoiceId: idInPath(request.params.invoice_id, 'invoice'),
-          paidAt: paidAt === undefined ? undefined : parseTime(paidAt, 'paid_at'),
+          paidAt: parseTimeIfGiven(request.body?.paid_at, 'paid_at'),
         },
         asCaller(request),
       );

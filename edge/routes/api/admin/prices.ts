@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, parseTime } from '../../../http/json.ts';
+import { isoTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
@@ -46,7 +46,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
         body: Type.Object(
           {
             model: modelNameSchema,
-            effective_from: nullable(Type.String({ maxLength: 64 })),
+            effective_from: nullable(timeSchema),
             ...rates,
           },
           { additionalProperties: false },
@@ -66,7 +66,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
       const { price } = await models.setPrice(
         {
           model,
-          effectiveFrom: effectiveFrom == null ? undefined : parseTime(effectiveFrom, 'effective_from'),
+          effectiveFrom: parseTimeIfGiven(effectiveFrom, 'effective_from'),
           rates: {
             inputPerMillionNanoUsd: rate('input_per_million_tokens_usd'),
             cachedInputPerMillionNanoUsd:

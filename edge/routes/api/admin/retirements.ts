@@ -2,12 +2,11 @@ import { Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, paginationJson, parseTime } from '../../../http/json.ts';
+import { isoTime, paginationJson, parseTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
 
-const timeSchema = Type.String({ maxLength: 64 });
 const optionalText = nullable(Type.String({ maxLength: 1000 }));
 
 /** /api/v1/admin/retirements: announce, fix or move the date, withdraw (decisions.md, Auth: Operators). */
@@ -46,7 +45,7 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
       const { retirement } = await models.announceRetirement(
         {
           model,
-          sunsetAt: sunsetAt == null ? undefined : parseTime(sunsetAt, 'sunset_at'),
+          sunsetAt: parseTimeIfGiven(sunsetAt, 'sunset_at'),
           successor: successorOrNote(successor ?? null, note ?? null),
           idempotencyKey: idempotencyKey(request),
         },

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTime } from '../../../http/json.ts';
+import { paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
@@ -77,7 +77,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           name: body.name,
           keyType: keyTypes.value(body.key_type ?? 'inference'),
           scopes: body.scopes === undefined ? undefined : { scopes: body.scopes },
-          expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
+          expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
           constraints: {
             modelAllowlist: body.model_allowlist ?? [],
             ipAllowlist: body.ip_allowlist ?? [],

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { timeSchema } from '../../../http/json.ts';
 import { amountSchema } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
@@ -19,7 +20,7 @@ export const keyIdInPath = (text: string): string => idInPath(text, 'API key');
 export const keyTypeField = Type.Optional(keyTypes.schema);
 export const nameField = Type.String({ minLength: 2, maxLength: 255 });
 export const scopesField = Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 100 }));
-export const expiryField = nullable(Type.String({ maxLength: 64 }));
+export const expiryField = nullable(timeSchema);
 
 /** The constraints of a key (service.md, Key constraints), in the bodies of POST and PATCH alike. */
 export const constraintFields = {

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { parseTime } from '../../../http/json.ts';
+import { parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
@@ -46,7 +46,7 @@ export const keyRoutes: Routes = (app, deps) => {
           updateMask: { paths },
           name: body.name ?? '',
           scopes: body.scopes ?? [],
-          expiresAt: body.expires_at == null ? undefined : parseTime(body.expires_at, 'expires_at'),
+          expiresAt: parseTimeIfGiven(body.expires_at, 'expires_at'),
           modelAllowlist: body.model_allowlist ?? [],
           ipAllowlist: body.ip_allowlist ?? [],
           spendCapNanoUsd:
