@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { askingPage } from '../http/own-page.ts';
 import type { Principal } from '../principal.ts';
 import type { RouteDeps } from '../routes/routes.ts';
@@ -40,8 +40,7 @@ export function realtimeAuthentication(
 
   async function keyHolder(digests: readonly string[] | undefined): Promise<Principal> {
     if (digests === undefined) throw invalidSecret();
-    const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
-    const { principal } = await keys.authenticate({ digests: digests.map(digestNamed) }, asEdge);
+    const { principal } = await keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
     if (principal === undefined) throw invalidSecret();
     const holder = keyPrincipal(principal, digests);
     if (holder.expiresAtMs <= clock.now()) throw invalidSecret();

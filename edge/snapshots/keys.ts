@@ -6,7 +6,7 @@ import type { KeyPepper } from '#shared/env.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { isKeySecret } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
 import type { CachedKey } from './keys/key-cache.ts';
@@ -61,7 +61,7 @@ const attemptsMax = 4;
  */
 export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const { keys, edgeId, peppers, clock, logger, capacity = 200_000 } = deps;
-  const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
+  const asEdge = asService('edge');
   const revocations = new Revocations({ keys, clock, logger });
   const state = new KeyState({
     clock,

@@ -6,7 +6,7 @@ import { CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_s
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { SessionPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
 import { SessionState } from './sessions/session-state.ts';
@@ -61,7 +61,7 @@ export function createSessionCredentials(deps: {
     if (state.accepts(principal) && !state.isSuspended(principal.tenantId)) return;
     if (listeners.delete(listener)) call();
   };
-  const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
+  const asEdge = asService('edge');
   const feed = followFeed(
     {
       name: 'the feed of sessions',

@@ -11,7 +11,7 @@ import {
 import { patiently } from '#shared/db/patiently.ts';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { sandboxBaseUrl } from '../models/upstream/connect.ts';
 import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
@@ -27,7 +27,7 @@ export type Bootstrapped = {
 
 /** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
 export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
-  const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
+  const self = asService('bootstrap');
   const password = env.bootstrapPassword ?? makePassword();
   const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
   const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self));
@@ -62,7 +62,7 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
 /** The feed's first message has the version. */
 async function currentVersion(models: Client<typeof ModelsService>): Promise<bigint> {
   const enough = new AbortController();
-  const options = { contextValues: callerContext(serviceCaller('bootstrap')), signal: enough.signal };
+  const options = { ...asService('bootstrap'), signal: enough.signal };
   try {
     for await (const { version } of models.watchCatalog({}, options)) return version;
     throw new Error('the catalog feed ended before its first message');

@@ -9,7 +9,7 @@ import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.t
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
@@ -59,7 +59,7 @@ export async function startInference(options: {
   onFatal(error: Error): void;
 }): Promise<StartedInference> {
   const { models, usage, clock, logger, registry } = options;
-  const self = { contextValues: callerContext(serviceCaller('inference')) };
+  const self = asService('inference');
 
   const directory = join(options.dataDir, 'journal');
   // Before anything that would have to be closed again.

@@ -5,7 +5,7 @@ import type { AuthenticateResponse, KeyDigestSchema } from '#gen/modelgateway/ke
 import type { KeyPepper } from '#shared/env.ts';
 import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 
 /** Look-ups at a time. Beyond them requests with unknown keys are told to come back, so that a flood stays small. */
 const runningMax = 2_000;
@@ -43,10 +43,7 @@ export class KeyLoads {
     if (this.#running >= runningMax) throw cannotTell(`${this.#running} look-ups of keys are running`);
     this.#running += 1;
     try {
-      return await this.#keys.authenticate(
-        { digests: digests.messages },
-        { contextValues: callerContext(serviceCaller('edge')), timeoutMs },
-      );
+      return await this.#keys.authenticate({ digests: digests.messages }, { ...asService('edge'), timeoutMs });
     } catch (error) {
       throw cannotTell('Keys did not answer', error);
     } finally {

@@ -5,7 +5,7 @@ import type { KeyUseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { CachedKey } from './key-cache.ts';
 
 const usesMax = 10_000;
@@ -55,7 +55,7 @@ export class KeyUses {
       for (; left > 0; left -= 1) {
         const batch = this.#nextBatch();
         this.#unconfirmed = batch;
-        await this.#keys.recordKeyUse(batch, { contextValues: callerContext(serviceCaller('edge')), timeoutMs });
+        await this.#keys.recordKeyUse(batch, { ...asService('edge'), timeoutMs });
         this.#unconfirmed = null;
       }
     } catch (err) {

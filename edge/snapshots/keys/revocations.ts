@@ -3,7 +3,7 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { msOrNever } from '../expiry.ts';
 import { hasSecret } from './key-cache.ts';
@@ -20,7 +20,6 @@ type RevocationsDeps = {
 /** setTimeout fires at once above this; no connection stays open for so long. */
 const timerMsMax = 2_147_483_647;
 
-const asEdge = { contextValues: callerContext(serviceCaller('edge')) };
 /** How soon a secret is asked about again of which Keys could not tell. */
 const retryMs = 1_000;
 /** How many are asked about at a time. */
@@ -98,7 +97,7 @@ export class Revocations {
     // Before it is asked about, lest a doubt that comes meanwhile is lost.
     this.#doubtful.delete(listener);
     const { digests } = listener.principal;
-    const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asEdge);
+    const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
     if (!this.#listeners.has(listener)) return;
     if (principal === undefined || principal.tenantSuspended) {
       this.#end(listener);

@@ -4,7 +4,7 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { OrganizationEntity } from '../db/organization.entity.ts';
 import { UserEntity } from '../db/user.entity.ts';
 
@@ -39,7 +39,7 @@ export function createKeyRefreshes(deps: {
         values: [],
       });
       if (rows.length === 0) return;
-      await keys.refreshPrincipals(await stateOf(rows), { contextValues: callerContext(serviceCaller('auth')) });
+      await keys.refreshPrincipals(await stateOf(rows), asService('auth'));
       await database.query({
         text: 'delete from key_refreshes where version = any($1::bigint[])',
         values: [rows.map(({ version }) => version)],

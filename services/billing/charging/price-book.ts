@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import { type PriceRates, PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 
 /** The rates of price versions. A version never changes, so what is known once is known for ever. */
 export type PriceBook = {
@@ -21,7 +21,7 @@ export function createPriceBook(deps: {
 }): PriceBook {
   const { database, models } = deps;
   const known = new Map<string, PriceRates>();
-  const self = { contextValues: callerContext(serviceCaller('billing')) };
+  const self = asService('billing');
   const unknownAmong = (ids: readonly string[]): string[] => [...new Set(ids)].filter((id) => !known.has(id));
 
   async function readKept(ids: readonly string[]): Promise<void> {

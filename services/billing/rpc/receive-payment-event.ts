@@ -3,7 +3,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { GatewayError, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { type Account, lockAccount } from '../ledger/accounts.ts';
@@ -50,7 +50,7 @@ export const receivePaymentEvent =
   };
 
 async function isKnown(auth: Deps['auth'], tenantId: string): Promise<boolean> {
-  const options = { contextValues: callerContext(serviceCaller('billing')), timeoutMs: authTimeoutMs };
+  const options = { ...asService('billing'), timeoutMs: authTimeoutMs };
   return (await auth.getTenants({ tenantIds: [tenantId] }, options)).organizations.length > 0;
 }
 

@@ -9,7 +9,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError, tenantSuspended } from '#shared/errors.ts';
-import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService, type Caller } from '#shared/rpc/caller.ts';
 import { type Scope, scopeBit, scopeBits } from '#shared/scopes.ts';
 
 export type CurrentCallersDeps = {
@@ -35,7 +35,7 @@ const scopes: ReadonlyMap<Operation, Scope> = new Map<Operation, Scope>([
   [Operation.AUDIO_SPEECH, 'inference:audio'],
 ]);
 
-const options = () => ({ contextValues: callerContext(serviceCaller('jobs')), timeoutMs: 3_000 });
+const options = () => ({ ...asService('jobs'), timeoutMs: 3_000 });
 
 /**
  * Looks up whether a job's caller may still run it, since its submission may be long ago. Rejects with INVALID_API_KEY, EXPIRED_API_KEY,

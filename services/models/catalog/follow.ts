@@ -1,7 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { type Following, followStream } from '#shared/rpc/follow-stream.ts';
 import type { Catalog } from './catalog.ts';
 
@@ -16,7 +16,7 @@ export const followCatalog = (deps: {
     open: (signal) =>
       deps.models.watchCatalog(
         { knownVersion: deps.catalog.version < 0n ? 0n : deps.catalog.version },
-        { contextValues: callerContext(serviceCaller('inference')), signal },
+        { ...asService('inference'), signal },
       ),
     onMessage({ snapshot }) {
       if (snapshot === undefined) return false;

@@ -3,7 +3,7 @@ import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_p
 import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
 
@@ -62,7 +62,7 @@ export function watchHealth(deps: {
       await models.reportDeploymentHealth(
         { edgeId, deployments },
         {
-          contextValues: callerContext(serviceCaller('inference')),
+          ...asService('inference'),
           signal: closing.signal,
           timeoutMs: reportTimeoutMs,
         },

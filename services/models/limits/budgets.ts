@@ -6,7 +6,7 @@ import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
-import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService, type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type BudgetView, newView, refusingKind, sliceCallsMax, sliceCallsMin } from './budget-view.ts';
 import { enter, type HeldLease, hasRoom, leave } from './held-lease.ts';
 import { freeHold, type Hold } from './hold.ts';
@@ -264,7 +264,7 @@ export class Budgets {
 
   #release(leaseIds: readonly string[]): void {
     const leases = leaseIds.map((leaseId) => ({ leaseId, fencingToken: 1n }));
-    const options = { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs };
+    const options = { ...asService('inference'), timeoutMs: rpcTimeoutMs };
     // Should this fail as well, they lapse.
     this.#billing.releaseHold({ holderId: this.#holderId, leases }, options).catch(() => {});
   }

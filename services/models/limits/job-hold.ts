@@ -2,7 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { Hold } from './hold.ts';
 
 const rpcTimeoutMs = 3_000;
@@ -21,7 +21,7 @@ export function jobHold(
     async settle(usedNanoUsd) {
       if (leases.length === 0) return;
       const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, usedNanoUsd }));
-      const options = { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs };
+      const options = { ...asService('inference'), timeoutMs: rpcTimeoutMs };
       try {
         await billing.settle({ holderId, settlements }, options);
       } catch (err) {

@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { HeldLease } from './held-lease.ts';
 
 /** How long a lease holds without a settlement. */
@@ -101,7 +101,7 @@ export class LeaseSettler {
     const request = { holderId: this.#holderId, settlements, timeToLive: { seconds: BigInt(timeToLiveMs / 1000) } };
     try {
       const response = await this.#billing.settle(request, {
-        contextValues: callerContext(serviceCaller('inference')),
+        ...asService('inference'),
         timeoutMs: rpcTimeoutMs,
       });
       for (const [index, settled] of response.leases.entries()) {

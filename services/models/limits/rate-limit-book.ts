@@ -3,7 +3,7 @@ import type { BillingService, RateLimitSnapshot } from '#gen/modelgateway/billin
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Logger } from '#shared/logger.ts';
 import { defaultRateLimits, type RateLimits } from '#shared/rate-limits.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { type Following, followStream } from '#shared/rpc/follow-stream.ts';
 
 /** The rate limits of every organization, by plan or by its own, as Billing last said. Before it has, the platform's defaults hold. */
@@ -38,8 +38,7 @@ export const followRateLimits = (deps: {
 }): Following =>
   followStream({
     name: 'the feed of rate limits',
-    open: (signal) =>
-      deps.billing.watchRateLimits({}, { contextValues: callerContext(serviceCaller('inference')), signal }),
+    open: (signal) => deps.billing.watchRateLimits({}, { ...asService('inference'), signal }),
     onMessage({ snapshot }) {
       if (snapshot === undefined) return false;
       deps.book.replace(snapshot);

@@ -3,7 +3,7 @@ import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.t
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { RateLimiter, SubjectDemand } from './rate-limiter.ts';
 
 /** How often a replica reports. Usage takes it for dead after five times as long. */
@@ -78,7 +78,7 @@ export class RateLimitGrants {
     try {
       const answer = await this.#usage.quota(
         { replicaId: this.#replicaId, demands: call.map(demandMessage) },
-        { contextValues: callerContext(serviceCaller('inference')), timeoutMs: rpcTimeoutMs },
+        { ...asService('inference'), timeoutMs: rpcTimeoutMs },
       );
       for (const { subject, tokens, concurrentRequests: concurrent, ...grant } of answer.shares) {
         this.#limiter.grant({ ...grant, id: subject!.id, tokens: Number(tokens), concurrent });

@@ -1,7 +1,7 @@
 import type { CallOptions } from '@connectrpc/connect';
 import { type ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { reminderPlan } from '../domain/reminder-points.ts';
 import { dedupePrefix, type ReminderDeps } from './send-due-reminders.ts';
 
@@ -35,7 +35,7 @@ async function recallSome(
   retirementId: string,
   notedDedupeKeys: string[],
 ): Promise<string[]> {
-  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs };
+  const options: CallOptions = { ...asService('models'), timeoutMs };
   return sqlTransaction(database, async (client) => {
     const { rows } = await client.query<Recalling>(
       'select sunset_at, withdrawn_at from retirements where id = $1 and recalls_mails for update',

@@ -4,7 +4,7 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 
 export type RecipientDeps = {
   usage: Pick<Client<typeof UsageService>, 'listModelUsers'>;
@@ -27,7 +27,7 @@ export async function* recipients(
   model: { name: string; grantedTo: ReadonlySet<string> | null },
   nowMs: number,
 ): AsyncGenerator<readonly User[]> {
-  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs };
+  const options: CallOptions = { ...asService('models'), timeoutMs };
   const tenants = new Set<string>();
   const since = timestampFromMs(nowMs - usedWithinMs);
   for await (const { tenantId } of usage.listModelUsers({ model: model.name, since }, options)) tenants.add(tenantId);

@@ -8,7 +8,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import {
   addReminders,
   type DuePoint,
@@ -146,7 +146,7 @@ async function send(
   mail: { subject: string; text: string; html: string },
   reminders: readonly PendingReminder[],
 ): Promise<ReadonlyMap<string, string>> {
-  const options: CallOptions = { contextValues: callerContext(serviceCaller('models')), timeoutMs: sendTimeoutMs };
+  const options: CallOptions = { ...asService('models'), timeoutMs: sendTimeoutMs };
   const expiresAt = timestampFromMs(staleAtMs(due.point, due.schedule.sunsetAtMs!));
   const mails = reminders.map(({ userId, email }) => ({
     dedupeKey: dedupeKey(due, userId),

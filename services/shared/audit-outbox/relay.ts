@@ -6,7 +6,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 
 export type AuditRelayDeps = {
   /** Of the service whose outbox is relayed. */
@@ -62,7 +62,7 @@ export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
 async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Waiting[]): Promise<void> {
   await auth.recordAuditEvents(
     { records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) },
-    { contextValues: callerContext(serviceCaller(database.service)), timeoutMs },
+    { ...asService(database.service), timeoutMs },
   );
   await database.query({
     name: 'audit-outbox-done',

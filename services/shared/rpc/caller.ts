@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import type { ContextValues, HandlerContext } from '@connectrpc/connect';
+import type { CallOptions, ContextValues, HandlerContext } from '@connectrpc/connect';
 import { createContextKey, createContextValues } from '@connectrpc/connect';
 import { type Caller, CallerKind, CallerSchema, Role } from '#gen/modelgateway/common/v1/caller_pb.ts';
 import { ErrorReason, gatewayError } from '../errors.ts';
@@ -29,6 +29,11 @@ export const callerContext = (caller: Caller): ContextValues => createContextVal
 /** A service that acts for itself, such as the shipper of usage events. */
 export const serviceCaller = (name: string): Caller =>
   create(CallerSchema, { kind: CallerKind.SERVICE, service: name });
+
+/** Options of an RPC which the service makes for itself. */
+export const asService = (name: string): Pick<CallOptions, 'contextValues'> => ({
+  contextValues: callerContext(serviceCaller(name)),
+});
 
 /** Refuses a caller whose role in the organization is below `role` with INSUFFICIENT_ROLE. */
 export function requireRole(caller: Caller, role: Role): void {

@@ -1,5 +1,5 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
-import { callerContext, callerOf, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService, callerOf } from '#shared/rpc/caller.ts';
 import { groupedSums } from '../db/grouped-sums.ts';
 import { byCost, measuresMessage } from '../db/sums.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
@@ -41,7 +41,7 @@ async function emailsOf(auth: UsageDeps['auth'], userIds: readonly string[], sig
   for (let at = 0; at < userIds.length; at += usersPerLookUp) {
     const asked = userIds.slice(at, at + usersPerLookUp);
     // As a service: people may not look others up.
-    const options = { contextValues: callerContext(serviceCaller('usage')), signal };
+    const options = { ...asService('usage'), signal };
     const { users } = await auth.getUsers({ userIds: asked }, options);
     for (const { id, email } of users) emails.set(id, email);
   }

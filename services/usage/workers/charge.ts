@@ -2,7 +2,7 @@ import type { Client } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
-import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import { type ChargeBatch, forgetCharged, leftBehind } from '../db/charge-batches.ts';
 
 export type ChargeDeps = {
@@ -38,7 +38,7 @@ const leftBehindAfterMs = 5_000;
  * should the answer be lost it is sent again, and Billing charges each id once. Several workers on one outbox do no harm.
  */
 export function startChargeWorker({ database, billing, logger }: ChargeDeps): ChargeWorker {
-  const options = { contextValues: callerContext(serviceCaller('usage')), timeoutMs };
+  const options = { ...asService('usage'), timeoutMs };
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
   let isCharging = false;
