@@ -2,6 +2,7 @@ import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
+import { noStore } from '../../../http/no-store.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
@@ -89,9 +90,8 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
         options,
       );
       const budget = await budgetOf(deps, key!, options);
-      return reply
+      return noStore(reply)
         .code(201)
-        .header('cache-control', 'no-store')
         .send(newKeyJson(key!, secret, budget));
     },
   );

@@ -2,6 +2,7 @@ import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
+import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
@@ -39,9 +40,10 @@ export const keyRotationRoutes: Routes = (app, deps) => {
         options,
       );
       const budget = await budgetOf(deps, key!, options);
-      return reply
-        .header('cache-control', 'no-store')
-        .send({ ...newKeyJson(key!, secret, budget), previous_key_expires_at: isoTime(previousSecretExpiresAt) });
+      return noStore(reply).send({
+        ...newKeyJson(key!, secret, budget),
+        previous_key_expires_at: isoTime(previousSecretExpiresAt),
+      });
     },
   );
 };

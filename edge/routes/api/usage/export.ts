@@ -3,6 +3,7 @@ import { Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { asCaller } from '../../../caller.ts';
+import { noStore } from '../../../http/no-store.ts';
 import type { Routes } from '../../routes.ts';
 import { csvLine } from './csv.ts';
 import { eventJson } from './event-json.ts';
@@ -27,10 +28,9 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
       // A refusal comes with the first page, while it can still be an error response.
       const first = await pages.next();
       const name = `usage_${query.start_date}_${query.end_date}.csv`;
-      return reply
+      return noStore(reply)
         .header('content-type', 'text/csv; charset=utf-8; header=present')
         .header('content-disposition', `attachment; filename="${name}"`)
-        .header('cache-control', 'no-store')
         .send(Readable.from(csvText(first, pages)));
     },
   );
