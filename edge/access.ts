@@ -15,6 +15,9 @@ export type Access =
   /** A session of a platform operator. */
   | { surface: 'operator' };
 
+/** The configuration of a route for platform operators. */
+export const operatorOnly = { access: { surface: 'operator' } } as const;
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;

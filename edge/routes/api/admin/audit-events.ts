@@ -1,17 +1,16 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.ts';
-
-const access = { surface: 'operator' } as const;
 
 /** The audit events of all organizations and of the platform, for operators, and the check of a chain: in parts where it is long, each answer saying where the next begins. */
 export const adminAuditEventRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/audit-events',
     {
-      config: { access },
+      config: operatorOnly,
       schema: { querystring: Type.Object({ ...auditQuerySchema, tenant_id: Type.Optional(Type.String()) }) },
     },
     async (request) => {
@@ -30,7 +29,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/audit-events/verification',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           tenant_id: Type.Optional(Type.String()),

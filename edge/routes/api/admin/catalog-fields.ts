@@ -10,9 +10,6 @@ import { pageInfo, pageRows } from '#shared/page.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 
-/** Every route of the catalog is for operators, in a session. */
-export const operatorOnly = { access: { surface: 'operator' } } as const;
-
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 
 /** Operations and dialects are spelled as their enum values in lower case. */

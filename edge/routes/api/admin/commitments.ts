@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
@@ -10,21 +11,24 @@ import { requestId } from './request-id.ts';
 /** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
 export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
   const path = '/api/v1/admin/organizations/:tenant_id/commitments';
-  const config = { access: { surface: 'operator' } } as const;
   const params = Type.Object({ tenant_id: Type.String() });
 
-  app.get(path, { config, schema: { params, querystring: Type.Object(pageQuerySchema) } }, async (request) => {
-    const answer = await billing.listCommitments(
-      { tenantId: organizationId(request.params.tenant_id), page: request.query },
-      asCaller(request),
-    );
-    return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
-  });
+  app.get(
+    path,
+    { config: operatorOnly, schema: { params, querystring: Type.Object(pageQuerySchema) } },
+    async (request) => {
+      const answer = await billing.listCommitments(
+        { tenantId: organizationId(request.params.tenant_id), page: request.query },
+        asCaller(request),
+      );
+      return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
+    },
+  );
 
   app.post(
     path,
     {
-      config,
+      config: operatorOnly,
       schema: {
         params,
         body: Type.Object(

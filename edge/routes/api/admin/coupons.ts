@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
@@ -10,11 +11,9 @@ import { idInPath } from '../id-in-path.ts';
 
 /** Coupons, for operators. A coupon's code is answered when it is made, and never again. */
 export const adminCouponRoutes: Routes = (app, { billing }) => {
-  const config = { access: { surface: 'operator' } } as const;
-
   app.get(
     '/api/v1/admin/coupons',
-    { config, schema: { querystring: Type.Object(pageQuerySchema) } },
+    { config: operatorOnly, schema: { querystring: Type.Object(pageQuerySchema) } },
     async (request) => {
       const answer = await billing.listCoupons({ page: request.query }, asCaller(request));
       return { data: answer.coupons.map(couponJson), pagination: paginationJson(answer.pageInfo) };
@@ -24,7 +23,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
   app.post(
     '/api/v1/admin/coupons',
     {
-      config,
+      config: operatorOnly,
       schema: {
         body: Type.Object(
           {
@@ -57,7 +56,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
 
   app.post(
     '/api/v1/admin/coupons/:coupon_id/disable',
-    { config, schema: { params: Type.Object({ coupon_id: Type.String() }) } },
+    { config: operatorOnly, schema: { params: Type.Object({ coupon_id: Type.String() }) } },
     async (request) => {
       const { coupon } = await billing.disableCoupon(
         { couponId: idInPath(request.params.coupon_id, 'coupon') },

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
@@ -10,7 +11,6 @@ import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
-const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String() });
 const descriptionSchema = Type.String({ minLength: 1, maxLength: 255 });
 
@@ -19,7 +19,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
   app.post(
     '/api/v1/admin/organizations/:tenant_id/credits',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params,
         body: Type.Object(
@@ -55,7 +55,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
   app.post(
     '/api/v1/admin/organizations/:tenant_id/adjustments',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params,
         body: Type.Object(
@@ -83,7 +83,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
   app.post(
     '/api/v1/admin/organizations/:tenant_id/transactions/:transaction_id/refund',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params: Type.Object({ tenant_id: Type.String(), transaction_id: Type.String() }),
         body: Type.Object(

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
@@ -11,7 +12,6 @@ import {
   dialectNamed,
   dialectSchema,
   modelNameSchema,
-  operatorOnly,
   pageOfItems,
 } from './catalog-fields.ts';
 

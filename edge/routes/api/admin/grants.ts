@@ -2,10 +2,11 @@ import { Type } from 'typebox';
 import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { catalogModels, modelNameSchema, operatorOnly, pageOfItems } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 const grantSchema = Type.Object(
   { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },

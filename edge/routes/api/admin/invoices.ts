@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -9,7 +10,6 @@ import { transactionQuery, transactionQuerySchema } from '../billing/transaction
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 
-const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String(), invoice_id: Type.String() });
 
 /** An organization's invoices for operators, who book that one was paid elsewhere, or take one back; and its transactions, which they refund. */
@@ -18,7 +18,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/invoices',
-    { config: { access }, schema: { params: organizationParams, querystring: Type.Object(invoiceQuerySchema) } },
+    { config: operatorOnly, schema: { params: organizationParams, querystring: Type.Object(invoiceQuerySchema) } },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
@@ -29,7 +29,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/transactions',
-    { config: { access }, schema: { params: organizationParams, querystring: Type.Object(transactionQuerySchema) } },
+    { config: operatorOnly, schema: { params: organizationParams, querystring: Type.Object(transactionQuerySchema) } },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
@@ -41,7 +41,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
   app.post(
     '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id/pay',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params,
         body: nullable(Type.Object({ paid_at: Type.Optional(timeSchema) }, { additionalProperties: false })),
@@ -62,7 +62,7 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.post(
     '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id/void',
-    { config: { access }, schema: { params } },
+    { config: operatorOnly, schema: { params } },
     async (request) => {
       const { invoice } = await billing.voidInvoice(
         {

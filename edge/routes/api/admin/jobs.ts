@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -10,7 +11,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
   app.get(
     '/api/v1/admin/jobs',
     {
-      config: { access: { surface: 'operator' } },
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,

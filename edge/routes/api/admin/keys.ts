@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -9,12 +10,10 @@ import { limitsSchema } from '../rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
 export const adminKeyRoutes: Routes = (app, { keys }) => {
-  const config = { access: { surface: 'operator' } } as const;
-
   app.get(
     '/api/v1/admin/keys',
     {
-      config,
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
@@ -46,7 +45,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
   app.post(
     '/api/v1/admin/keys/:key_id/revoke',
     {
-      config,
+      config: operatorOnly,
       schema: {
         params: keyIdParams,
         body: nullable(
@@ -66,7 +65,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
   app.put(
     '/api/v1/admin/keys/:key_id/rate-limits',
     {
-      config,
+      config: operatorOnly,
       schema: {
         params: keyIdParams,
         body: limitsSchema,

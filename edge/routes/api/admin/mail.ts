@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { type Mail, MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
@@ -18,7 +19,7 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/mail',
     {
-      config: { access: { surface: 'operator' } },
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,

@@ -1,12 +1,13 @@
 import { Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
-import { catalogModel, modelNameSchema, operationsNamed, operationsSchema, operatorOnly } from './catalog-fields.ts';
+import { catalogModel, modelNameSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
 import { adminDeploymentJson } from './deployments.ts';
 import { adminPriceJson } from './prices.ts';
 

@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
@@ -7,14 +8,12 @@ import { organizationNameSchema } from '../organization.ts';
 import { organizationStatuses } from '../user-json.ts';
 import { adminOrganizationJson } from './organizations/organization-json.ts';
 
-const access = { surface: 'operator' } as const;
-
 /** GET and POST /api/v1/admin/organizations, for operators (decisions.md, Auth). */
 export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/organizations',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
@@ -40,7 +39,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
   app.post(
     '/api/v1/admin/organizations',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         body: Type.Object(
           {

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
@@ -8,7 +9,6 @@ import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/bil
 import { limitsJson, ownLimitsJson } from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
 
-const access = { surface: 'operator' } as const;
 const tenantParams = Type.Object({ tenant_id: Type.String() });
 const limit = (maximum: number) => Type.Optional(Type.Integer({ minimum: 0, maximum }));
 
@@ -17,7 +17,7 @@ const adminPlanJson = (plan: Plan) => ({ ...planJson(plan), own_rate_limits: own
 
 /** Plans, and which one an organization is on (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
-  app.get('/api/v1/admin/plans', { config: { access } }, async (request) => {
+  app.get('/api/v1/admin/plans', { config: operatorOnly }, async (request) => {
     const { plans } = await billing.listPlans({}, asCaller(request));
     return { data: plans.map(adminPlanJson) };
   });
@@ -25,7 +25,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
   app.put(
     '/api/v1/admin/plans/:code',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
         body: Type.Object(
@@ -79,7 +79,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
   app.put(
     '/api/v1/admin/organizations/:tenant_id/plan',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params: tenantParams,
         body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
@@ -95,7 +95,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/account',
-    { config: { access }, schema: { params: tenantParams } },
+    { config: operatorOnly, schema: { params: tenantParams } },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);

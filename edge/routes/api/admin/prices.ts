@@ -1,13 +1,14 @@
 import { Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson } from '../../v1/models.ts';
-import { catalogModels, modelNameSchema, operatorOnly, pageOfItems } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
 const rates = {

@@ -1,10 +1,11 @@
 import { Type } from 'typebox';
 import { type Reminder, ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
+import { modelNameSchema } from './catalog-fields.ts';
 
 const points = spelling({
   announcement: ReminderPoint.ANNOUNCEMENT,

@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, paginationJson, parseTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
-import { modelNameSchema, operatorOnly } from './catalog-fields.ts';
+import { modelNameSchema } from './catalog-fields.ts';
 
 const optionalText = nullable(Type.String({ maxLength: 1000 }));
 

@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -19,11 +20,9 @@ const signingKeyJson = (key: SigningKey) => ({
   expires_at: isoTime(key.expiresAt),
 });
 
-const access = { surface: 'operator' } as const;
-
 /** The keys that sign session tokens, or verify what they signed, and replacing the one that signs; for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
-  app.get('/api/v1/admin/signing-keys', { config: { access } }, async (request) => {
+  app.get('/api/v1/admin/signing-keys', { config: operatorOnly }, async (request) => {
     const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
     return { data: signingKeys.map(signingKeyJson) };
   });
@@ -31,7 +30,7 @@ export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
   app.post(
     '/api/v1/admin/signing-keys/rotate',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         body: nullable(Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false })),
       },

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
-import { dialectNamed, dialectSchema, operationsNamed, operationsSchema, operatorOnly } from './catalog-fields.ts';
+import { dialectNamed, dialectSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
 
 /** POST /api/v1/admin/upstreams: registers every model which an OpenAI-compatible server lists. */
 export const adminUpstreamRoutes: Routes = (app, { models }) => {

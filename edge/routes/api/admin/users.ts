@@ -1,19 +1,18 @@
 import { Type } from 'typebox';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
+import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { idInPath } from '../id-in-path.ts';
 import { memberJson } from '../user-json.ts';
 
-const access = { surface: 'operator' } as const;
-
 /** The users of all organizations, for operators. */
 export const adminUserRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/users',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         querystring: Type.Object({
           ...pageQuerySchema,
@@ -35,7 +34,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
   app.patch(
     '/api/v1/admin/users/:user_id',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params: Type.Object({ user_id: Type.String() }),
         body: Type.Object(

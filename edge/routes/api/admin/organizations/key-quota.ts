@@ -1,25 +1,29 @@
 import { Type } from 'typebox';
 import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
 import type { Routes } from '../../../routes.ts';
 import { existingOrganization } from '../organization-id.ts';
 
 /** GET and PUT /api/v1/admin/organizations/{organization_id}/key-quota: how many keys each of its users may have. */
 export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
-  const config = { access: { surface: 'operator' } } as const;
   const params = Type.Object({ organization_id: Type.String() });
 
-  app.get('/api/v1/admin/organizations/:organization_id/key-quota', { config, schema: { params } }, async (request) => {
-    const options = asCaller(request);
-    const tenantId = await existingOrganization(auth, request.params.organization_id, options);
-    const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
-    return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
-  });
+  app.get(
+    '/api/v1/admin/organizations/:organization_id/key-quota',
+    { config: operatorOnly, schema: { params } },
+    async (request) => {
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.organization_id, options);
+      const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
+      return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
+    },
+  );
 
   app.put(
     '/api/v1/admin/organizations/:organization_id/key-quota',
     {
-      config,
+      config: operatorOnly,
       schema: {
         params,
         body: Type.Object(

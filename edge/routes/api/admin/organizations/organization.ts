@@ -1,6 +1,7 @@
 import type { CallOptions } from '@connectrpc/connect';
 import { Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
+import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
 import { nullable } from '../../../../http/nullable.ts';
 import type { RouteDeps, Routes } from '../../../routes.ts';
@@ -9,21 +10,20 @@ import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../../ra
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson } from './organization-json.ts';
 
-const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String() });
 
 /** GET and PATCH /api/v1/admin/organizations/{tenant_id}. Its key quota is Keys', its plan Billing's. */
 export const adminOrganizationRoutes: Routes = (app, deps) => {
   const { auth, keys, billing } = deps;
 
-  app.get('/api/v1/admin/organizations/:tenant_id', { config: { access }, schema: { params } }, async (request) =>
+  app.get('/api/v1/admin/organizations/:tenant_id', { config: operatorOnly, schema: { params } }, async (request) =>
     detailsOf(deps, organizationId(request.params.tenant_id), asCaller(request)),
   );
 
   app.patch(
     '/api/v1/admin/organizations/:tenant_id',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params,
         body: Type.Object(

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
+import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
 import { nullable } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson } from './organization-json.ts';
 
-const access = { surface: 'operator' } as const;
 const params = Type.Object({ tenant_id: Type.String() });
 
 /** POST /api/v1/admin/organizations/{tenant_id}/suspend and …/restore. */
@@ -13,7 +13,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
   app.post(
     '/api/v1/admin/organizations/:tenant_id/suspend',
     {
-      config: { access },
+      config: operatorOnly,
       schema: {
         params,
         body: nullable(
@@ -32,7 +32,7 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
 
   app.post(
     '/api/v1/admin/organizations/:tenant_id/restore',
-    { config: { access }, schema: { params } },
+    { config: operatorOnly, schema: { params } },
     async (request) => {
       const { organization } = await auth.restoreOrganization(
         { tenantId: organizationId(request.params.tenant_id) },
