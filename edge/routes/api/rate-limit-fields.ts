@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
 import { nullable } from '../../http/nullable.ts';
@@ -15,13 +15,9 @@ export const limitsSchema = Type.Object(
   { additionalProperties: false },
 );
 
-type GivenLimits = {
-  requests_per_minute?: number | null;
-  tokens_per_minute?: number | null;
-  concurrent_requests?: number | null;
-};
+type GivenLimits = Static<typeof limitsSchema>;
 
-/** The limits once what was given has been changed; null: none of their own. */
+/** The limits once what was given has been changed, 0 where none is set; null given: none of their own. */
 export function changedLimits(before: RateLimits | undefined, given: GivenLimits | null) {
   const changed = (name: keyof GivenLimits, was: number | undefined): number => {
     const value = given?.[name];

@@ -6,7 +6,7 @@ import { nullable } from '../../../http/nullable.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson } from '../api-keys/key-json.ts';
-import { limitsSchema } from '../rate-limit-fields.ts';
+import { changedLimits, limitsSchema } from '../rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
 export const adminKeyRoutes: Routes = (app, { keys }) => {
@@ -66,22 +66,11 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     '/api/v1/admin/keys/:key_id/rate-limits',
     {
       config: operatorOnly,
-      schema: {
-        params: keyIdParams,
-        body: limitsSchema,
-      },
+      schema: { params: keyIdParams, body: limitsSchema },
     },
     async (request) => {
-      const { requests_per_minute, tokens_per_minute, concurrent_requests } = request.body;
       const { key } = await keys.setKeyRateLimits(
-        {
-          keyId: keyIdInPath(request.params.key_id),
-          rateLimits: {
-            requestsPerMinute: requests_per_minute ?? 0,
-            tokensPerMinute: tokens_per_minute ?? 0,
-            concurrentRequests: concurrent_requests ?? 0,
-          },
-        },
+        { keyId: keyIdInPath(request.params.key_id), rateLimits: changedLimits(undefined, request.body) },
         asCaller(request),
       );
       return adminKeyJson(key!);

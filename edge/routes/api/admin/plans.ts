@@ -6,7 +6,7 @@ import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
-import { limitsJson, ownLimitsJson } from '../rate-limit-fields.ts';
+import { changedLimits, limitsJson, ownLimitsJson } from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
 
 const tenantParams = Type.Object({ tenant_id: Type.String() });
@@ -58,11 +58,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             code: request.params.code,
             name: body.name,
             paygEnabled: body.payg_enabled,
-            rateLimits: {
-              requestsPerMinute: body.rate_limits?.requests_per_minute ?? 0,
-              tokensPerMinute: body.rate_limits?.tokens_per_minute ?? 0,
-              concurrentRequests: body.rate_limits?.concurrent_requests ?? 0,
-            },
+            rateLimits: changedLimits(undefined, body.rate_limits ?? null),
             included: {
               monthlyCreditNanoUsd: readAmount(body.monthly_credit_usd ?? 0, 'monthly_credit_usd', 'from 0'),
               features: body.features ?? [],

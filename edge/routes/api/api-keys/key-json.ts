@@ -1,4 +1,5 @@
-import { type Key, KeyStatus, type RateLimits } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { type Key, KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { ownLimitFields } from '#shared/rate-limits.ts';
 import { isoTime, usdOrNull } from '../../../http/json.ts';
 import type { KeyBudget } from './key-budgets.ts';
 import { keyStatuses, keyTypes } from './key-fields.ts';
@@ -55,16 +56,10 @@ export function adminKeyJson(key: Key) {
     user_id: key.userId,
     status: keyStatuses.name(key.status),
     revoked_at: isoTime(key.revokedAt),
-    rate_limits: rateLimitsJson(key.rateLimits),
+    // Null leaves one to the plan.
+    rate_limits: ownLimitFields(key.rateLimits!),
   };
 }
-
-/** Limits which an operator set for the key; null leaves one to the plan. */
-const rateLimitsJson = (limits: RateLimits | undefined) => ({
-  requests_per_minute: limits?.requestsPerMinute || null,
-  tokens_per_minute: limits?.tokensPerMinute || null,
-  concurrent_requests: limits?.concurrentRequests || null,
-});
 
 const listOrNull = (list: readonly string[] | undefined): readonly string[] | null =>
   list === undefined || list.length === 0 ? null : list;
