@@ -1,10 +1,10 @@
 import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { isoTime } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { errorBody } from '../../../openai/errors.ts';
+import { quantitiesJson } from '../usage/measures-json.ts';
 
 /** The states of a job by their names in JSON, in the order of a job's life. */
 export const jobStatuses = spelling({
@@ -29,7 +29,7 @@ export const listedJobJson = (job: Job) => ({
   cancelled_at: isoTime(job.cancelledAt),
   expires_at: isoTime(job.expiresAt),
   error: job.error === undefined ? null : errorBody(fromErrorDetail(job.error)).error,
-  usage: job.usage === undefined ? null : usageJson(job.usage),
+  usage: job.usage === undefined ? null : { ...quantitiesJson(job.usage), cost_usd: usdJson(job.usage.costNanoUsd) },
   metadata: job.metadata,
 });
 
@@ -45,18 +45,6 @@ export const adminJobJson = ({ job, tenantId, userId, apiKeyId, attempts, worker
     worker_id: workerId === '' ? null : workerId,
   };
 };
-
-/** With the names of usage events (decisions.md, Usage). */
-const usageJson = (usage: MeteredUsage) => ({
-  input_tokens: Number(usage.inputTokens),
-  cached_input_tokens: Number(usage.cachedInputTokens),
-  output_tokens: Number(usage.outputTokens),
-  total_tokens: Number(usage.inputTokens + usage.outputTokens),
-  images: Number(usage.images),
-  audio_seconds: Number(usage.audioMs) / 1000,
-  characters: Number(usage.characters),
-  cost_usd: usdJson(usage.costNanoUsd),
-});
 
 /**
  * A job as JSON text. A result in JSON stands there with the very bytes of the synchronous answer; anything else as `{content_type,

@@ -2,6 +2,7 @@ import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
 import { isoTime } from '../../../http/json.ts';
+import { quantitiesJson } from './measures-json.ts';
 
 /** One metered call (decisions.md, Usage). */
 export function eventJson(event: UsageEvent) {
@@ -17,13 +18,7 @@ export function eventJson(event: UsageEvent) {
     success: event.success,
     status: event.status,
     error_code: event.errorCode || null,
-    input_tokens: Number(used.inputTokens),
-    cached_input_tokens: Number(used.cachedInputTokens),
-    output_tokens: Number(used.outputTokens),
-    total_tokens: Number(used.inputTokens + used.outputTokens),
-    images: Number(used.images),
-    audio_seconds: Number(used.audioMs) / 1000,
-    characters: Number(used.characters),
+    ...quantitiesJson(used),
     latency_ms: event.latencyMs,
     ttft_ms: event.ttftMs ?? null,
     cost_usd: usdJson(used.costNanoUsd),

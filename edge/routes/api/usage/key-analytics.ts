@@ -6,6 +6,7 @@ import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import type { Routes } from '../../routes.ts';
+import { rangeJson } from './measures-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
 const granularities = spelling({
@@ -49,7 +50,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
 const analyticsJson = (analytics: KeyAnalytics) => ({
   key_id: analytics.keyId,
   granularity: granularities.name(analytics.granularity),
-  range: { start: isoTime(analytics.range?.start), end: isoTime(analytics.range?.end) },
+  range: rangeJson(analytics.range),
   timezone: analytics.timezone,
   totals: volumeJson(analytics.totals),
   previous_totals: volumeJson(analytics.previousTotals),

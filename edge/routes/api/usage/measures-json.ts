@@ -1,5 +1,20 @@
-import type { Measures, NamedMeasures } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { Measures, NamedMeasures, TimeRange } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { isoTime } from '../../../http/json.ts';
+
+export const rangeJson = (range: TimeRange | undefined) => ({ start: isoTime(range?.start), end: isoTime(range?.end) });
+
+/** What one call used, without what it cost. */
+export const quantitiesJson = (usage: MeteredUsage) => ({
+  input_tokens: Number(usage.inputTokens),
+  cached_input_tokens: Number(usage.cachedInputTokens),
+  output_tokens: Number(usage.outputTokens),
+  total_tokens: Number(usage.inputTokens + usage.outputTokens),
+  images: Number(usage.images),
+  audio_seconds: Number(usage.audioMs) / 1000,
+  characters: Number(usage.characters),
+});
 
 /** Sums over calls (decisions.md, Usage). */
 export const measuresJson = (measures: Measures | undefined) => ({

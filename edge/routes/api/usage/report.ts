@@ -1,10 +1,9 @@
 import { Type } from 'typebox';
 import { Granularity, GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 import type { Routes } from '../../routes.ts';
-import { measuresJson, splitJson } from './measures-json.ts';
+import { measuresJson, rangeJson, splitJson } from './measures-json.ts';
 import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
 
 const granularities = spelling({
@@ -57,13 +56,12 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
         asCaller(request),
       );
       return {
-        range: { start: isoTime(answer.range?.start), end: isoTime(answer.range?.end) },
+        range: rangeJson(answer.range),
         granularity: granularities.name(answer.granularity),
         timezone: answer.timezone,
         totals: measuresJson(answer.totals),
         buckets: answer.buckets.map(({ range, measures, groups }) => ({
-          start: isoTime(range?.start),
-          end: isoTime(range?.end),
+          ...rangeJson(range),
           ...measuresJson(measures),
           ...(groupBy === GroupBy.NONE ? {} : { groups: splitJson(groupFields[groupBy], groups) }),
         })),

@@ -1,8 +1,7 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { measuresJson, splitJson } from './measures-json.ts';
+import { measuresJson, rangeJson, splitJson } from './measures-json.ts';
 import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
 
 /** Sums over a range, in several ways. */
@@ -20,7 +19,7 @@ export const usageSummaryRoutes: Routes = (app, { usage }) => {
         asCaller(request),
       );
       return {
-        range: { start: isoTime(answer.range?.start), end: isoTime(answer.range?.end) },
+        range: rangeJson(answer.range),
         ...measuresJson(answer.totals),
         by_model: splitJson('model', answer.byModel),
         by_endpoint: splitJson('endpoint', answer.byEndpoint),

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
+import { rangeJson } from './measures-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
 /** Sums per user of the organization. Usage refuses members, whatever their key's scopes (service.md, Scopes). */
@@ -16,7 +16,7 @@ export const tenantBreakdownRoutes: Routes = (app, { usage }) => {
     async (request) => {
       const answer = await usage.getTenantBreakdown({ range: readRange(request.query) }, asCaller(request));
       return {
-        range: { start: isoTime(answer.range?.start), end: isoTime(answer.range?.end) },
+        range: rangeJson(answer.range),
         users: answer.users.map(({ userId, email, measures }) => ({
           user_id: userId,
           email: email || null,
