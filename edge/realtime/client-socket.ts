@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify';
-import type { Clock } from '#shared/clock.ts';
+import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
@@ -33,8 +33,6 @@ const pingMs = 20_000;
 const sessionMsMax = 60 * 60 * 1000;
 /** A client that does not end the closing handshake is cut off after this, in milliseconds. */
 const closeTimeoutMs = 5_000;
-/** setTimeout fires at once above this. */
-const timerMsMax = 2_147_483_647;
 
 /** Close codes (openai-contract.md section 5): what is refused for good, what may be tried again, and the regular end. */
 const closeCodes = { refused: 4000, policy: 1008, tryAgain: 1013, goingAway: 1001, normal: 1000 } as const;

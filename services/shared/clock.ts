@@ -6,6 +6,9 @@ export type Clock = {
   monotonic(): number;
 };
 
+/** Timers fire at once above this (2^31 - 1 ms, 24 days). */
+export const timerMsMax = 2_147_483_647;
+
 export const systemClock: Clock = {
   now: Date.now,
   monotonic: () => performance.now(),

@@ -1,6 +1,6 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
+import { type Clock, timerMsMax } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
@@ -16,9 +16,6 @@ type RevocationsDeps = {
   clock: Pick<Clock, 'now'>;
   logger: Logger;
 };
-
-/** setTimeout fires at once above this; no connection stays open for so long. */
-const timerMsMax = 2_147_483_647;
 
 /** How soon a secret is asked about again of which Keys could not tell. */
 const retryMs = 1_000;
@@ -112,6 +109,7 @@ export class Revocations {
     clearTimeout(listener.expiry);
     listener.expiresAtMs = expiresAtMs;
     const ms = expiresAtMs - this.#deps.clock.now();
+    // No connection stays open for longer.
     if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener), ms).unref();
   }
 

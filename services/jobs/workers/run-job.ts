@@ -8,6 +8,7 @@ import {
   InvokeRequestSchema,
   type JobHold,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { timerMsMax } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
@@ -118,7 +119,7 @@ async function invoke(
   given: { caller: CurrentCaller; hold: JobHold; body: Uint8Array },
   signal: AbortSignal,
 ): Promise<Ending> {
-  const deadline = AbortSignal.timeout(Math.min(Math.ceil(job.leftMs), 2 ** 31 - 1));
+  const deadline = AbortSignal.timeout(Math.min(Math.ceil(job.leftMs), timerMsMax));
   const caller = clone(CallerSchema, job.caller);
   caller.role = given.caller.role;
   const parts = inference.invoke(

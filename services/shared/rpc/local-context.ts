@@ -1,6 +1,7 @@
 import type { DescMethod, DescService } from '@bufbuild/protobuf';
 import type { ContextValues, HandlerContext } from '@connectrpc/connect';
 import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
+import { timerMsMax } from '../clock.ts';
 import type { ReportedCall } from './call-report.ts';
 
 export type HeaderFields = ConstructorParameters<typeof Headers>[0];
@@ -20,9 +21,6 @@ export type LocalCallOptions = {
 
 /** The reason of `ctx.signal` once a call has ended well; made once, since an error costs more than a call. */
 const callEnded = new ConnectError('the call has ended', Code.Canceled);
-
-/** setTimeout fires at once above this (2^31 - 1 ms, 24 days). */
-const timerMsMax = 2_147_483_647;
 
 /**
  * A handler's context for a local call. Headers, the signal and the metadata are made when they are read, since most
