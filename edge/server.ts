@@ -6,17 +6,11 @@ import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
-import {
-  answerUnparsable,
-  installErrors,
-  refuseConnect,
-  refuseExpectation,
-  sendError,
-  toGatewayError,
-} from './http/errors.ts';
+import { installErrors, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, headProblem, newRequestId } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
+import { answerUnparsable, refuseConnect, refuseExpectation } from './http/socket-errors.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';

@@ -1,0 +1,62 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { type GatewayError, invalidRequest } from '#shared/errors.ts';
+import { errorBody } from '../openai/errors.ts';
+import { newRequestId, unknownMethod } from './headers.ts';
+
+/** What the HTTP parser refuses never becomes a request; it is answered on the socket, in the same shape. */
+export function answerUnparsable(error: NodeJS.ErrnoException & { rawPacket?: unknown }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const method = error.code === 'HPE_INVALID_METHOD' ? requestLine.exec(headOf(error.rawPacket))?.[1] : undefined;
+  const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const timedOut = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  if (method !== undefined) refuseMethod(method, socket);
+  else if (tooLarge)
+    refuseOnSocket(socket, '431 Request Header Fields Too Large', 'The request headers are too large.');
+  else if (timedOut) refuseOnSocket(socket, '400 Bad Request', 'The request took too long to arrive.');
+  else refuseOnSocket(socket, '400 Bad Request', 'The request is not valid HTTP.');
+}
+
+/** A request whose method alone the parser does not know; anything may be sent to a port. */
+const requestLine = /^([A-Za-z-]{1,32}) \S+ HTTP\/1\.[01]\r?\n/;
+const headOf = (packet: unknown): string => (Buffer.isBuffer(packet) ? packet.toString('latin1', 0, 16 * 1024) : '');
+
+const refuseMethod = (method: string, socket: Duplex): void =>
+  answerOnSocket(socket, '501 Not Implemented', unknownMethod(method));
+
+/** Answers CONNECT, of which Node makes no request; it leaves the socket to whoever listens for that. */
+export function refuseConnect(_request: IncomingMessage, socket: Duplex): void {
+  socket.on('error', () => socket.destroy()).once('finish', () => socket.destroy());
+  refuseMethod('CONNECT', socket);
+}
+
+/** Answers what no route can, since there is no response any more, and closes the connection. */
+export const refuseOnSocket = (socket: Duplex, status: string, message: string): void =>
+  answerOnSocket(socket, status, invalidRequest(undefined, message));
+
+function answerOnSocket(socket: Duplex, status: string, error: GatewayError): void {
+  const { headers, body } = refusalOf(error);
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.end(`HTTP/1.1 ${status}\r\n${lines.join('')}\r\n${body}`);
+}
+
+/** Answers a request that expects what nobody here does: Node asks before there is a route (RFC 9110 section 10.1.1). */
+export function refuseExpectation(_request: IncomingMessage, response: ServerResponse): void {
+  const { headers, body } = refusalOf(invalidRequest(undefined, 'No expectation but `100-continue` is met.'));
+  response.writeHead(417, headers).end(body);
+}
+
+function refusalOf(error: GatewayError) {
+  const body = JSON.stringify(errorBody(error));
+  const headers = {
+    'content-type': 'application/json; charset=utf-8',
+    'content-length': Buffer.byteLength(body),
+    'x-request-id': newRequestId(),
+    connection: 'close',
+  };
+  return { headers, body };
+}
