@@ -12,16 +12,16 @@ import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
-import { answerWithJob, type SubmitDeps } from './submit-job.ts';
+import { answerWithJob, type InferenceDeps, type InvokeBody } from './submit-job.ts';
 
 /**
  * Translates one REST call into InferenceService.Invoke and its answer back into HTTP. The status line is held until the
  * upstream has answered, so that a refusal keeps a real status (openai-contract.md section 3).
  */
 export async function answerInference(
-  deps: SubmitDeps,
+  deps: InferenceDeps,
   operation: Operation,
-  body: Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>,
+  body: InvokeBody,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {

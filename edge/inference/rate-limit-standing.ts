@@ -1,12 +1,11 @@
-import type { Client } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
-import type { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { asCaller } from '../caller.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
+import type { RouteDeps } from '../routes/routes.ts';
 
 /** Headers that say where the caller stands with its limits: a refusal has no head that does. */
 export async function rateLimitStanding(
-  { inference }: { inference: Client<typeof InferenceService> },
+  { inference }: Pick<RouteDeps, 'inference'>,
   request: FastifyRequest,
 ): Promise<Record<string, string>> {
   const { state } = await inference.getRateLimitState(

@@ -1,11 +1,10 @@
-import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
 import type { Upload } from '../http/uploads.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 import { answerInference, endpointOf } from './answer.ts';
-import { answerWithJob, prefersJob } from './submit-job.ts';
+import { answerWithJob, type InvokeBody, prefersJob } from './submit-job.ts';
 
 /** The prefixes under which inference is served by the same handlers (service.md, Endpoints). */
 export const inferencePrefixes = ['/v1', '/api/v1'] as const;
@@ -13,7 +12,6 @@ export const inferencePrefixes = ['/v1', '/api/v1'] as const;
 const noBytes = new Uint8Array();
 
 type InferenceRoute = { path: string; operation: Operation; scope: Scope };
-type RequestBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
 
 /** Registers an inference operation with a JSON body under both prefixes. */
 export const jsonInferenceRoute = (app: EdgeApp, deps: RouteDeps, route: InferenceRoute): void =>
@@ -37,7 +35,7 @@ function inferenceRoute(
   app: EdgeApp,
   deps: RouteDeps,
   { path, operation, scope }: InferenceRoute,
-  bodyOf: (body: unknown) => RequestBody,
+  bodyOf: (body: unknown) => InvokeBody,
 ): void {
   for (const prefix of inferencePrefixes) {
     app.post(

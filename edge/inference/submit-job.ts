@@ -1,34 +1,24 @@
 import { readFile } from 'node:fs/promises';
 import { create } from '@bufbuild/protobuf';
-import type { Client } from '@connectrpc/connect';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
-import {
-  type InferenceService,
-  type InvokeRequest,
-  InvokeRequestSchema,
-} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import type { Clock } from '#shared/clock.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
-import type { EdgeMetrics } from '../http/metrics.ts';
 import { rateReasons } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { jobJson } from '../routes/api/jobs/job-json.ts';
-import { idempotencyKey } from '../routes/routes.ts';
+import { idempotencyKey, type RouteDeps } from '../routes/routes.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 
-export type SubmitDeps = {
-  inference: Client<typeof InferenceService>;
-  jobs: Client<typeof JobsService>;
-  clock: Clock;
-  metrics: EdgeMetrics;
-  publicUrl: string;
-};
+/** What a call is answered with, now or later. */
+export type InferenceDeps = Pick<RouteDeps, 'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl'>;
+
+/** The body of a call: its bytes, or the file they were spooled to. */
+export type InvokeBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
 
 /** How often clients should look, in seconds (openai-contract.md section 6). */
 const lookAgainSeconds = '2';
@@ -38,14 +28,11 @@ export const prefersJob = ({ headers }: FastifyRequest): boolean =>
   headers.prefer !== undefined && /(^|,)\s*respond-async\s*($|[,;])/i.test(String(headers.prefer));
 
 /** What is to run later. It is metered, and shown, under `endpoint`. */
-export type BackgroundCall = { operation: Operation; endpoint: string } & Pick<
-  InvokeRequest,
-  'body' | 'contentType' | 'bodyFile'
->;
+type BackgroundCall = { operation: Operation; endpoint: string } & InvokeBody;
 
 /** Answers with the job as which a call was queued. */
 export async function answerWithJob(
-  deps: SubmitDeps,
+  deps: InferenceDeps,
   call: BackgroundCall,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -63,7 +50,7 @@ export async function answerWithJob(
  * Queues a call to run in the background once it has passed every check of a call that runs now, and answers with the job.
  */
 async function submitJob(
-  deps: SubmitDeps,
+  deps: InferenceDeps,
   call: BackgroundCall,
   request: FastifyRequest,
   reply: FastifyReply,
