@@ -5,12 +5,14 @@ import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
+import { spelling } from '../../../http/spelling.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { platformModelJson } from '../../v1/models.ts';
 import { catalogModel, modelNameSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
 import { adminDeploymentJson } from './deployments.ts';
 import { adminPriceJson } from './prices.ts';
 
+const visibilities = spelling({ public: Visibility.PUBLIC, private: Visibility.PRIVATE });
 const tokensSchema = nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }));
 const settings = {
   display_name: Type.Optional(modelNameSchema),
@@ -18,7 +20,7 @@ const settings = {
   operations: Type.Optional(operationsSchema),
   context_window: tokensSchema,
   max_output_tokens: tokensSchema,
-  visibility: Type.Optional(Type.Union([Type.Literal('public'), Type.Literal('private')])),
+  visibility: Type.Optional(visibilities.schema),
 };
 const settingsSchema = Type.Object(settings, { additionalProperties: false });
 
@@ -71,8 +73,6 @@ export const adminModelRoutes: Routes = (app, { models }) => {
   });
 };
 
-const visibilities = { public: Visibility.PUBLIC, private: Visibility.PRIVATE } as const;
-
 /** Null takes a number of tokens back to unknown. */
 const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
   displayName: fields.display_name,
@@ -80,7 +80,7 @@ const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
   operations: operationsNamed(fields.operations),
   contextWindow: fields.context_window === null ? 0 : fields.context_window,
   maxOutputTokens: fields.max_output_tokens === null ? 0 : fields.max_output_tokens,
-  visibility: fields.visibility === undefined ? Visibility.UNSPECIFIED : visibilities[fields.visibility],
+  visibility: visibilities.value(fields.visibility),
 });
 
 const adminModelJson = (entry: CatalogModel) => ({
