@@ -1,9 +1,6 @@
-import { transaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
-import { recordAudit, userActor } from '../audit.ts';
-import { endSession } from '../db/session.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
-import { forgetAfterMs, recordChange } from '../feed/changes.ts';
+import { closeSession } from '../tokens/close-session.ts';
 import { type RefreshClaims, readRefreshToken } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 'feed'>;
@@ -12,22 +9,9 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'signingKeys' | 'publicUrl' | 
 export const logout =
   (deps: Deps): AuthRpc<'logout'> =>
   async (request, context) => {
-    const { database, clock, feed } = deps;
     const caller = callerOf(context);
     const session = sessionOf(caller) ?? (await readRefreshToken(request.refreshToken, deps));
-    if (session === null) return {};
-    const version = await transaction(database, async (em) => {
-      const key = { tenantId: session.tenantId, id: session.sessionId };
-      if (!(await endSession(em, key, new Date(clock.now())))) return null;
-      await recordAudit(em, clock, {
-        tenantId: session.tenantId,
-        type: 'session_ended',
-        actor: userActor(session.userId, caller),
-        target: { type: 'session', id: session.sessionId },
-      });
-      return recordChange(em, { kind: 'session', subjectId: key.id, forgetAfterMs: forgetAfterMs(clock.now()) });
-    });
-    if (version !== null) await feed.leases.settled(version);
+    if (session !== null) await closeSession(session, 'session_ended', caller, deps);
     return {};
   };
 

@@ -1,15 +1,14 @@
 import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { type Caller, callerOf } from '#shared/rpc/caller.ts';
-import { recordAudit, userActor } from '../audit.ts';
+import { callerOf } from '#shared/rpc/caller.ts';
 import type { SessionRow } from '../db/session.entity.ts';
-import { endSession, findSession, rotateSession } from '../db/session.repository.ts';
+import { findSession, rotateSession } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import { findUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { decideRefresh } from '../domain/refresh-decision.ts';
-import { forgetAfterMs, recordChange } from '../feed/changes.ts';
+import { closeSession } from '../tokens/close-session.ts';
 import { newPairFacts } from '../tokens/open-session.ts';
 import { readRefreshToken, signPair, tokenHash } from '../tokens/session-tokens.ts';
 
@@ -40,7 +39,7 @@ export const refresh =
         case 'repeat':
           return { tokens: await repeat(session, user, deps) };
         case 'reuse':
-          await endFamily(session, callerOf(context), deps);
+          await closeSession(claims, 'refresh_token_reused', callerOf(context), deps);
           throw invalidToken();
         case 'refuse':
           throw invalidToken();
@@ -89,22 +88,6 @@ async function repeat(session: SessionRow, user: UserRow, deps: Deps): Promise<S
     refreshTokenId: session.refreshTokenId,
   };
   return signPair(user, facts, signer, deps.publicUrl);
-}
-
-async function endFamily(session: SessionRow, caller: Caller, deps: Deps): Promise<void> {
-  const { database, clock, feed } = deps;
-  const version = await transaction(database, async (em) => {
-    const now = new Date(clock.now());
-    if (!(await endSession(em, { tenantId: session.tenantId, id: session.id }, now))) return null;
-    await recordAudit(em, clock, {
-      tenantId: session.tenantId,
-      type: 'refresh_token_reused',
-      actor: userActor(session.userId, caller),
-      target: { type: 'session', id: session.id },
-    });
-    return recordChange(em, { kind: 'session', subjectId: session.id, forgetAfterMs: forgetAfterMs(clock.now()) });
-  });
-  if (version !== null) await feed.leases.settled(version);
 }
 
 const invalidToken = () =>

@@ -1,0 +1,33 @@
+import { transaction } from '#shared/db/transaction.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import { recordAudit, userActor } from '../audit.ts';
+import { endSession } from '../db/session.repository.ts';
+import type { AuthDeps } from '../deps.ts';
+import { forgetAfterMs, recordChange } from '../feed/changes.ts';
+import type { RefreshClaims } from './session-tokens.ts';
+
+type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed'>;
+
+/**
+ * Ends a session with all its tokens, records why, and waits until every live edge refuses its access token. Nothing happens when it is
+ * over already.
+ */
+export async function closeSession(
+  session: RefreshClaims,
+  why: 'session_ended' | 'refresh_token_reused',
+  caller: Caller,
+  { database, clock, feed }: Deps,
+): Promise<void> {
+  const { tenantId, userId, sessionId } = session;
+  const version = await transaction(database, async (em) => {
+    if (!(await endSession(em, { tenantId, id: sessionId }, new Date(clock.now())))) return null;
+    await recordAudit(em, clock, {
+      tenantId,
+      type: why,
+      actor: userActor(userId, caller),
+      target: { type: 'session', id: sessionId },
+    });
+    return recordChange(em, { kind: 'session', subjectId: sessionId, forgetAfterMs: forgetAfterMs(clock.now()) });
+  });
+  if (version !== null) await feed.leases.settled(version);
+}
