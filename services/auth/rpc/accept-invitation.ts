@@ -1,4 +1,3 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { transaction } from '#shared/db/transaction.ts';
@@ -7,15 +6,14 @@ import { uuidv7 } from '#shared/ids.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { roleName } from '#shared/session-token.ts';
-import { type AuditActor, recordAudit, userActor } from '../audit.ts';
-import type { InvitationRow } from '../db/invitation.entity.ts';
+import { recordAudit, userActor } from '../audit.ts';
 import { acceptPending, findInvitationByToken } from '../db/invitation.repository.ts';
-import { OrganizationEntity, type OrganizationRow } from '../db/organization.entity.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
+import { makeOrganization } from '../make-organization.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
 import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
 
@@ -51,7 +49,10 @@ export const acceptInvitation =
         if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
         const id = uuidv7();
         const actor = userActor(id, caller);
-        const organization = await organizationOf(em, invitation, organizationName, actor);
+        const organization =
+          invitation.tenantId == null
+            ? await makeOrganization(em, organizationName, actor, { clock })
+            : await getOrganizationRow(em, invitation.tenantId);
         const user = em.create(UserEntity, {
           id,
           tenantId: organization.id,
@@ -77,25 +78,6 @@ export const acceptInvitation =
     } catch (error) {
       if (!isUniqueViolation(error, 'users_email_unique')) throw error;
       throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
-    }
-
-    async function organizationOf(
-      em: SqlEntityManager,
-      { tenantId }: InvitationRow,
-      name: string,
-      actor: AuditActor,
-    ): Promise<OrganizationRow> {
-      if (tenantId != null) return getOrganizationRow(em, tenantId);
-      const organization = em.create(OrganizationEntity, { id: uuidv7(), name, createdAt: new Date(clock.now()) });
-      await em.flush();
-      await recordAudit(em, clock, {
-        tenantId: organization.id,
-        type: 'organization_created',
-        actor,
-        target: { type: 'organization', id: organization.id },
-        after: { name },
-      });
-      return organization;
     }
   };
 

@@ -5,16 +5,15 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { operatorCaller, Role } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { actorOf, recordAudit } from '../audit.ts';
+import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
-import { OrganizationEntity } from '../db/organization.entity.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { invite } from '../invite.ts';
+import { makeOrganization } from '../make-organization.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
 
@@ -38,23 +37,13 @@ export const adminCreateOrganization =
     };
     return transaction(database, (em) =>
       once(em, call, async () => {
-        const organization =
-          name === '' ? null : em.create(OrganizationEntity, { id: uuidv7(), name, createdAt: new Date(clock.now()) });
-        if (organization !== null) {
-          await em.flush();
-          await recordAudit(em, clock, {
-            tenantId: organization.id,
-            type: 'organization_created',
-            actor: actorOf(caller, true),
-            target: { type: 'organization', id: organization.id },
-            after: { name },
-          });
-        }
+        const actor = actorOf(caller, true);
+        const organization = name === '' ? null : await makeOrganization(em, name, actor, deps);
         const email = normalEmail(request.ownerEmail);
         const invitation = await invite(
           em,
           { organization, email, role: Role.OWNER },
-          { userId: caller.userId, actor: actorOf(caller, true) },
+          { userId: caller.userId, actor },
           deps,
         );
         return {
