@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type Invitation, InvitationSchema } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
 import { type InvitationRow, nobody } from './invitation.entity.ts';
 
@@ -15,5 +16,5 @@ export const invitationMessage = (row: InvitationRow, nowMs: number): Invitation
     createdAt: timestampFromDate(row.createdAt),
     expiresAt: timestampFromDate(row.expiresAt),
     invitedByUserId: row.invitedByUserId === nobody ? '' : row.invitedByUserId,
-    acceptedAt: row.acceptedAt == null ? undefined : timestampFromDate(row.acceptedAt),
+    acceptedAt: timestampOrUnset(row.acceptedAt),
   });

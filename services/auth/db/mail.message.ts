@@ -1,10 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type Mail, MailSchema } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { MailBody } from '../mail/outbox.ts';
 import type { MailRow } from './mail.entity.ts';
-
-const time = (date: Date | null | undefined) => (date == null ? undefined : timestampFromDate(date));
 
 /** A mail for an operator's list; without a body, its text is empty. */
 export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
@@ -19,13 +18,13 @@ export const mailMessage = (row: MailRow, body: MailBody | null): Mail =>
       subject: row.subject,
       text: body?.text ?? '',
       html: body?.html ?? '',
-      sendAfter: time(row.sendAfter),
-      expiresAt: time(row.expiresAt),
+      sendAfter: timestampOrUnset(row.sendAfter),
+      expiresAt: timestampOrUnset(row.expiresAt),
     },
     status: row.status,
     attempts: row.attempts,
     lastError: row.lastError,
     createdAt: timestampFromDate(row.createdAt),
-    sentAt: time(row.sentAt),
-    nextAttemptAt: time(row.nextAttemptAt),
+    sentAt: timestampOrUnset(row.sentAt),
+    nextAttemptAt: timestampOrUnset(row.nextAttemptAt),
   });

@@ -5,6 +5,7 @@ import {
   OrganizationSchema,
   OrganizationStatus,
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { OrganizationRow } from './organization.entity.ts';
 
 export const organizationMessage = (row: OrganizationRow): Organization =>
@@ -13,6 +14,6 @@ export const organizationMessage = (row: OrganizationRow): Organization =>
     name: row.name,
     status: row.suspendedAt == null ? OrganizationStatus.ACTIVE : OrganizationStatus.SUSPENDED,
     createdAt: timestampFromDate(row.createdAt),
-    suspendedAt: row.suspendedAt == null ? undefined : timestampFromDate(row.suspendedAt),
+    suspendedAt: timestampOrUnset(row.suspendedAt),
     suspensionReason: row.suspensionReason,
   });

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type SigningKey, SigningKeySchema } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { SigningKeyRow } from './signing-key.entity.ts';
 
 /** The public half of a key. */
@@ -10,5 +11,5 @@ export const signingKeyMessage = (row: SigningKeyRow): SigningKey =>
     publicKey: row.publicKey,
     status: row.status,
     activatedAt: timestampFromDate(row.activatedAt),
-    expiresAt: row.expiresAt == null ? undefined : timestampFromDate(row.expiresAt),
+    expiresAt: timestampOrUnset(row.expiresAt),
   });

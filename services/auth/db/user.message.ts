@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { type User, UserSchema } from '#gen/modelgateway/auth/v1/user_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { UserRow } from './user.entity.ts';
 
 /** A user as other services and the edge see them: everything but the password. */
@@ -18,5 +19,5 @@ export const userMessage = (row: UserRow): User =>
     onboardingCompleted: row.onboardingCompleted,
     operator: row.operator,
     createdAt: timestampFromDate(row.createdAt),
-    lastLoginAt: row.lastLoginAt == null ? undefined : timestampFromDate(row.lastLoginAt),
+    lastLoginAt: timestampOrUnset(row.lastLoginAt),
   });

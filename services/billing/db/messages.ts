@@ -1,11 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type Timestamp, timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { timestampFromDate, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { CommitmentSchema } from '#gen/modelgateway/billing/v1/commitment_pb.ts';
 import type { CouponSchema } from '#gen/modelgateway/billing/v1/coupon_pb.ts';
 import { type InvoiceSchema, InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import type { LotSchema } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { PlanSchema } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import type { TransactionSchema } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { describedUnit } from '../documents/unit-texts.ts';
 import { dayOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import type {
@@ -19,9 +20,6 @@ import type {
 } from './entities.ts';
 
 /* Rows as the messages in which they are answered. */
-
-export const timestampOrUnset = (date: Date | null): Timestamp | undefined =>
-  date === null ? undefined : timestampFromDate(date);
 
 export const planMessage = (row: PlanRow): MessageInitShape<typeof PlanSchema> => ({
   code: row.code,

@@ -1,9 +1,9 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { type Job, JobSchema, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { MeteredUsageSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { publicJobId } from '../domain/job-id.ts';
 
 /** The columns of a job that its owner sees. */
@@ -28,20 +28,19 @@ export type JobRow = {
 
 /** A row as its owner sees it, without its result. */
 export function jobMessage(row: JobRow): Job {
-  const time = (at: Date | null) => (at === null ? undefined : timestampFromDate(at));
-  const endedAs = (status: JobStatus) => (row.status === status ? time(row.ended_at) : undefined);
+  const endedAs = (status: JobStatus) => (row.status === status ? timestampOrUnset(row.ended_at) : undefined);
   return create(JobSchema, {
     id: publicJobId(row.id),
     endpoint: row.endpoint,
     operation: row.operation,
     model: row.model,
     status: row.status,
-    createdAt: time(row.created_at),
-    startedAt: time(row.started_at),
+    createdAt: timestampOrUnset(row.created_at),
+    startedAt: timestampOrUnset(row.started_at),
     completedAt: endedAs(JobStatus.COMPLETED),
     failedAt: endedAs(JobStatus.FAILED),
     cancelledAt: endedAs(JobStatus.CANCELLED),
-    expiresAt: time(row.expires_at),
+    expiresAt: timestampOrUnset(row.expires_at),
     error: row.error === null ? undefined : fromBinary(ErrorDetailSchema, row.error),
     usage: row.usage === null ? undefined : fromBinary(MeteredUsageSchema, row.usage),
     metadata: row.metadata,

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import type { PrincipalSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import type { Role } from '#shared/rpc/caller.ts';
 
 /** A row of `principalColumns`: a key with one of its digests, its user's and its organization's state. */
@@ -72,7 +72,7 @@ export function principalMessage(row: PrincipalRow): MessageInitShape<typeof Pri
       ipAllowlist: row.ip_allowlist,
       spendCapNanoUsd: row.spend_cap_nano_usd ?? undefined,
     },
-    expiresAt: expiresAt === null ? undefined : timestampFromDate(expiresAt),
+    expiresAt: timestampOrUnset(expiresAt),
     tenantSuspended: row.suspended,
     rateLimits: {
       requestsPerMinute: Number(row.requests_per_minute),

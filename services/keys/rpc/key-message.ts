@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { type Timestamp, timestampFromDate } from '@bufbuild/protobuf/wkt';
+import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { KeySchema } from '#gen/modelgateway/keys/v1/key_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { usdJson } from '#shared/money.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { statusAt } from '../domain/key-lifecycle.ts';
@@ -40,9 +41,6 @@ const rateLimitsMessage = ({ requestsPerMinute, tokensPerMinute, concurrentReque
   tokensPerMinute,
   concurrentRequests,
 });
-
-export const timestampOrUnset = (date: Date | null): Timestamp | undefined =>
-  date === null ? undefined : timestampFromDate(date);
 
 /** The fields of a key which audit events show, in the public API's spelling. */
 export const auditedFields = (key: KeyRow) => ({

@@ -3,6 +3,7 @@ import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { RotateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -19,7 +20,7 @@ import { graceEnd } from '../domain/grace-period.ts';
 import { requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { addDigest } from './create-key.ts';
 import { namedSecret, secretName } from './issued-secret.ts';
-import { keyMessage, timestampOrUnset } from './key-message.ts';
+import { keyMessage } from './key-message.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'feed' | 'peppers' | 'clock'>;
 

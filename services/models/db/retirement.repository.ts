@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Retirement, RetirementSchema } from '#gen/modelgateway/models/v1/retirement_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
 import { RetirementEntity, type RetirementRow } from './retirement.entities.ts';
 
@@ -23,7 +24,7 @@ export const scheduleOf = (row: RetirementRow): RetirementSchedule => ({
 export const retirementMessage = (row: RetirementRow): Retirement =>
   create(RetirementSchema, {
     deprecatedAt: timestampFromDate(row.deprecatedAt),
-    sunsetAt: row.sunsetAt == null ? undefined : timestampFromDate(row.sunsetAt),
+    sunsetAt: timestampOrUnset(row.sunsetAt),
     replacementModelName: row.replacementModelName ?? '',
     retirementNote: row.retirementNote ?? '',
   });

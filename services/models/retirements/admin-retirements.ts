@@ -1,8 +1,8 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type AdminRetirement, AdminRetirementSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { RetirementRow } from '../db/retirement.entities.ts';
 import { retirementMessage } from '../db/retirement.repository.ts';
@@ -28,7 +28,7 @@ export async function adminRetirements(
       id: row.id,
       model: names.get(row.modelId) ?? '',
       retirement: retirementMessage(row),
-      withdrawnAt: row.withdrawnAt == null ? undefined : timestampFromDate(row.withdrawnAt),
+      withdrawnAt: timestampOrUnset(row.withdrawnAt),
       remindersSent: count(row.id, ReminderStatus.SENT),
       remindersPending: count(row.id, ReminderStatus.PENDING),
     }),

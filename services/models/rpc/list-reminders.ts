@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { ListRemindersResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { type Reminder, ReminderSchema, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
+import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
@@ -42,7 +43,7 @@ const reminderMessage = (row: ReminderRow, model: string): Reminder =>
     point: row.point,
     status: row.status,
     dueAt: timestampFromDate(row.dueAt),
-    sentAt: row.sentAt == null ? undefined : timestampFromDate(row.sentAt),
+    sentAt: timestampOrUnset(row.sentAt),
     attempts: row.attempts,
     lastError: row.lastError,
     subject: row.subject,
