@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -8,24 +7,28 @@ import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, hasRoomInAccount, lockAccount, readAccount } from './accounts.ts';
 import { openLot } from './credit.ts';
 
+/** SQL of the request id of a month's credit, by which it is given once: a name, not a secret. Of a UUID and the month as text. */
+export const monthlyCreditId = (tenantId: string, month: string): string =>
+  `md5('plan credit ' || ${tenantId} || ' ' || ${month})::uuid`;
+
 /** Gives a locked organization the credit that its plan includes for this month, once; answers whether it was given now. */
 export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: number): Promise<boolean> {
   const { tenantId } = account;
   const month = monthOf(nowMs);
-  const requestId = creditId(tenantId, month);
-  const { rows } = await sql.query<{ credit: bigint; plan: string; given: boolean }>({
+  const id = monthlyCreditId('$1::uuid', '$2::text');
+  const { rows } = await sql.query<{ credit: bigint; plan: string; requestId: string; given: boolean }>({
     name: 'ask-for-monthly-credit',
     text: `
       with asked as (
-        insert into credit_months (tenant_id, month) values ($1, $2)
+        insert into credit_months (tenant_id, month) values ($1::uuid, $2::text::date)
         on conflict (tenant_id) do update set month = excluded.month)
-      select monthly_credit_nano_usd as credit, name as plan,
-        exists (select from transactions where tenant_id = $1 and request_id = $3) as given
-      from plans where code = $4`,
-    values: [tenantId, month, requestId, account.planCode ?? defaultPlanCode],
+      select monthly_credit_nano_usd as credit, name as plan, ${id} as "requestId",
+        exists (select from transactions where tenant_id = $1::uuid and request_id = ${id}) as given
+      from plans where code = $3`,
+    values: [tenantId, month, account.planCode ?? defaultPlanCode],
   });
   account.creditMonth = month;
-  const { credit, plan, given } = rows[0]!;
+  const { credit, plan, requestId, given } = rows[0]!;
   if (credit === 0n || given || !hasRoomInAccount(account, credit)) return false;
   const lot = {
     source: LotSource.PROMOTION,
@@ -52,10 +55,3 @@ export async function giveCreditBeforeLook(database: ServiceDatabase, tenantId: 
   if (creditMonth === monthOf(nowMs)) return;
   await sqlTransaction(database, async (sql) => giveCreditOfNewMonth(sql, await lockAccount(sql, tenantId), nowMs));
 }
-
-/** The request id of a month's credit: a name, not a secret, and the same in the statement of the worker. */
-const creditId = (tenantId: string, month: string): string =>
-  createHash('md5')
-    .update(`plan credit ${tenantId} ${month}`)
-    .digest('hex')
-    .replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5');

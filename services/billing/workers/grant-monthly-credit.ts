@@ -2,7 +2,7 @@ import type { BillingDeps } from '../deps.ts';
 import { monthOf } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { giveMonthlyCredit } from '../ledger/monthly-credit.ts';
+import { giveMonthlyCredit, monthlyCreditId } from '../ledger/monthly-credit.ts';
 import { eachOrganization } from './each-organization.ts';
 
 const tenantsPerRun = 1_000;
@@ -22,7 +22,7 @@ export async function grantMonthlyCredit(
       from accounts join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
       where plans.monthly_credit_nano_usd > 0 and not exists (
         select from transactions where transactions.tenant_id = accounts.tenant_id
-          and request_id = md5('plan credit ' || accounts.tenant_id || ' ' || $1)::uuid)
+          and request_id = ${monthlyCreditId('accounts.tenant_id', '$1::text')})
       limit ${tenantsPerRun}`,
     values: [monthOf(await databaseNow(database.pool))],
   });
