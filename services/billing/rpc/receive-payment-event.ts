@@ -1,7 +1,7 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { GatewayError, notFound } from '#shared/errors.ts';
+import { ErrorReason, hasReason, notFound } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { Sql } from '../db/sql.ts';
@@ -93,7 +93,7 @@ async function findPayable(sql: Sql, tenantId: string, invoiceId: string): Promi
     const invoice = await lockInvoice(sql, tenantId, invoiceId);
     return invoice.status === InvoiceStatus.FINALIZED ? invoice : null;
   } catch (error) {
-    if (error instanceof GatewayError) return null;
+    if (hasReason(error, ErrorReason.NOT_FOUND)) return null;
     throw error;
   }
 }
