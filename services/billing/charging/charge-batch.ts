@@ -69,7 +69,7 @@ export async function chargeBatch(
   await saveFunds(sql, funds);
   await drafts.save(sql);
   await addPosted(sql, spent);
-  await settleLeases(sql, fresh, [...leasesById.keys()]);
+  await chargeLeases(sql, fresh, [...leasesById.keys()]);
   return fresh.length;
 }
 
@@ -96,7 +96,7 @@ async function leasesOf(sql: Sql, events: readonly UsageEvent[]): Promise<Map<st
 }
 
 /** Turns held room into what was charged. The rows of the budgets are locked. */
-async function settleLeases(sql: Sql, events: readonly UsageEvent[], leaseIds: readonly string[]): Promise<void> {
+async function chargeLeases(sql: Sql, events: readonly UsageEvent[], leaseIds: readonly string[]): Promise<void> {
   if (leaseIds.length === 0) return;
   const before = await lockLeases(sql, leaseIds);
   const after = new Map(before.map((lease) => [lease.id, lease]));
