@@ -1,9 +1,8 @@
-import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
+import { type Audited, audit } from '../audit.ts';
 import { PlanEntity, type PlanRow } from '../db/entities.ts';
 import { planMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -30,17 +29,15 @@ export const putPlan =
       const beforeFields = before === null ? undefined : auditedFields(before);
       const row = await em.upsert(PlanEntity, fields);
       await touchRateLimits(em);
-      await recordAuditEvent(em, {
-        id: uuidv7(),
+      const change: Audited = {
         tenantId: '',
         type: before === null ? 'plan_created' : 'plan_updated',
-        occurredAtMs: clock.now(),
-        caller,
-        asOperator: true,
         target: { type: 'plan', id: code },
         before: beforeFields,
         after: auditedFields(fields),
-      });
+        asOperator: true,
+      };
+      await audit(em, caller, change, clock.now());
       return row;
     });
     return { plan: planMessage(plan) };
