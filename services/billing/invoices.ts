@@ -8,6 +8,7 @@ import {
   type InvoiceRow,
   type TransactionRow,
 } from './db/entities.ts';
+import { invoiceMessage } from './db/messages.ts';
 
 /** An organization's own invoice; NOT_FOUND for somebody else's and for what is no id at all. */
 export async function findInvoice(em: SqlEntityManager, tenantId: string, id: string): Promise<InvoiceRow> {
@@ -18,6 +19,12 @@ export async function findInvoice(em: SqlEntityManager, tenantId: string, id: st
 
 export const linesOf = (em: SqlEntityManager, { tenantId, month }: InvoiceRow): Promise<InvoiceLineRow[]> =>
   em.find(InvoiceLineEntity, { tenantId, month }, { orderBy: { model: 'asc', unit: 'asc', unitPriceNanoUsd: 'asc' } });
+
+/** The same with its lines, as it is answered. */
+export async function invoiceWithLines(em: SqlEntityManager, tenantId: string, id: string, nowMs: number) {
+  const invoice = await findInvoice(em, tenantId, id);
+  return invoiceMessage(invoice, await linesOf(em, invoice), nowMs);
+}
 
 /** The invoice of each transaction, by its month. */
 export async function invoiceIdsByMonth(

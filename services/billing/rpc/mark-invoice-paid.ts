@@ -3,9 +3,8 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
-import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { findInvoice, linesOf } from '../invoices.ts';
+import { invoiceWithLines } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 
@@ -37,9 +36,7 @@ export const markInvoicePaid =
       }
       return nowMs;
     });
-    const em = database.em();
-    const invoice = await findInvoice(em, tenantId, request.invoiceId);
-    return { invoice: invoiceMessage(invoice, await linesOf(em, invoice), nowMs) };
+    return { invoice: await invoiceWithLines(database.em(), tenantId, request.invoiceId, nowMs) };
   };
 
 /** A draft has not been issued; payInvoice refuses it. */

@@ -2,9 +2,8 @@ import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
-import { invoiceMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { findInvoice, linesOf } from '../invoices.ts';
+import { invoiceWithLines } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { lockInvoice, voidInvoiceOf } from '../ledger/invoice-postings.ts';
 
@@ -30,7 +29,5 @@ export const voidInvoice =
       await audit(sql, caller, change, nowMs);
       return nowMs;
     });
-    const em = database.em();
-    const invoice = await findInvoice(em, tenantId, request.invoiceId);
-    return { invoice: invoiceMessage(invoice, await linesOf(em, invoice), nowMs) };
+    return { invoice: await invoiceWithLines(database.em(), tenantId, request.invoiceId, nowMs) };
   };
