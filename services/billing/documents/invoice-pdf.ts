@@ -7,7 +7,7 @@ import { describedUnit } from './unit-texts.ts';
 
 const margin = 50;
 const columnsX = { text: margin, quantity: 300, price: 385, amount: 470 } as const;
-const amountWidth = 75;
+const numberWidth = 75;
 const bottomY = 770;
 
 /** An invoice as an A4 document: head, line items, sums. Amounts are the exact decimals of the ledger. */
@@ -15,11 +15,12 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   // Large, and seldom needed.
   const { default: PDFDocument } = await import('pdfkit');
   const number = invoiceNumber(invoice.number);
+  const title = number === '' ? 'Draft invoice' : `Invoice ${number}`;
   const issuedAt = invoice.issuedAt ?? new Date(`${invoice.month}T00:00:00Z`);
   const document = new PDFDocument({
     size: 'A4',
     margin,
-    info: { Title: number === '' ? 'Draft invoice' : `Invoice ${number}`, CreationDate: issuedAt },
+    info: { Title: title, CreationDate: issuedAt },
   });
   const pieces: Buffer[] = [];
   document.on('data', (piece: Buffer) => pieces.push(piece));
@@ -28,10 +29,7 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
     document.on('error', reject);
   });
 
-  document
-    .font('Helvetica-Bold')
-    .fontSize(20)
-    .text(number === '' ? 'Draft invoice' : `Invoice ${number}`);
+  document.font('Helvetica-Bold').fontSize(20).text(title);
   const isVoided = invoice.status === InvoiceStatus.VOIDED;
   if (isVoided) document.fontSize(12).text('Voided: nothing is to be paid.');
   document.font('Helvetica').fontSize(10).moveDown();
@@ -79,9 +77,9 @@ function row(
   // A price with all nine decimals takes two lines.
   const cells = [
     [text, columnsX.text, columnsX.quantity - columnsX.text - 10, 'left'],
-    [quantity, columnsX.quantity, 75, 'right'],
-    [price, columnsX.price, 75, 'right'],
-    [amount, columnsX.amount, amountWidth, 'right'],
+    [quantity, columnsX.quantity, numberWidth, 'right'],
+    [price, columnsX.price, numberWidth, 'right'],
+    [amount, columnsX.amount, numberWidth, 'right'],
   ] as const;
   let endY = y;
   for (const [cell, x, width, align] of cells) {
