@@ -4,7 +4,7 @@ import type { Subject } from '../domain/subject.ts';
 import { type Dimension, nameIn } from './grouped-sums.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
-import { addSums, noSums, type Sums, sumColumns, sumsSql } from './sums.ts';
+import { measureSums, type Sums } from './sums.ts';
 
 /** The sums of one group in one bucket, which is counted from 0. */
 export type BucketSums = Sums & { bucket: number; name: string };
@@ -28,8 +28,8 @@ export async function bucketedSums(
     where,
     cutsMs: [...startsMs, endMs],
     columns: dimension === undefined ? [] : [dimension],
-    measures: sumColumns,
-    sums: sumsSql,
+    measures: measureSums.columns,
+    sums: measureSums.sql,
   });
   const { rows } = await database.query<Sums & { part: number } & Partial<Record<Dimension, string>>>({
     // Prepared, as it is the same for all reports of a kind, and to plan it takes as long as to sum some thousand rows.
@@ -42,9 +42,9 @@ export async function bucketedSums(
   for (const { row, bucket, sign } of inBuckets(rows, parts)) {
     const name = dimension === undefined ? '' : nameIn(row[dimension]!);
     const key = `${bucket} ${name}`;
-    const group = groups.get(key) ?? { bucket, name, ...noSums() };
+    const group = groups.get(key) ?? { bucket, name, ...measureSums.none() };
     groups.set(key, group);
-    addSums(group, row, sign);
+    measureSums.add(group, row, sign);
   }
   // All that a day or a week holds of a group may have been taken from it.
   return [...groups.values()].filter(({ requests }) => requests > 0n);

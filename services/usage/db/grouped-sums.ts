@@ -4,7 +4,7 @@ import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
-import { addSums, noSums, type Sums, sumColumns, sumsSql } from './sums.ts';
+import { measureSums, type Sums } from './sums.ts';
 
 /** What sums can be split by. */
 export type Dimension = 'model' | 'endpoint' | 'api_key_id' | 'user_id';
@@ -23,21 +23,25 @@ export async function groupedSums<D extends Dimension>(
     where,
     cutsMs: [range.startMs, range.endMs],
     columns: dimensions,
-    measures: sumColumns,
-    sums: sumsSql,
+    measures: measureSums.columns,
+    sums: measureSums.sql,
   });
   const sets = ['(part)', ...dimensions.map((dimension) => `(part, ${dimension})`)].join(', ');
   const { rows } = await database.query<Sums & { part: number } & Record<D, string | null>>({
     // Rows are summed by all dimensions at once, so that each is added up once, and not for each of the splits.
-    text: `select part, ${dimensions.join(', ')}, ${sumsSql} from (${text}) as summed group by grouping sets (${sets})`,
+    text: `select part, ${dimensions.join(', ')}, ${measureSums.sql} from (${text}) as summed group by grouping sets (${sets})`,
     values: parameters.values,
   });
 
-  const totals = noSums();
+  const totals = measureSums.none();
   const groups = new Map(dimensions.map((dimension) => [dimension, new Map<string, NamedSums>()]));
   for (const { row, sign } of inBuckets(rows, parts)) {
     const dimension = dimensions.find((candidate) => row[candidate] !== null);
-    addSums(dimension === undefined ? totals : groupOf(groups.get(dimension)!, nameIn(row[dimension]!)), row, sign);
+    measureSums.add(
+      dimension === undefined ? totals : groupOf(groups.get(dimension)!, nameIn(row[dimension]!)),
+      row,
+      sign,
+    );
   }
   // All that a day or a week holds of a group may have been taken from it.
   const withTraffic = (group: Map<string, NamedSums>) => [...group.values()].filter(({ requests }) => requests > 0n);
@@ -46,7 +50,7 @@ export async function groupedSums<D extends Dimension>(
 }
 
 function groupOf(groups: Map<string, NamedSums>, name: string): NamedSums {
-  const group = groups.get(name) ?? { name, ...noSums() };
+  const group = groups.get(name) ?? { name, ...measureSums.none() };
   groups.set(name, group);
   return group;
 }

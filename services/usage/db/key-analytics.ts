@@ -5,10 +5,10 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
-import { addVolume, noVolume, type Volume } from '../domain/volume.ts';
 import type { EventRow } from './event-rows.ts';
 import { narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
+import { type Volume, volumeSums } from './sums.ts';
 
 type Client = Pick<pg.ClientBase, 'query'>;
 
@@ -35,17 +35,6 @@ export type KeySubject = Subject & { keyId: string };
 /** The volume of one model in one bucket; buckets are counted from 0, and -1 is the time before the first. */
 export type VolumeRow = Volume & { bucket: number; model: string };
 
-const volumeColumns = [
-  'requests',
-  'successful_requests',
-  'input_tokens',
-  'output_tokens',
-  'cached_input_tokens',
-  'cache_hits',
-  'cache_misses',
-  'generating_ms',
-];
-
 /** A key's volume from `fromMs` on, by bucket and model. */
 export async function volumesOfKey(
   client: Client,
@@ -58,11 +47,8 @@ export async function volumesOfKey(
     where,
     cutsMs: [fromMs, ...startsMs, endMs],
     columns: ['model'],
-    measures: volumeColumns,
-    sums: `sum(requests)::bigint as requests, sum(successful_requests)::bigint as "successfulRequests",
-      sum(input_tokens)::bigint as "inputTokens", sum(output_tokens)::bigint as "outputTokens",
-      sum(cached_input_tokens)::bigint as "cachedInputTokens", sum(cache_hits)::bigint as "cacheHits",
-      sum(cache_misses)::bigint as "cacheMisses", sum(generating_ms)::bigint as "generatingMs"`,
+    measures: volumeSums.columns,
+    sums: volumeSums.sql,
   });
   const { rows } = await client.query<Volume & { part: number; model: string }>({
     name: `key-volumes${variant(subject)}`,
@@ -73,9 +59,9 @@ export async function volumesOfKey(
   const volumes = new Map<string, VolumeRow>();
   for (const { row, bucket, sign } of inBuckets(rows, parts)) {
     const key = `${bucket} ${row.model}`;
-    const volume = volumes.get(key) ?? { bucket: bucket - 1, model: row.model, ...noVolume() };
+    const volume = volumes.get(key) ?? { bucket: bucket - 1, model: row.model, ...volumeSums.none() };
     volumes.set(key, volume);
-    addVolume(volume, row, sign);
+    volumeSums.add(volume, row, sign);
   }
   // All that a day or a week holds of a model may have been taken from it.
   return [...volumes.values()].filter(({ requests }) => requests > 0n);

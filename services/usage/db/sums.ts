@@ -1,8 +1,28 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { MeasuresSchema } from '#gen/modelgateway/usage/v1/report_pb.ts';
 
-/** The measures which roll-ups keep. */
-export const sumColumns = [
+/** How the sums over some columns of roll-ups are read and added up. */
+function sumsOf<Column extends string>(columns: readonly Column[]) {
+  type SumsOfColumns = Record<Column, bigint>;
+  const zeros = Object.fromEntries(columns.map((name) => [name, 0n])) as SumsOfColumns;
+  return {
+    columns,
+    /** The select list; zeros when there are no rows. */
+    sql: columns.map((name) => `coalesce(sum(${name}), 0)::bigint as ${name}`).join(', '),
+    none: (): SumsOfColumns => ({ ...zeros }),
+    /** Adds to `total` in place, or with -1 takes from it. */
+    add(total: SumsOfColumns, sums: SumsOfColumns, sign: 1n | -1n = 1n): void {
+      for (const name of columns) {
+        const before: bigint = total[name];
+        const sum: bigint = sums[name];
+        total[name] = sign === 1n ? before + sum : before - sum;
+      }
+    },
+  };
+}
+
+/** What calls used and what they cost. */
+export const measureSums = sumsOf([
   'requests',
   'successful_requests',
   'input_tokens',
@@ -13,21 +33,24 @@ export const sumColumns = [
   'characters',
   'duration_ms',
   'cost_nano_usd',
-] as const;
+]);
+export type Sums = ReturnType<typeof measureSums.none>;
 
-/** Sums over some roll-up rows. */
-export type Sums = Record<(typeof sumColumns)[number], bigint>;
-
-/** The select list of `Sums`; zeros when there are no rows. */
-export const sumsSql = sumColumns.map((name) => `coalesce(sum(${name}), 0)::bigint as ${name}`).join(', ');
-
-const zeros = Object.fromEntries(sumColumns.map((name) => [name, 0n])) as Sums;
-export const noSums = (): Sums => ({ ...zeros });
-
-/** Adds to `total` in place, or with -1 takes from it. */
-export function addSums(total: Sums, sums: Sums, sign: 1n | -1n = 1n): void {
-  for (const name of sumColumns) total[name] += sign === 1n ? sums[name] : -sums[name];
-}
+/**
+ * Sums without money, and what the performance of calls is reckoned by: cache hits are calls with at least one cached prompt token, misses
+ * those with prompt tokens of which none was cached, and `generating_ms` counts the calls which gave output tokens.
+ */
+export const volumeSums = sumsOf([
+  'requests',
+  'successful_requests',
+  'input_tokens',
+  'output_tokens',
+  'cached_input_tokens',
+  'cache_hits',
+  'cache_misses',
+  'generating_ms',
+]);
+export type Volume = ReturnType<typeof volumeSums.none>;
 
 export const measuresMessage = (sums: Sums): MessageInitShape<typeof MeasuresSchema> => ({
   requests: sums.requests,

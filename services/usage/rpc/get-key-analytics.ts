@@ -8,11 +8,11 @@ import {
   type VolumeRow,
   volumesOfKey,
 } from '../db/key-analytics.ts';
+import { type Volume, volumeSums } from '../db/sums.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { latencySlices } from '../domain/latency-slices.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, daysIn, instantsOf, rangeBefore } from '../domain/time-buckets.ts';
-import { addVolume, noVolume, type Volume } from '../domain/volume.ts';
 import { resolveBucketedRange } from './granularity.ts';
 import { performanceMessage, pointMessage, recentMessage, volumeMessage } from './key-analytics-messages.ts';
 import { rangeMessage } from './report-messages.ts';
@@ -44,7 +44,7 @@ export const getKeyAnalytics =
       const fromMs = instantsOf(rangeBefore(days)).startMs;
       const rows = await volumesOfKey(client, { subject, fromMs, startsMs, endMs: range.endMs });
       const sums = sumUp(rows, startsMs.length, modelName);
-      const slices = latencySlices(range, Number(sums.totals.successfulRequests));
+      const slices = latencySlices(range, Number(sums.totals.successful_requests));
       return {
         sums,
         latencies: hasPerformance ? await latenciesOfKey(client, { subject, range, slices, model: modelName }) : null,
@@ -71,22 +71,22 @@ export const getKeyAnalytics =
 
 /** The model's name narrows the totals and the series, but never the breakdown by model. */
 function sumUp(rows: readonly VolumeRow[], bucketCount: number, modelName: string) {
-  const totals = noVolume();
-  const previous = noVolume();
-  const series = Array.from({ length: bucketCount }, noVolume);
+  const totals = volumeSums.none();
+  const previous = volumeSums.none();
+  const series = Array.from({ length: bucketCount }, volumeSums.none);
   const byModel = new Map<string, Volume>();
   for (const row of rows) {
     if (row.bucket >= 0) {
-      const volume = byModel.get(row.model) ?? noVolume();
+      const volume = byModel.get(row.model) ?? volumeSums.none();
       byModel.set(row.model, volume);
-      addVolume(volume, row);
+      volumeSums.add(volume, row);
     }
     if (modelName !== '' && row.model !== modelName) continue;
     if (row.bucket < 0) {
-      addVolume(previous, row);
+      volumeSums.add(previous, row);
     } else {
-      addVolume(totals, row);
-      addVolume(series[row.bucket]!, row);
+      volumeSums.add(totals, row);
+      volumeSums.add(series[row.bucket]!, row);
     }
   }
   return { totals, previous, series, byModel };

@@ -2,7 +2,7 @@ import { GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { type BucketSums, bucketedSums } from '../db/bucketed-sums.ts';
 import type { Dimension } from '../db/grouped-sums.ts';
-import { addSums, measuresMessage, noSums } from '../db/sums.ts';
+import { measureSums, measuresMessage } from '../db/sums.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, instantsOf } from '../domain/time-buckets.ts';
@@ -31,8 +31,8 @@ export const getReport =
       endMs: range.endMs,
     });
 
-    const totals = noSums();
-    for (const row of rows) addSums(totals, row);
+    const totals = measureSums.none();
+    for (const row of rows) measureSums.add(totals, row);
     const rowsByBucket = Map.groupBy(rows, ({ bucket }) => bucket);
     return {
       range: rangeMessage(range),
@@ -47,8 +47,8 @@ export const getReport =
   };
 
 function bucketMessage(rows: BucketSums[], isSplit: boolean) {
-  const sums = noSums();
-  for (const row of rows) addSums(sums, row);
+  const sums = measureSums.none();
+  for (const row of rows) measureSums.add(sums, row);
   const groups = isSplit ? rows.sort((a, b) => (a.name < b.name ? -1 : 1)) : [];
   return {
     measures: measuresMessage(sums),

@@ -8,16 +8,16 @@ import type {
 } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
 import type { EventRow } from '../db/event-rows.ts';
-import type { Volume } from '../domain/volume.ts';
+import type { Volume } from '../db/sums.ts';
 
 export const volumeMessage = (volume: Volume): MessageInitShape<typeof VolumeMeasuresSchema> => ({
   requests: volume.requests,
-  successfulRequests: volume.successfulRequests,
-  failedRequests: volume.requests - volume.successfulRequests,
-  totalTokens: volume.inputTokens + volume.outputTokens,
-  inputTokens: volume.inputTokens,
-  outputTokens: volume.outputTokens,
-  cachedInputTokens: volume.cachedInputTokens,
+  successfulRequests: volume.successful_requests,
+  failedRequests: volume.requests - volume.successful_requests,
+  totalTokens: volume.input_tokens + volume.output_tokens,
+  inputTokens: volume.input_tokens,
+  outputTokens: volume.output_tokens,
+  cachedInputTokens: volume.cached_input_tokens,
 });
 
 export const pointMessage = (startMs: number, volume: Volume): MessageInitShape<typeof KeyAnalyticsPointSchema> => ({
@@ -32,16 +32,16 @@ export const performanceMessage = (
   available: true,
   p50LatencyMs: latencies?.p50Ms,
   p95LatencyMs: latencies?.p95Ms,
-  cacheHits: totals.cacheHits,
-  cacheMisses: totals.cacheMisses,
-  cachedTokens: totals.cachedInputTokens,
+  cacheHits: totals.cache_hits,
+  cacheMisses: totals.cache_misses,
+  cachedTokens: totals.cached_input_tokens,
   tokensPerSecond: tokensPerSecond(totals),
 });
 
 /** Rounded to three decimals; unset without output tokens, or when they took no measurable time. */
-function tokensPerSecond({ outputTokens, generatingMs }: Volume): number | undefined {
-  if (outputTokens === 0n || generatingMs === 0n) return undefined;
-  return Math.round((Number(outputTokens) * 1_000_000) / Number(generatingMs)) / 1_000;
+function tokensPerSecond({ output_tokens: tokens, generating_ms: ms }: Volume): number | undefined {
+  if (tokens === 0n || ms === 0n) return undefined;
+  return Math.round((Number(tokens) * 1_000_000) / Number(ms)) / 1_000;
 }
 
 export const recentMessage = (row: EventRow): MessageInitShape<typeof RecentActivitySchema> => ({
