@@ -1,7 +1,7 @@
 import { createHmac, hkdfSync } from 'node:crypto';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { accountBackoff, addressBackoff, addressSource, type BackoffPolicy } from '../domain/login-backoff.ts';
 
 /** Slows down whoever guesses passwords, by account and by address, on all replicas together. */
@@ -56,16 +56,16 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
         returning 1`,
       values: [counted, now, policy.freeFailures, policy.waitMsMin, policy.waitMsMax, policy.forgetAfterMs],
     });
-    if (rowCount === 0) await refuse(counted);
+    if (rowCount === 0) throw await refusal(counted);
   };
 
-  const refuse = async (counted: Buffer): Promise<void> => {
+  const refusal = async (counted: Buffer): Promise<GatewayError> => {
     const { rows } = await database.query<{ blocked_until: Date }>({
       text: 'select blocked_until from login_throttles where subject = $1',
       values: [counted],
     });
     const waitMs = (rows[0]?.blocked_until.getTime() ?? 0) - clock.now();
-    throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many failed sign-ins. Try again later.', {
+    return gatewayError(ErrorReason.RATE_LIMITED, 'Too many failed sign-ins. Try again later.', {
       retryAfterMs: Math.max(1_000, waitMs),
     });
   };
