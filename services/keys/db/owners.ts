@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Caller, Role } from '#shared/rpc/caller.ts';
+import type { StoredQuota } from '../domain/key-quota.ts';
 
 /**
  * Locks the caller's row until the end of the transaction, so that a user's keys are made one after the other and the quota
@@ -18,8 +19,8 @@ export async function lockOwner(em: SqlEntityManager, caller: Caller): Promise<{
   return owner!;
 }
 
-/** How many keys each user of an organization may have; null is unlimited, undefined leaves it to the default. */
-export async function findQuota(em: SqlEntityManager, tenantId: string): Promise<number | null | undefined> {
+/** The quota of an organization. */
+export async function findQuota(em: SqlEntityManager, tenantId: string): Promise<StoredQuota> {
   const [quota] = await em.execute<{ keys_per_user: string | null }[]>(
     'select keys_per_user from quotas where tenant_id = ?',
     [tenantId],

@@ -3,8 +3,11 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 /** Keys per user when the organization has no quota of its own (service.md, Limits). */
 const keysPerUserDefault = 10;
 
-/** How many keys a user may have by what is stored: undefined is the default, null is unlimited. */
-export const effectiveQuota = (stored: number | null | undefined): number | null =>
+/** How many keys each user of an organization may have, as it is stored: undefined is the default, null is unlimited. */
+export type StoredQuota = number | null | undefined;
+
+/** How many keys a user may have by what is stored; null is unlimited. */
+export const effectiveQuota = (stored: StoredQuota): number | null =>
   stored === undefined ? keysPerUserDefault : stored;
 
 /** Refuses another key when the user has as many undeleted ones as the quota allows; null is unlimited. */

@@ -1,8 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-
-/** A quota as it is stored: undefined is the platform's default, null is unlimited. */
-export type StoredQuota = number | null | undefined;
+import type { StoredQuota } from '../domain/key-quota.ts';
 
 export function quotaMessage(quota: StoredQuota): MessageInitShape<typeof KeyQuotaSchema> {
   if (quota === undefined) return { quota: { case: 'platformDefault', value: true } };

@@ -7,7 +7,8 @@ import { uuidv7 } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
-import { quotaMessage, quotaText, type StoredQuota } from './quota-message.ts';
+import type { StoredQuota } from '../domain/key-quota.ts';
+import { quotaMessage, quotaText } from './quota-message.ts';
 
 export const setKeyQuota =
   ({ database, clock }: Pick<KeysDeps, 'database' | 'clock'>): KeysRpc<'setKeyQuota'> =>
