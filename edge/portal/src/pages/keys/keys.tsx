@@ -3,17 +3,17 @@ import { useGet } from '../../api/hooks.ts';
 import type { ApiKey, KeyList } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { navigate, searchWith, usePageParameter, useSearchParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icons.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Pager } from '../../ui/pagination.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { CreateKeyDialog } from './create-key.tsx';
@@ -41,19 +41,7 @@ export function Keys() {
       }
     >
       <div className="flex flex-wrap items-center gap-2">
-        <label className="relative min-w-48 flex-1 sm:max-w-72">
-          <span className="sr-only">Search keys</span>
-          <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
-          <input
-            type="search"
-            placeholder="Search by name"
-            value={search}
-            onChange={(event) =>
-              navigate(`/keys${searchWith({ search: event.target.value || null, page: null })}`, { replace: true })
-            }
-            className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
-          />
-        </label>
+        <SearchBox label="Search keys" placeholder="Search by name" />
         <Select
           aria-label="Type"
           value={type}

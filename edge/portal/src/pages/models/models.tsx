@@ -9,8 +9,8 @@ import { Card } from '../../ui/card.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
-import { Icon } from '../../ui/icons.tsx';
 import { Page } from '../../ui/page.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
 import { operationKey, operationName } from './operations.ts';
@@ -18,20 +18,12 @@ import { priceSummary } from './prices.ts';
 
 export function Models() {
   const models = useGet<{ data: Model[] }>('/models');
-  const [search, setSearch] = useSearchParameter('search', '');
+  const [search] = useSearchParameter('search', '');
   const [operation, setOperation] = useSearchParameter('operation', '');
   return (
     <Page title="Models" description="What you may call, at which price, and for how long.">
       <Loaded of={models}>
-        {({ data }) => (
-          <Catalog
-            models={data}
-            search={search}
-            onSearch={setSearch}
-            operation={operation}
-            onOperation={setOperation}
-          />
-        )}
+        {({ data }) => <Catalog models={data} search={search} operation={operation} onOperation={setOperation} />}
       </Loaded>
     </Page>
   );
@@ -40,12 +32,11 @@ export function Models() {
 type CatalogProps = {
   models: readonly Model[];
   search: string;
-  onSearch: (text: string) => void;
   operation: string;
   onOperation: (operation: string) => void;
 };
 
-function Catalog({ models, search, onSearch, operation, onOperation }: CatalogProps) {
+function Catalog({ models, search, operation, onOperation }: CatalogProps) {
   const operations = useMemo(
     () => [...new Set(models.flatMap((model) => model.operations.map(operationKey)))].sort(),
     [models],
@@ -61,17 +52,7 @@ function Catalog({ models, search, onSearch, operation, onOperation }: CatalogPr
   return (
     <>
       <div className="flex flex-wrap gap-2">
-        <label className="relative min-w-48 flex-1 sm:max-w-72">
-          <span className="sr-only">Search models</span>
-          <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
-          <input
-            type="search"
-            placeholder="Search models"
-            value={search}
-            onChange={(event) => onSearch(event.target.value)}
-            className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
-          />
-        </label>
+        <SearchBox label="Search models" />
         <Select
           aria-label="Operation"
           value={operation}

@@ -8,6 +8,7 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -16,7 +17,6 @@ import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
 import { PagedCard } from './paged-card.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
-import { SearchBox } from './search-box.tsx';
 import type { AdminKey } from './types.ts';
 
 export function OperatorKeys() {

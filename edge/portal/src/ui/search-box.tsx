@@ -1,0 +1,20 @@
+import { useSearchParameter } from '../router/router.ts';
+import { Icon } from './icons.tsx';
+
+/** The `search` of the address, as it is typed; a new search begins on the first page. */
+export function SearchBox({ label, placeholder = label }: { label: string; placeholder?: string }) {
+  const [search, setSearch] = useSearchParameter('search', '');
+  return (
+    <label className="relative min-w-48 flex-1 sm:max-w-72">
+      <span className="sr-only">{label}</span>
+      <Icon name="search" className="absolute top-2.5 left-3 size-4 text-faint" />
+      <input
+        type="search"
+        placeholder={placeholder}
+        value={search}
+        onChange={(event) => setSearch(event.target.value)}
+        className="h-9 w-full rounded-md border border-edge bg-surface pr-3 pl-9 text-base"
+      />
+    </label>
+  );
+}
