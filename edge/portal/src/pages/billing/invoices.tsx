@@ -1,49 +1,35 @@
-import { useGet } from '../../api/hooks.ts';
-import type { Invoice, List } from '../../api/types.ts';
+import type { Invoice } from '../../api/types.ts';
 import { formatUtcDay } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
-import { usePageParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
-import { Card } from '../../ui/card.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
 import { Money } from '../../ui/money.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { PdfButton } from './pdf-button.tsx';
 
 export function Invoices() {
-  const [page, setPage] = usePageParameter();
   const [days, setDays] = useDays();
-  const query = { start_date: days.start, end_date: days.end };
-  const invoices = useGet<List<Invoice>>('/billing/documents/invoices', { page, limit: 20, ...query });
   return (
-    <Card flush title="Invoices" action={<DayFilter days={days} onChange={setDays} />}>
-      <Loaded of={invoices}>
-        {(list) => (
-          <>
-            <Table
-              label="Invoices"
-              rows={list.data}
-              columns={columns}
-              rowKey={(invoice) => invoice.id}
-              empty={
-                days.start === '' && days.end === '' ? (
-                  <EmptyState icon="card" title="No invoices yet">
-                    One is drafted through each month and finalized on the 1st of the next.
-                  </EmptyState>
-                ) : (
-                  <EmptyState icon="search" title="No invoice fits" />
-                )
-              }
-              pagination={list.pagination}
-            />
-            <Pager pagination={list.pagination} onPage={setPage} />
-          </>
-        )}
-      </Loaded>
-    </Card>
+    <PagedCard<Invoice>
+      label="Invoices"
+      title="Invoices"
+      action={<DayFilter days={days} onChange={setDays} />}
+      path="/billing/documents/invoices"
+      query={{ start_date: days.start, end_date: days.end }}
+      columns={columns}
+      rowKey={(invoice) => invoice.id}
+      empty={
+        days.start === '' && days.end === '' ? (
+          <EmptyState icon="card" title="No invoices yet">
+            One is drafted through each month and finalized on the 1st of the next.
+          </EmptyState>
+        ) : (
+          <EmptyState icon="search" title="No invoice fits" />
+        )
+      }
+    />
   );
 }
 

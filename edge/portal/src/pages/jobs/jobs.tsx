@@ -1,16 +1,16 @@
 import { useGet } from '../../api/hooks.ts';
-import type { Job, JobStats, List, Model } from '../../api/types.ts';
+import type { Job, JobStats, Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { usePageParameter, useSearchParameter } from '../../router/router.ts';
-import { Card, Tile, TileRow } from '../../ui/card.tsx';
+import { useSearchParameter } from '../../router/router.ts';
+import { Tile, TileRow } from '../../ui/card.tsx';
 import { CodeBlock } from '../../ui/code-block.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { operationKey } from '../models/operations.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
@@ -20,9 +20,7 @@ const refreshMs = 3000;
 
 export function Jobs() {
   const [status, setStatus] = useSearchParameter('status', '');
-  const [page, setPage] = usePageParameter();
   const stats = useGet<JobStats>('/jobs/stats', undefined, { refetchIntervalMs: refreshMs });
-  const jobs = useGet<List<Job>>('/jobs', { page, limit: 20, status }, { refetchIntervalMs: refreshMs });
   return (
     <Page title="Jobs" description="Calls that run in the background. Results are kept for 24 hours.">
       <Loaded of={stats}>
@@ -48,24 +46,16 @@ export function Jobs() {
       <div>
         <Select aria-label="Status" value={status} onChange={setStatus} choices={jobStatusChoices} />
       </div>
-      <Card flush>
-        <Loaded of={jobs}>
-          {(list) => (
-            <>
-              <Table
-                label="Jobs"
-                wordy
-                rows={list.data}
-                columns={columns}
-                pagination={list.pagination}
-                rowKey={(job) => job.id}
-                empty={<NoJobs filtered={status !== ''} />}
-              />
-              <Pager pagination={list.pagination} onPage={setPage} />
-            </>
-          )}
-        </Loaded>
-      </Card>
+      <PagedCard<Job>
+        label="Jobs"
+        wordy
+        path="/jobs"
+        query={{ status }}
+        columns={columns}
+        rowKey={(job) => job.id}
+        empty={<NoJobs filtered={status !== ''} />}
+        options={{ refetchIntervalMs: refreshMs }}
+      />
     </Page>
   );
 }

@@ -13,10 +13,10 @@ import { Form, FormError } from '../../ui/form.tsx';
 import { Money } from '../../ui/money.tsx';
 import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { PagedCard } from './paged-card.tsx';
 import type { Coupon } from './types.ts';
 
 export function Coupons() {

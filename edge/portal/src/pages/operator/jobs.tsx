@@ -2,12 +2,12 @@ import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { JobStatus } from '../jobs/job-parts.tsx';
 import { jobStatusChoices } from '../jobs/job-statuses.ts';
 import { OrganizationName } from './organization-name.tsx';
-import { PagedCard } from './paged-card.tsx';
 import type { AdminJob } from './types.ts';
 
 const refreshMs = 5000;

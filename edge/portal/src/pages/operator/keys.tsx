@@ -8,6 +8,7 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -15,7 +16,6 @@ import { useToast } from '../../ui/toast.tsx';
 import { RestrictionBadges } from '../keys/key-badges.tsx';
 import { KeyRateLimitsDialog } from './key-rate-limits.tsx';
 import { OrganizationName } from './organization-name.tsx';
-import { PagedCard } from './paged-card.tsx';
 import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminKey } from './types.ts';
 

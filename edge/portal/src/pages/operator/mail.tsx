@@ -6,9 +6,9 @@ import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { PagedCard } from './paged-card.tsx';
 import { SendingStatus } from './sending-status.tsx';
 import type { Mail as MailRow } from './types.ts';
 

@@ -4,12 +4,12 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
 import { priceSummary } from '../models/prices.ts';
 import { ModelDialog } from './model-dialog.tsx';
-import { PagedCard } from './paged-card.tsx';
 import type { AdminModel } from './types.ts';
 import { UpstreamDialog } from './upstream-dialog.tsx';
 

@@ -2,9 +2,9 @@ import { formatUtcRange } from '../../format/time.ts';
 import { Status } from '../../ui/badge.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { CommitmentForm } from './money-forms.tsx';
-import { PagedCard } from './paged-card.tsx';
 import type { AdminCommitment } from './types.ts';
 
 /** What an organization committed itself to spend: what was, is and will be, and a form for another. */

@@ -8,10 +8,10 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { invoiceMonth, PaymentStatus } from '../billing/invoices.tsx';
-import { PagedCard } from './paged-card.tsx';
 
 type Act = { invoice: Invoice; what: 'pay' | 'void' };
 

@@ -7,10 +7,10 @@ import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { PagedCard } from './paged-card.tsx';
 import type { AdminUser } from './types.ts';
 
 type Changes = Partial<Pick<AdminUser, 'is_active' | 'operator'>>;

@@ -1,7 +1,7 @@
 import { useGet } from '../../api/hooks.ts';
 import type { List } from '../../api/types.ts';
 import { Link } from '../../router/link.tsx';
-import { ShortId } from './paged-card.tsx';
+import { ShortId } from '../../ui/short-id.tsx';
 import type { AdminOrganization } from './types.ts';
 
 /** The newest organizations, read once for all rows of a table that name theirs. */

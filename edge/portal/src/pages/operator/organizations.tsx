@@ -9,11 +9,12 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { fieldError, Select, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
+import { ShortId } from '../../ui/short-id.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { PagedCard, ShortId } from './paged-card.tsx';
 import type { AdminOrganization } from './types.ts';
 
 export const isSuspended = (organization: { status: string }): boolean =>

@@ -1,8 +1,8 @@
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { PagedCard } from './paged-card.tsx';
 import { SendingStatus } from './sending-status.tsx';
 import type { Reminder } from './types.ts';
 

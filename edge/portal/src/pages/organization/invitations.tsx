@@ -1,14 +1,11 @@
-import { useAction, useGet } from '../../api/hooks.ts';
-import type { Invitation, List } from '../../api/types.ts';
-import { usePageParameter } from '../../router/router.ts';
+import { useAction } from '../../api/hooks.ts';
+import type { Invitation } from '../../api/types.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
-import { Card } from '../../ui/card.tsx';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
-import { Loaded } from '../../ui/failure.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import { PagedCard } from '../../ui/paged-card.tsx';
+import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
@@ -47,30 +44,18 @@ const columns: readonly Column<Invitation>[] = [
 ];
 
 export function Invitations() {
-  const [page, setPage] = usePageParameter();
-  const invitations = useGet<List<Invitation>>('/invitations', { page, limit: 20 });
   return (
-    <Card flush>
-      <Loaded of={invitations}>
-        {(list) => (
-          <>
-            <Table
-              label="Invitations"
-              rows={list.data}
-              columns={columns}
-              rowKey={(invitation) => invitation.id}
-              empty={
-                <EmptyState icon="mail" title="Nobody is invited">
-                  An invitation is a mail with a link that works once and sets a password.
-                </EmptyState>
-              }
-              pagination={list.pagination}
-            />
-            <Pager pagination={list.pagination} onPage={setPage} />
-          </>
-        )}
-      </Loaded>
-    </Card>
+    <PagedCard<Invitation>
+      label="Invitations"
+      path="/invitations"
+      columns={columns}
+      rowKey={(invitation) => invitation.id}
+      empty={
+        <EmptyState icon="mail" title="Nobody is invited">
+          An invitation is a mail with a link that works once and sets a password.
+        </EmptyState>
+      }
+    />
   );
 }
 

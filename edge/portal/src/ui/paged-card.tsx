@@ -1,12 +1,12 @@
 import type { ReactNode } from 'react';
-import type { Query } from '../../api/client.ts';
-import { type GetOptions, useGet } from '../../api/hooks.ts';
-import type { List } from '../../api/types.ts';
-import { usePageParameter } from '../../router/router.ts';
-import { Card } from '../../ui/card.tsx';
-import { Loaded } from '../../ui/failure.tsx';
-import { Pager } from '../../ui/pagination.tsx';
-import { type Column, Table } from '../../ui/table.tsx';
+import type { Query } from '../api/client.ts';
+import { type GetOptions, useGet } from '../api/hooks.ts';
+import type { List } from '../api/types.ts';
+import { usePageParameter } from '../router/router.ts';
+import { Card } from './card.tsx';
+import { Loaded } from './failure.tsx';
+import { Pager } from './pagination.tsx';
+import { type Column, Table } from './table.tsx';
 
 type PagedCardProps<Row> = {
   label: string;
@@ -60,14 +60,5 @@ export function PagedCard<Row>({
         )}
       </Loaded>
     </Card>
-  );
-}
-
-/** An id, short, whole on hover: its end, since its beginning is the time. */
-export function ShortId({ id }: { id: string }) {
-  return (
-    <code className="font-mono text-xs text-faint" title={id}>
-      {id.length > 13 ? `…${id.slice(-8)}` : id}
-    </code>
   );
 }
