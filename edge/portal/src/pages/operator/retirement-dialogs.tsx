@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { Button } from '../../ui/button.tsx';
+import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
@@ -62,26 +63,15 @@ export function WithdrawDialog({ retirement, onClose }: { retirement: AdminRetir
     },
   });
   return (
-    <Dialog
-      open
-      onClose={onClose}
+    <ConfirmDialog
       title={`Withdraw the retirement of ${retirement.model}?`}
       description="The headers disappear, and mails which were not sent yet are not sent."
-    >
-      <div className="grid gap-4">
-        <FormError error={withdraw.error} />
-        <DialogActions>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button
-            look="danger"
-            pending={withdraw.pending}
-            onClick={() => withdraw.run({ method: 'DELETE', path: pathOf(retirement) })}
-          >
-            Withdraw
-          </Button>
-        </DialogActions>
-      </div>
-    </Dialog>
+      act="Withdraw"
+      onAct={() => withdraw.run({ method: 'DELETE', path: pathOf(retirement) })}
+      onClose={onClose}
+      pending={withdraw.pending}
+      error={withdraw.error}
+    />
   );
 }
 
