@@ -12,7 +12,6 @@ import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
-import { operationKey } from '../models/operations.ts';
 import { CancelJob, JobStatus } from './job-parts.tsx';
 import { jobStatusChoices } from './job-statuses.ts';
 
@@ -62,9 +61,7 @@ export function Jobs() {
 
 function NoJobs({ filtered }: { filtered: boolean }) {
   const models = useGet<{ data: Model[] }>('/models');
-  const model =
-    models.data?.data.find(({ operations }) => operations.some((one) => operationKey(one) === 'chat_completions'))
-      ?.id ?? 'a-model';
+  const model = models.data?.data.find(({ operations }) => operations.includes('chat_completions'))?.id ?? 'a-model';
   if (filtered) return <EmptyState icon="search" title="No job has this status" />;
   return (
     <>

@@ -15,7 +15,7 @@ import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
 import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
-import { operationKey, operationName } from './operations.ts';
+import { operationName } from './operations.ts';
 import { priceLines } from './prices.ts';
 import { type Language, snippet } from './snippets.ts';
 
@@ -142,7 +142,7 @@ export function DeploymentStatus({ status }: { status: string }) {
 
 function Snippets({ model }: { model: Model }) {
   const [language, setLanguage] = useState<Language>('curl');
-  const [operation, setOperation] = useState(operationKey(model.operations[0] ?? 'chat_completions'));
+  const [operation, setOperation] = useState(model.operations[0] ?? 'chat_completions');
   return (
     <Card
       title="Call it"
@@ -154,7 +154,7 @@ function Snippets({ model }: { model: Model }) {
               aria-label="Operation"
               value={operation}
               onChange={setOperation}
-              choices={model.operations.map((one) => ({ value: operationKey(one), label: operationName(one) }))}
+              choices={model.operations.map((one) => ({ value: one, label: operationName(one) }))}
             />
           )}
           <Segments

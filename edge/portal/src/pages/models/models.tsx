@@ -13,7 +13,7 @@ import { Page } from '../../ui/page.tsx';
 import { SearchBox } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { RetiringBadge, retirementSentence, ServingStatus } from './model-badges.tsx';
-import { operationKey, operationName } from './operations.ts';
+import { operationName } from './operations.ts';
 import { priceSummary } from './prices.ts';
 
 export function Models() {
@@ -37,16 +37,13 @@ type CatalogProps = {
 };
 
 function Catalog({ models, search, operation, onOperation }: CatalogProps) {
-  const operations = useMemo(
-    () => [...new Set(models.flatMap((model) => model.operations.map(operationKey)))].sort(),
-    [models],
-  );
+  const operations = useMemo(() => [...new Set(models.flatMap((model) => model.operations))].sort(), [models]);
   const shown = useMemo(() => {
     const text = search.toLowerCase();
     return models.filter(
       (model) =>
         `${model.id} ${model.display_name} ${model.owned_by}`.toLowerCase().includes(text) &&
-        (operation === '' || model.operations.some((one) => operationKey(one) === operation)),
+        (operation === '' || model.operations.includes(operation)),
     );
   }, [models, search, operation]);
   return (

@@ -10,7 +10,7 @@ const names: Readonly<Record<string, string>> = {
   realtime_transcription: 'Realtime',
 };
 
-/** One spelling for `chat.completions`, `chat/completions` and `chat_completions`. */
-export const operationKey = (operation: string): string => operation.toLowerCase().replace(/[^a-z]+/g, '_');
+/** The operations that a model can be given. */
+export const operations = Object.keys(names);
 
-export const operationName = (operation: string): string => names[operationKey(operation)] ?? operation;
+export const operationName = (operation: string): string => names[operation] ?? operation;

@@ -1,19 +1,14 @@
-import { operationKey } from './operations.ts';
-
 export type Language = 'curl' | 'python' | 'node';
 
 /** A first call of an operation, ready to paste; the key comes from the environment. */
 export function snippet(language: Language, operation: string, model: string, origin: string): string {
   const base = `${origin}/v1`;
-  const call = calls[operationKey(operation)] ?? calls.chat_completions!;
+  const call = calls[operation] ?? calls.chat_completions!;
   switch (language) {
     case 'curl':
       return call.curl(base, model);
     case 'python':
-      return `from openai import OpenAI\n\nclient = OpenAI(base_url=${quote(base)}, api_key=os.environ["MODEL_GATEWAY_KEY"])\n\n${call.python(quote(model))}`.replace(
-        'from openai',
-        'import os\nfrom openai',
-      );
+      return `import os\nfrom openai import OpenAI\n\nclient = OpenAI(base_url=${quote(base)}, api_key=os.environ["MODEL_GATEWAY_KEY"])\n\n${call.python(quote(model))}`;
     case 'node':
       return `import OpenAI from 'openai';\n\nconst client = new OpenAI({\n  baseURL: '${base}',\n  apiKey: process.env.MODEL_GATEWAY_KEY,\n});\n\n${call.node(quote(model))}`;
     default:

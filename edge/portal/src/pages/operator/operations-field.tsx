@@ -1,18 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ApiError } from '../../api/error.ts';
 import { Checkbox, fieldError } from '../../ui/field.tsx';
-import { operationName } from '../models/operations.ts';
-
-const operations = [
-  'chat_completions',
-  'completions',
-  'embeddings',
-  'images_generations',
-  'audio_transcriptions',
-  'audio_translations',
-  'audio_speech',
-  'realtime_transcription',
-];
+import { operationName, operations } from '../models/operations.ts';
 
 type OperationsFieldProps = {
   chosen: readonly string[];

@@ -13,7 +13,6 @@ import { Skeleton } from '../../ui/skeleton.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { ExpiryBadge } from '../keys/key-badges.tsx';
 import { RetiringBadge, retirementSentence } from '../models/model-badges.tsx';
-import { operationKey } from '../models/operations.ts';
 import { snippet } from '../models/snippets.ts';
 
 export function Overview() {
@@ -137,9 +136,7 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
 }
 
 function QuickStart({ models, hasKey }: { models: readonly Model[]; hasKey: boolean }) {
-  const serving = models.filter(
-    (model) => model.is_serviceable && model.operations.some((one) => operationKey(one) === 'chat_completions'),
-  );
+  const serving = models.filter((model) => model.is_serviceable && model.operations.includes('chat_completions'));
   const chat = serving.find((model) => model.deprecated_at === null) ?? serving[0];
   return (
     <Card

@@ -7,7 +7,6 @@ import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
-import { operationKey } from '../models/operations.ts';
 import { Chat } from './chat.tsx';
 import { Transcribe } from './transcribe.tsx';
 
@@ -19,7 +18,7 @@ export function Playground() {
   const [mode, setMode] = useSearchParameter('mode', '');
   const all = models.data?.data ?? [];
   const fits = (model: Model, kind: keyof typeof kinds) =>
-    model.operations.some((one) => (kinds[kind] as readonly string[]).includes(operationKey(one)));
+    model.operations.some((one) => (kinds[kind] as readonly string[]).includes(one));
   const wantedModel = all.find((model) => model.id === wanted);
   const kind =
     mode === 'transcribe' ||
