@@ -25,7 +25,7 @@ export type Profile = {
   onboarding_completed: boolean;
   role: Role;
   phone: string | null;
-  organization: { id: string; name: string; status: string };
+  organization: Pick<OrganizationDetails, 'id' | 'name' | 'status'>;
 };
 
 export type KeyType = 'inference' | 'management';
@@ -278,7 +278,7 @@ export type AuditEvent = {
 export type OrganizationDetails = {
   id: string;
   name: string;
-  status: string;
+  status: 'active' | 'suspended';
   created_at: string;
   /** How many keys each user may have; null: as many as they like. Absent when the API does not say. */
   key_quota?: number | null;

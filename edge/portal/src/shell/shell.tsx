@@ -29,7 +29,7 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
     window.addEventListener('keydown', open);
     return () => window.removeEventListener('keydown', open);
   }, []);
-  const suspended = profile.data?.organization.status.toLowerCase() === 'suspended';
+  const suspended = profile.data?.organization.status === 'suspended';
 
   return (
     <div className="lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">

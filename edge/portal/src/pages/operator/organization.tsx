@@ -19,7 +19,6 @@ import { OrganizationInvoices } from './organization-invoices.tsx';
 import { OrganizationMembers } from './organization-members.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
 import { OrganizationTransactions } from './organization-transactions.tsx';
-import { isSuspended } from './organizations.tsx';
 import { SuspensionDialog } from './suspension.tsx';
 import type { Account, AdminOrganization } from './types.ts';
 
@@ -33,11 +32,11 @@ export function OperatorOrganization({ parameters }: PageParameters) {
     <Page
       title={data?.name ?? 'Organization'}
       parent={{ name: 'Organizations', href: '/operator/organizations' }}
-      badge={data !== undefined && isSuspended(data) ? <Badge tone="danger">Suspended</Badge> : undefined}
+      badge={data?.status === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined}
       actions={
         data === undefined ? undefined : (
-          <Button look={isSuspended(data) ? 'primary' : 'danger'} onClick={() => setChanging(true)}>
-            {isSuspended(data) ? 'Restore' : 'Suspend'}
+          <Button look={data.status === 'suspended' ? 'primary' : 'danger'} onClick={() => setChanging(true)}>
+            {data.status === 'suspended' ? 'Restore' : 'Suspend'}
           </Button>
         )
       }
@@ -45,7 +44,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
       <Loaded of={organization}>
         {(loaded) => (
           <>
-            {isSuspended(loaded) && (
+            {loaded.status === 'suspended' && (
               <Notice tone="danger">
                 Suspended since <Time value={loaded.suspended_at} />. {loaded.suspension_reason}
               </Notice>

@@ -17,9 +17,6 @@ import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import type { AdminOrganization } from './types.ts';
 
-export const isSuspended = (organization: { status: string }): boolean =>
-  organization.status.toLowerCase() === 'suspended';
-
 export function Organizations() {
   const [search] = useSearchParameter('search', '');
   const [status, setStatus] = useSearchParameter('status', '');
@@ -73,7 +70,8 @@ const columns: readonly Column<AdminOrganization>[] = [
   { name: 'Id', cell: (row) => <ShortId id={row.id} /> },
   {
     name: 'Status',
-    cell: (row) => (isSuspended(row) ? <Status tone="danger">Suspended</Status> : <Status tone="good">Active</Status>),
+    cell: (row) =>
+      row.status === 'suspended' ? <Status tone="danger">Suspended</Status> : <Status tone="good">Active</Status>,
   },
   { name: 'Created', sortBy: (row) => row.created_at, cell: (row) => <Time value={row.created_at} /> },
 ];

@@ -5,7 +5,6 @@ import { Dialog, DialogActions } from '../../ui/dialog.tsx';
 import { fieldError, TextArea } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
-import { isSuspended } from './organizations.tsx';
 import type { AdminOrganization } from './types.ts';
 
 export function SuspensionDialog({
@@ -19,7 +18,7 @@ export function SuspensionDialog({
 }) {
   const toast = useToast();
   const [reason, setReason] = useState('');
-  const suspended = isSuspended(organization);
+  const suspended = organization.status === 'suspended';
   const change = useAction<AdminOrganization>({
     stale: ['/admin/organizations', '/profile'],
     onSuccess: () => {

@@ -21,9 +21,7 @@ export function OrganizationPage() {
   return (
     <Page
       title={organization.data?.name ?? 'Organization'}
-      badge={
-        organization.data?.status.toLowerCase() === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined
-      }
+      badge={organization.data?.status === 'suspended' ? <Badge tone="danger">Suspended</Badge> : undefined}
       description="Who is in it, and what they may do."
       actions={
         <Button look="primary" icon="plus" onClick={() => setInviting(true)}>
