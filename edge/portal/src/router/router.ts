@@ -1,16 +1,14 @@
 import { useSyncExternalStore } from 'react';
 
 /** The address as the portal's pages see it. */
-export type Place = { path: string; search: string; hash: string };
+type Place = { path: string; search: string };
 
 const changeEvent = 'portal:place';
-let cached: Place = { path: '', search: '', hash: '' };
+let cached: Place = { path: '', search: '' };
 
 function currentPlace(): Place {
-  const { pathname, search, hash } = window.location;
-  if (cached.path !== pathname || cached.search !== search || cached.hash !== hash) {
-    cached = { path: pathname, search, hash };
-  }
+  const { pathname, search } = window.location;
+  if (cached.path !== pathname || cached.search !== search) cached = { path: pathname, search };
   return cached;
 }
 

@@ -6,7 +6,7 @@ import { Icon } from './icons.tsx';
 import { SkeletonRows } from './skeleton.tsx';
 
 /** Instead of content that could not be loaded. */
-function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
+function Failure({ error, retry }: { error: ApiError; retry: () => void }) {
   return (
     <div role="alert" className="grid justify-items-center gap-1.5 px-6 py-10 text-center">
       <Icon name="warning" className="size-5 text-danger" />
@@ -15,11 +15,9 @@ function Failure({ error, retry }: { error: ApiError; retry?: () => void }) {
         {error.message}
         <RequestId id={error.requestId} />
       </div>
-      {retry !== undefined && (
-        <Button size="small" icon="refresh" className="mt-2" onClick={retry}>
-          Try again
-        </Button>
-      )}
+      <Button size="small" icon="refresh" className="mt-2" onClick={retry}>
+        Try again
+      </Button>
     </div>
   );
 }

@@ -143,16 +143,14 @@ type CheckboxProps = {
   onChange: (checked: boolean) => void;
   label: ReactNode;
   hint?: ReactNode;
-  disabled?: boolean;
 };
 
-export function Checkbox({ checked, onChange, label, hint, disabled }: CheckboxProps) {
+export function Checkbox({ checked, onChange, label, hint }: CheckboxProps) {
   return (
-    <label className={classNames('flex gap-2.5 text-base', disabled && 'opacity-60')}>
+    <label className="flex gap-2.5 text-base">
       <input
         type="checkbox"
         checked={checked}
-        disabled={disabled}
         onChange={(event) => onChange(event.target.checked)}
         className="mt-0.75 size-4 accent-accent"
       />

@@ -45,7 +45,6 @@ const paths = {
   send: 'M8 13V3.500M4 7.500l4-4 4 4',
   refresh: 'M13 5.500A5.500 5.500 0 1 0 13.500 8M13.500 2.500v3.200h-3.200',
   trash: 'M3 4.500h10M6.500 4.500v-2h3v2M4.500 4.500l.5 9h6l.5-9',
-  link: 'M6.500 3.500H3v9.500h9.500V9.500M9 2.500h4.500V7M13.500 2.500 7.500 8.500',
 } as const;
 
 export type IconName = keyof typeof paths;

@@ -5,7 +5,7 @@ import { classNames } from './class-names.ts';
 import { Icon, type IconName } from './icons.tsx';
 
 export type MenuItem =
-  | { label: string; icon?: IconName; danger?: boolean; disabled?: boolean; onSelect: () => void }
+  | { label: string; icon?: IconName; danger?: boolean; onSelect: () => void }
   | { label: string; icon?: IconName; href: string }
   | 'line';
 
@@ -31,10 +31,9 @@ export function Menu({ trigger, items, align = 'end', label }: MenuProps) {
             ) : (
               <DropdownMenu.Item
                 key={item.label}
-                disabled={'disabled' in item && item.disabled === true}
                 onSelect={() => ('href' in item ? navigate(item.href) : item.onSelect())}
                 className={classNames(
-                  'flex cursor-pointer items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none data-disabled:opacity-50 data-highlighted:bg-sunken',
+                  'flex cursor-pointer items-center gap-2.5 rounded-md px-2.5 py-1.5 text-sm outline-none data-highlighted:bg-sunken',
                   'danger' in item && item.danger ? 'text-danger' : 'text-ink',
                 )}
               >
