@@ -15,22 +15,18 @@ export function formatUsd(value: number): string {
   const size = Math.abs(value);
   let digits = 2;
   if (size > 0 && size < 1) digits = Math.min(9, Math.max(2, 1 - Math.floor(Math.log10(size))));
-  const text = new Intl.NumberFormat('en-US', {
-    style: 'currency',
-    currency: 'USD',
-    minimumFractionDigits: 2,
-    maximumFractionDigits: digits,
-  }).format(value);
-  return text;
+  return usdText(value, digits);
 }
 
 /** Every digit down to the nano-USD. */
-export const formatUsdExact = (value: number): string =>
+export const formatUsdExact = (value: number): string => usdText(value, 9);
+
+const usdText = (value: number, digitsMax: number): string =>
   new Intl.NumberFormat('en-US', {
     style: 'currency',
     currency: 'USD',
     minimumFractionDigits: 2,
-    maximumFractionDigits: 9,
+    maximumFractionDigits: digitsMax,
   }).format(value);
 
 /** The change from `before` to `now` as a percentage; null when there was nothing before. */

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { addDays, formatUtcDay, utcDay } from '../../format/time.ts';
+import { addDays, dayMs, formatUtcDay, utcDay } from '../../format/time.ts';
 import { SelectField, TextField } from '../../ui/field.tsx';
 
 /** The presets of service.md (Expiry options at creation), in days. */
@@ -19,7 +19,7 @@ export function ExpiryField({ value, onChange, error }: ExpiryFieldProps) {
     setKind(next);
     const days = presetDays[next];
     if (next === 'never') onChange(null);
-    else if (days !== undefined) onChange(new Date(Date.now() + days * 86_400_000).toISOString());
+    else if (days !== undefined) onChange(new Date(Date.now() + days * dayMs).toISOString());
     else onChange(value === null || value < tomorrow ? addDays(tomorrow, 30) : value.slice(0, 10));
   };
   return (

@@ -1,3 +1,4 @@
+import { dayMs } from '../../format/time.ts';
 import type { AdminRetirement } from './types.ts';
 
 export type Draft = {
@@ -48,7 +49,6 @@ export function previewMail({ model, sunsetAt, successor, note, mailed }: Draft,
 
 /** Days before the retirement at which mails are due, besides the announcement. */
 const mailDays = [30, 7, 1, 0];
-const dayMs = 86_400_000;
 
 export type TimelinePoint = { at: Date; name: string; past: boolean };
 

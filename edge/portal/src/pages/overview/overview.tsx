@@ -1,6 +1,7 @@
 import { useGet, useIsAdmin, useWholeList } from '../../api/hooks.ts';
 import type { ApiKey, CurrentUsage, Model, Profile, Wallet } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd, formatUsdExact } from '../../format/number.ts';
+import { dayMs } from '../../format/time.ts';
 import { Link } from '../../router/link.tsx';
 import { ButtonLink } from '../../ui/button.tsx';
 import { Card, Tile, TileRow } from '../../ui/card.tsx';
@@ -91,7 +92,7 @@ const columns: readonly Column<CurrentUsage['models'][number]>[] = [
 /** What needs somebody: keys about to expire, models about to retire, models that do not serve. */
 function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly Model[] }) {
   const soon = keys.filter(
-    (key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * 86_400_000,
+    (key) => key.is_active && key.expires_at !== null && Date.parse(key.expires_at) - Date.now() < 7 * dayMs,
   );
   const retiring = models.filter((model) => model.deprecated_at !== null);
   const down = models.filter((model) => !model.is_serviceable);
