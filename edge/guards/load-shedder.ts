@@ -12,7 +12,7 @@ import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
 
 /** What there is too little of for new work. */
-export type Shortage = 'time' | 'memory';
+type Shortage = 'time' | 'memory';
 
 /** All who come during a turn of the event loop wait until it is over: one that serves requests for longer than this is too long. */
 const turnMsMax = 100;

@@ -2,7 +2,7 @@ import { errorCode, type KnownReason } from '#shared/error-codes.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
 
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
-export type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
+type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
 
 /** The platform's error type of each reason. A reason without one does not compile. */
 const types: Readonly<Record<KnownReason, string>> = {

@@ -19,7 +19,7 @@ export type WebSocketLike = {
   resume(): void;
 };
 
-export type CarryOptions = {
+type CarryOptions = {
   clock: Pick<Clock, 'now'>;
   request: FastifyRequest;
   /** When the credential ends by itself, in milliseconds since the Unix epoch; Infinity: never. */

@@ -10,7 +10,7 @@ import type { Credentials } from '../guards/access.ts';
 import { createKeyCredentials } from './keys.ts';
 import { createSessionCredentials } from './sessions.ts';
 
-export type OpenCredentials = Credentials & {
+type OpenCredentials = Credentials & {
   /** Whether both feeds are, so that requests are decided without asking. */
   readonly isLive: boolean;
   close(): Promise<void>;

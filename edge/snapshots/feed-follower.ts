@@ -4,7 +4,7 @@ import { followStream } from '#shared/rpc/follow-stream.ts';
 import { Lease } from './lease.ts';
 
 /** A service's feed: its RPCs, and what to do with an event. */
-export type FeedSource<Event extends { version: bigint }> = {
+type FeedSource<Event extends { version: bigint }> = {
   /** What it is, for the log, e.g. `the feed of keys`. */
   name: string;
   watch(signal: AbortSignal): AsyncIterable<Event>;
@@ -14,7 +14,7 @@ export type FeedSource<Event extends { version: bigint }> = {
   apply(event: Event): void;
 };
 
-export type FeedFollower = {
+type FeedFollower = {
   /** Whether the edge may decide from what the feed told. */
   readonly isLive: boolean;
   close(): Promise<void>;

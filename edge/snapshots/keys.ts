@@ -37,7 +37,7 @@ export type KeyCredentials = {
   close(): Promise<void>;
 };
 
-export type KeyCredentialsDeps = {
+type KeyCredentialsDeps = {
   keys: Pick<Client<typeof KeysService>, 'authenticate' | 'watchKeys' | 'acknowledgeKeys' | 'recordKeyUse'>;
   /** This process (UUID), made anew at each start. */
   edgeId: string;

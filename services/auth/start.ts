@@ -32,7 +32,7 @@ export type AuthOptions = {
   smtpUrl: string | undefined;
 };
 
-export type StartedAuth = {
+type StartedAuth = {
   implementation: ServiceImpl<typeof AuthService>;
   close(): Promise<void>;
 };

@@ -17,7 +17,7 @@ import { stripeProvider } from './payments/stripe.ts';
 import { openRateLimitFeed } from './rate-limits/feed.ts';
 import { runWorkers } from './workers/run-workers.ts';
 
-export type BillingOptions = {
+type BillingOptions = {
   connection: DatabaseUrl;
   clock: Clock;
   logger: Logger;
@@ -31,7 +31,7 @@ export type BillingOptions = {
   databaseNow?: BillingDeps['databaseNow'];
 };
 
-export type StartedBilling = {
+type StartedBilling = {
   implementation: ServiceImpl<typeof BillingService>;
   /** What the RPCs are made of, for workers that are run by hand. */
   deps: BillingDeps;

@@ -15,7 +15,7 @@ import { openKeyFeed } from './feed/key-feed.ts';
 import { keysService } from './index.ts';
 import { startHousekeeping } from './workers/housekeeping.ts';
 
-export type StartedKeys = {
+type StartedKeys = {
   implementation: ServiceImpl<typeof KeysService>;
   /** Ends the feed, the recurring work and the database connections; calls in flight should have ended. */
   close(): Promise<void>;

@@ -15,7 +15,7 @@ import { type ChargeDeps, startChargeWorker } from './workers/charge.ts';
 import { startDayGatherer } from './workers/gather-days.ts';
 import { startPartitionKeeper } from './workers/keep-partitions.ts';
 
-export type StartedUsage = {
+type StartedUsage = {
   implementation: Partial<ServiceImpl<typeof UsageService>>;
   /** Ends the workers and the database connections; calls in flight should have ended. */
   close(): Promise<void>;

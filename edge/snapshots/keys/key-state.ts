@@ -8,9 +8,9 @@ import { keyPrincipal } from './key-principal.ts';
 import { RecentChanges } from './recent-changes.ts';
 
 /** Which keys are no longer served: those of which it is true. */
-export type Revoked = (principal: KeyPrincipal) => boolean;
+type Revoked = (principal: KeyPrincipal) => boolean;
 
-export type KeyStateDeps = {
+type KeyStateDeps = {
   clock: Pick<Clock, 'monotonic'>;
   /** The most secrets that are remembered. */
   capacity: number;

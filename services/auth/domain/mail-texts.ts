@@ -1,7 +1,7 @@
 import { escapeHtml, oneLine } from '#shared/safe-text.ts';
 
 /** A mail's words. */
-export type MailText = { subject: string; text: string; html: string };
+type MailText = { subject: string; text: string; html: string };
 
 export function invitationMail(invitation: {
   organization: string | null;

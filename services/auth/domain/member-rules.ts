@@ -1,6 +1,6 @@
 import { Role } from '#shared/rpc/caller.ts';
 
-export type MemberState = { role: Role; isActive: boolean };
+type MemberState = { role: Role; isActive: boolean };
 
 /** Whether somebody with a role may make this change at all: admins manage members and admins, only owners manage owners. */
 export const mayChangeMember = (actor: Role, before: MemberState, after: MemberState): boolean =>

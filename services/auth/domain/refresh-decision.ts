@@ -2,7 +2,7 @@
 const predecessorGraceMs = 10_000;
 
 /** What of a session decides on a refresh token. */
-export type RefreshFamily = {
+type RefreshFamily = {
   currentHash: Uint8Array;
   previousHash: Uint8Array | null;
   /** When the predecessor was spent. */
@@ -17,7 +17,7 @@ export type RefreshFamily = {
  * - `reuse`: it is ours but was spent before: somebody has a copy, and nobody can tell who;
  * - `refuse`: the session is over.
  */
-export type RefreshDecision = 'rotate' | 'repeat' | 'reuse' | 'refuse';
+type RefreshDecision = 'rotate' | 'repeat' | 'reuse' | 'refuse';
 
 /** Decides on a refresh token that this gateway signed for the session. */
 export function decideRefresh(family: RefreshFamily, hash: Uint8Array, nowMs: number): RefreshDecision {

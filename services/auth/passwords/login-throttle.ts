@@ -21,7 +21,7 @@ export type LoginThrottle = {
   forgive(email: string): Promise<void>;
 };
 
-export type LoginAttempt = {
+type LoginAttempt = {
   email: string;
   ip: string;
   /** Whether the account's owner has signed in from this address before: then other people's failures do not count. */

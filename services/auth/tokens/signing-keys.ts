@@ -88,7 +88,7 @@ export const acceptedSigningKeys = (em: SqlEntityManager, clock: Clock): Promise
     { orderBy: { activatedAt: 'asc' } },
   );
 
-export type NewSigningKey = { kid: string; publicKey: Uint8Array; sealedPrivateKey: Uint8Array | null };
+type NewSigningKey = { kid: string; publicKey: Uint8Array; sealedPrivateKey: Uint8Array | null };
 
 /** Makes a key and its row; the row's status and moment are the caller's. */
 export function newSigningKey(secretBox: SecretBox): NewSigningKey {

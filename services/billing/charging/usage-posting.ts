@@ -36,7 +36,7 @@ export class DayTexts {
 }
 
 /** The periods in which an event counts. */
-export type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
+type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodStart };
 
 /**
  * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without

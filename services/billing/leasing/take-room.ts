@@ -8,10 +8,10 @@ import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './le
 import { type BudgetKey, heldChange, textOfKey } from './spend.ts';
 
 /** A demand for room in a budget that has a limit. */
-export type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
+type LimitedDemand = LimitedBudget & { leaseId: string; sliceNanoUsd: bigint };
 
 /** What one request asks for: room in all of these budgets, or in none. */
-export type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNanoUsd'> & {
+type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNanoUsd'> & {
   demands: readonly LimitedDemand[];
   timeToLiveMs: number;
 };

@@ -9,7 +9,7 @@ import { type Account, requireRoomInAccount } from './accounts.ts';
 import { type Posted, post } from './post.ts';
 
 /** A lot that is to be opened. */
-export type NewCredit = {
+type NewCredit = {
   source: LotSource;
   amountNanoUsd: bigint;
   expiresAtMs: number | null;
@@ -63,7 +63,7 @@ export async function openLot(
 }
 
 /** What a request with an id is about, so that a repeat can be told from another request under the same id. */
-export type RequestedMovement = { requestId: string; amountNanoUsd: bigint; description: string };
+type RequestedMovement = { requestId: string; amountNanoUsd: bigint; description: string };
 
 /**
  * The transaction which an earlier request with this id posted, and the lot it opened; null when there was none.

@@ -4,7 +4,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { livePrincipalsOfDigests, type PrincipalRow, principalColumns } from '../db/principals.ts';
 
 /** Whose secret has one of the digests, and the version at which that was read; null when nobody's. */
-export type LookedUp = { row: PrincipalRow | null; version: bigint };
+type LookedUp = { row: PrincipalRow | null; version: bigint };
 
 export type DigestLookUp = (digests: readonly KeyDigest[]) => Promise<LookedUp>;
 

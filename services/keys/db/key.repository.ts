@@ -35,7 +35,7 @@ export const countKeys = (em: SqlEntityManager, { tenantId, userId }: KeyOwner):
   em.count(KeyEntity, { tenantId, userId, deletedAt: null });
 
 /** What narrows a list of keys; empty texts and unspecified values do not. */
-export type KeyFilter = {
+type KeyFilter = {
   tenantId: string;
   userId: string;
   keyType: KeyType;

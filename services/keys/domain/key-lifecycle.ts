@@ -2,7 +2,7 @@ import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 
 /** The moments which decide a key's state ("States and transitions" in service.md). */
-export type KeyLifecycle = { expiresAt: Date | null; revokedAt: Date | null };
+type KeyLifecycle = { expiresAt: Date | null; revokedAt: Date | null };
 
 /** A key's status at a moment. A key stops at the very millisecond of its expiry. */
 export function statusAt({ expiresAt, revokedAt }: KeyLifecycle, nowMs: number): KeyStatus {

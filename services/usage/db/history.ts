@@ -5,7 +5,7 @@ import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';
 import { inBuckets, rolledUp } from './rolled-up.ts';
 
-export type EventQuery = {
+type EventQuery = {
   subject: Subject;
   filter: Filter | undefined;
   /** The bounds of the range; null where it is open. */

@@ -8,7 +8,7 @@ type Client = Pick<pg.ClientBase, 'query'>;
 export const replicaLifetimeMs = 5_000;
 
 /** A subject's buckets, leaked up to now. */
-export type Buckets = BucketLevels & { subjectId: string };
+type Buckets = BucketLevels & { subjectId: string };
 
 const leakedColumns = `greatest(0, requests_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "requestsMs",
   greatest(0, tokens_ms - extract(epoch from now() - leaked_at)::float8 * 1000) as "tokensMs"`;

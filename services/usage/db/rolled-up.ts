@@ -6,7 +6,7 @@ import type { Parameters } from './narrowing.ts';
  * A statement that sums roll-up rows, each of its rows with the number of the part of time it was read for. Between two cuts its text
  * may vary; between more it is one and the same for the same columns, so that it can be prepared.
  */
-export type RolledUp = { text: string; parts: readonly Part[] };
+type RolledUp = { text: string; parts: readonly Part[] };
 
 /** Ranges of time as a statement reads them: the table of their parts, and where each starts and ends. */
 type Ranges = { from: string; start: string; end: string };

@@ -9,7 +9,7 @@ export const noKeyId = NIL;
 const quarterHourMs = 900_000;
 
 /** All that roll-ups tell apart. */
-export type RollUpKey = {
+type RollUpKey = {
   bucketStartMs: number;
   tenantId: string;
   /** `noKeyId` for sessions. */

@@ -16,7 +16,7 @@ const widths: ReadonlyMap<Granularity, BucketWidth> = new Map([
 ]);
 
 /** A range as it will be cut into buckets. */
-export type BucketedRange = { days: DayRange; width: BucketWidth; granularity: Granularity };
+type BucketedRange = { days: DayRange; width: BucketWidth; granularity: Granularity };
 
 /** Resolves a range with its granularity, which caps it (service.md, Limits). Hours are those of UTC, whatever the zone. */
 export function resolveBucketedRange(

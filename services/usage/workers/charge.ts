@@ -14,7 +14,7 @@ export type ChargeDeps = {
 /** Takes batches as they are stored. */
 export type ChargeQueue = { add(batch: ChargeBatch): void };
 
-export type ChargeWorker = ChargeQueue & {
+type ChargeWorker = ChargeQueue & {
   /** Hands on all that waits; rejects when Billing or the database is out of reach, and nothing is lost. */
   drain(): Promise<void>;
   close(): Promise<void>;

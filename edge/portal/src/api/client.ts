@@ -2,7 +2,7 @@ import { bodyOf, errorOfResponse, isTransient, unreachable } from './error.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
-export type RequestOptions = {
+type RequestOptions = {
   method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   query?: Query | undefined;
   body?: unknown;

@@ -1,5 +1,5 @@
 /** A refusal or failure of the API, or of the way to it. */
-export type ApiFailure = {
+type ApiFailure = {
   /** The HTTP status; 0 when no answer came. */
   status: number;
   message: string;

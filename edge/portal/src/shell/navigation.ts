@@ -1,8 +1,8 @@
 import type { Claims } from '../api/client.ts';
 import type { IconName } from '../ui/icons.tsx';
 
-export type NavigationItem = { name: string; href: string; icon: IconName; words?: string };
-export type NavigationGroup = { name: string; items: readonly NavigationItem[] };
+type NavigationItem = { name: string; href: string; icon: IconName; words?: string };
+type NavigationGroup = { name: string; items: readonly NavigationItem[] };
 
 /** The portal's pages for one user. What a role may not see is left out; the API refuses it in any case. */
 export function navigationFor(claims: Claims): readonly NavigationGroup[] {

@@ -4,7 +4,7 @@ import { navigate } from '../router/router.ts';
 import { classNames } from './class-names.ts';
 import { Icon, type IconName } from './icons.tsx';
 
-export type MenuItem =
+type MenuItem =
   | { label: string; icon?: IconName; danger?: boolean; onSelect: () => void }
   | { label: string; icon?: IconName; href: string }
   | 'line';

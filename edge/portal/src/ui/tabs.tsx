@@ -2,7 +2,7 @@ import { Tabs as Radix } from 'radix-ui';
 import { type ReactNode, useEffect, useRef } from 'react';
 import { classNames } from './class-names.ts';
 
-export type Tab = { value: string; label: string; content: ReactNode };
+type Tab = { value: string; label: string; content: ReactNode };
 
 /** Pages of one thing. The chosen one stands in the address (see useSearchParameter). */
 export function Tabs({

@@ -5,7 +5,7 @@ import { numberOrText } from '../../format/number.ts';
 import { fieldError, TextArea, TextField } from '../../ui/field.tsx';
 
 /** As text, while they are typed. */
-export type ConstraintTexts = { models: string; addresses: string; cap: string };
+type ConstraintTexts = { models: string; addresses: string; cap: string };
 
 export type Constraints = {
   model_allowlist: string[] | null;

@@ -1,6 +1,6 @@
 import type { KeyType } from '../../api/types.ts';
 
-export type ScopeGroup = { name: string; scopes: readonly { name: string; does: string; adminOnly?: boolean }[] };
+type ScopeGroup = { name: string; scopes: readonly { name: string; does: string; adminOnly?: boolean }[] };
 
 /** The scopes of service.md (Scopes), in words. Retired names are not offered; keys which have one keep it. */
 export const scopeGroups: Readonly<Record<KeyType, readonly ScopeGroup[]>> = {

@@ -8,7 +8,7 @@ export const serverChoices: readonly Choice[] = ['openai', 'vllm', 'llama_cpp', 
 }));
 
 /** Where an upstream is, and where its key is found. */
-export type UpstreamAddress = { baseUrl: string; secret: string };
+type UpstreamAddress = { baseUrl: string; secret: string };
 
 type UpstreamFieldsProps = {
   value: UpstreamAddress;

@@ -3,7 +3,7 @@ import { ApiError } from '../../api/error.ts';
 
 export type Message = { role: 'system' | 'user' | 'assistant'; content: string };
 export type ChatUsage = { prompt_tokens: number; completion_tokens: number; total_tokens: number };
-export type ChatRequest = {
+type ChatRequest = {
   model: string;
   messages: readonly Message[];
   temperature?: number | string;

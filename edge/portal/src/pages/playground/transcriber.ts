@@ -1,7 +1,7 @@
 import type { Api } from '../../api/client.ts';
 
 /** What comes back while audio is sent. */
-export type TranscriptEvents = {
+type TranscriptEvents = {
   onText: (itemId: string, text: string, final: boolean) => void;
   onError: (message: string) => void;
   onClose: (reason: string | null) => void;

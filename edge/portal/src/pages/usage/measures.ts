@@ -1,7 +1,7 @@
 import type { Measures } from '../../api/types.ts';
 import { formatCompact, formatCount, formatUsd } from '../../format/number.ts';
 
-export type MeasureName = 'cost_usd' | 'requests' | 'total_tokens' | 'input_tokens' | 'output_tokens';
+type MeasureName = 'cost_usd' | 'requests' | 'total_tokens' | 'input_tokens' | 'output_tokens';
 
 export const measures: Readonly<
   Record<MeasureName, { label: string; format: (value: number) => string; axis: (value: number) => string }>

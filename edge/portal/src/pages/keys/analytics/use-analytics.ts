@@ -6,7 +6,7 @@ import type { KeyAnalytics, Volume } from '../../../api/types.ts';
 import { localTimeZone } from '../../../format/time.ts';
 import { dailyChunks, type Range } from './range.ts';
 
-export type SeriesPoint = Volume & { bucket_start: string };
+type SeriesPoint = Volume & { bucket_start: string };
 export type Analytics = { report: KeyAnalytics; series: SeriesPoint[] };
 type Answer = { data: Analytics | undefined; error: ApiError | null; refetch: () => unknown; updating: boolean };
 
