@@ -11,7 +11,7 @@ export type Pagination = {
 };
 export type List<Item> = { data: Item[]; pagination: Pagination };
 /** The list of keys also says how many the user may have; `limit` is null when there is no limit. */
-export type KeyList = List<ApiKey> & { quota?: { limit: number | null; used: number } };
+export type KeyList = List<ApiKey> & { quota: { limit: number | null; used: number } };
 
 export type Profile = {
   id: string;
@@ -25,7 +25,7 @@ export type Profile = {
   onboarding_completed: boolean;
   role: Role;
   phone: string | null;
-  organization: Pick<OrganizationDetails, 'id' | 'name' | 'status'>;
+  organization: Pick<Organization, 'id' | 'name' | 'status'>;
 };
 
 export type KeyType = 'inference' | 'management';
@@ -78,12 +78,12 @@ export type KeyAnalytics = {
     tokens_per_second: number | null;
   };
   recent_activity: {
-    id?: string;
+    id: string;
     occurred_at: string;
     model: string;
     endpoint: string;
     status: string;
-    total_tokens?: number;
+    total_tokens: number;
     input_tokens: number;
     output_tokens: number;
     latency_ms: number;
@@ -253,7 +253,7 @@ export type Member = {
   role: Role;
   is_active: boolean;
   created_at: string;
-  last_login_at?: string | null;
+  last_login_at: string | null;
 };
 export type Invitation = {
   id: string;
@@ -275,11 +275,9 @@ export type AuditEvent = {
   /** Whose chain it is in, which operators alone are told; null: the platform's. */
   tenant_id?: string | null;
 };
-export type OrganizationDetails = {
+export type Organization = {
   id: string;
   name: string;
   status: 'active' | 'suspended';
   created_at: string;
-  /** How many keys each user may have; null: as many as they like. Absent when the API does not say. */
-  key_quota?: number | null;
 };

@@ -55,7 +55,7 @@ export function PagedCard<Row>({
               empty={empty}
               pagination={loaded.pagination}
             />
-            {loaded.pagination !== undefined && <Pager pagination={loaded.pagination} onPage={setPage} />}
+            <Pager pagination={loaded.pagination} onPage={setPage} />
           </>
         )}
       </Loaded>

@@ -99,7 +99,7 @@ function Overview() {
         <Card title="Commitment" description="Usage draws on it first.">
           <Loaded of={commitment}>
             {(data) =>
-              data === null || data.amount_usd === undefined ? (
+              data === null ? (
                 <p className="text-sm text-faint">None.</p>
               ) : (
                 <Meter
@@ -163,9 +163,9 @@ function PlanCard() {
               ...(data.included.features.length === 0
                 ? []
                 : [['Included', data.included.features.join(', ')] as const]),
-              ['Requests per minute', formatCount(data.rate_limits?.requests_per_minute ?? 0)],
-              ['Tokens per minute', formatCount(data.rate_limits?.tokens_per_minute ?? 0)],
-              ['At the same time', formatCount(data.rate_limits?.concurrent_requests ?? 0)],
+              ['Requests per minute', formatCount(data.rate_limits.requests_per_minute)],
+              ['Tokens per minute', formatCount(data.rate_limits.tokens_per_minute)],
+              ['At the same time', formatCount(data.rate_limits.concurrent_requests)],
             ]}
           />
         )}

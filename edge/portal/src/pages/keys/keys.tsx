@@ -106,7 +106,7 @@ export function Keys() {
 
 /** How much of the quota is used, where there is one; every key that is not deleted counts. */
 function Quota({ list: { quota } }: { list: KeyList }) {
-  if (quota === undefined || quota.limit === null) return null;
+  if (quota.limit === null) return null;
   return (
     <p className="border-t border-line px-5 py-2.5 text-xs text-faint">
       {formatCount(quota.used)} of {formatCount(quota.limit)} keys. Expired ones count until they are deleted.

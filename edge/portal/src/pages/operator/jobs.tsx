@@ -42,6 +42,6 @@ const columns: readonly Column<AdminJob>[] = [
     cell: (job) => <span className="font-mono text-xs wrap-anywhere">{job.model}</span>,
   },
   { name: 'Status', cell: (job) => <JobStatus job={job} /> },
-  { name: 'Attempts', end: true, cell: (job) => job.attempts ?? '—' },
+  { name: 'Attempts', end: true, cell: (job) => job.attempts },
   { name: 'Submitted', sortBy: (job) => job.created_at, cell: (job) => <Time value={job.created_at} relative /> },
 ];

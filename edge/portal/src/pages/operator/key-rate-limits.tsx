@@ -6,12 +6,12 @@ import { fieldError } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
-import type { AdminKey, AdminOrganization } from './types.ts';
+import type { AdminKey, AdminOrganizationDetails } from './types.ts';
 
 /** The rate limits of one key's own, and their return to what its organization has. */
 export function KeyRateLimitsDialog({ apiKey, onClose }: { apiKey: AdminKey; onClose: () => void }) {
   const toast = useToast();
-  const organization = useGet<AdminOrganization>(`/admin/organizations/${apiKey.tenant_id}`);
+  const organization = useGet<AdminOrganizationDetails>(`/admin/organizations/${apiKey.tenant_id}`);
   const [texts, setTexts] = useState(() => limitTexts(apiKey.rate_limits));
   const save = useAction<AdminKey>({
     stale: ['/admin/keys'],

@@ -8,12 +8,12 @@ import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 import { limitNames, limitOf, limitTexts, RateLimitFields } from './rate-limit-fields.tsx';
-import type { AdminOrganization } from './types.ts';
+import type { AdminOrganizationDetails } from './types.ts';
 
 const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
 
 /** What operators decide for an organization. Only what was changed is sent; an empty rate limit is the plan's. */
-export function OrganizationSettings({ organization, path }: { organization: AdminOrganization; path: string }) {
+export function OrganizationSettings({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
   const toast = useToast();
   const [before, setBefore] = useState(() => textsOf(organization));
   const plans = useGet<{ data: Plan[] }>('/admin/plans');
@@ -21,7 +21,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
   const [quota, setQuota] = useState(before.key_quota);
   const [plan, setPlan] = useState(before.plan);
   const [limits, setLimits] = useState(before.limits);
-  const save = useAction<AdminOrganization>({
+  const save = useAction<AdminOrganizationDetails>({
     stale: ['/admin/organizations'],
     onSuccess: (saved) => {
       setBefore(textsOf(saved));
@@ -84,9 +84,9 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
 }
 
 /** What the fields show of an organization. */
-const textsOf = (organization: AdminOrganization) => ({
+const textsOf = (organization: AdminOrganizationDetails) => ({
   name: organization.name,
-  key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota ?? ''),
-  plan: organization.plan ?? '',
+  key_quota: organization.key_quota === null ? 'unlimited' : String(organization.key_quota),
+  plan: organization.plan,
   limits: limitTexts(organization.rate_limits),
 });

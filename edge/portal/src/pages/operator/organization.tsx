@@ -20,11 +20,11 @@ import { OrganizationMembers } from './organization-members.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
 import { OrganizationTransactions } from './organization-transactions.tsx';
 import { SuspensionDialog } from './suspension.tsx';
-import type { Account, AdminOrganization } from './types.ts';
+import type { Account, AdminOrganizationDetails } from './types.ts';
 
 export function OperatorOrganization({ parameters }: PageParameters) {
   const path = `/admin/organizations/${parameters.id ?? ''}`;
-  const organization = useGet<AdminOrganization>(path, undefined, { keepPrevious: false });
+  const organization = useGet<AdminOrganizationDetails>(path, undefined, { keepPrevious: false });
   const [tab, setTab] = useSearchParameter('tab', 'overview');
   const [changing, setChanging] = useState(false);
   const data = organization.data;
@@ -70,7 +70,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
   );
 }
 
-function Overview({ organization, path }: { organization: AdminOrganization; path: string }) {
+function Overview({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
   return (
     <div className="grid items-start gap-5 lg:grid-cols-2">
       <div className="grid min-w-0 gap-5">
@@ -85,15 +85,8 @@ function Overview({ organization, path }: { organization: AdminOrganization; pat
                 </span>,
               ],
               ['Created', <Time key="created" value={organization.created_at} />],
-              ['Members', organization.member_count === undefined ? '—' : formatCount(organization.member_count)],
-              [
-                'Keys per user',
-                organization.key_quota === null
-                  ? 'Unlimited'
-                  : organization.key_quota === undefined
-                    ? '—'
-                    : formatCount(organization.key_quota),
-              ],
+              ['Members', formatCount(organization.member_count)],
+              ['Keys per user', organization.key_quota === null ? 'Unlimited' : formatCount(organization.key_quota)],
             ]}
           />
         </Card>

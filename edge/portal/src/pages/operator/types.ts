@@ -5,7 +5,7 @@ import type {
   Job,
   Member,
   Model,
-  OrganizationDetails,
+  Organization,
   Plan,
   Price,
   RateLimitValues,
@@ -16,15 +16,20 @@ import type {
 
 /** Limits of a plan's, an organization's or a key's own; null leaves one to whoever decides above. */
 export type OwnRateLimits = { [Limit in keyof RateLimitValues]: number | null };
-export type AdminOrganization = OrganizationDetails & {
+export type AdminOrganization = Organization & {
   suspended_at: string | null;
   suspension_reason: string | null;
-  member_count?: number;
+};
+/** One that is looked at, and not one of a list. */
+export type AdminOrganizationDetails = AdminOrganization & {
+  member_count: number;
+  /** How many keys each user may have; null: as many as they like. */
+  key_quota: number | null;
   /** Null where the plan's hold. */
-  rate_limits?: OwnRateLimits | null;
-  effective_rate_limits?: RateLimitValues;
+  rate_limits: OwnRateLimits | null;
+  effective_rate_limits: RateLimitValues;
   /** Its code. */
-  plan?: string;
+  plan: string;
 };
 export type AdminCommitment = Commitment & { id: string };
 export type AdminPlan = Plan & {
@@ -112,4 +117,4 @@ export type Mail = {
   sent_at: string | null;
   next_attempt_at: string | null;
 };
-export type AdminJob = Job & { tenant_id: string; user_id: string; attempts?: number };
+export type AdminJob = Job & { tenant_id: string; user_id: string; attempts: number };

@@ -1,6 +1,6 @@
 import { useEffect, useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
-import type { OrganizationDetails } from '../../api/types.ts';
+import type { Organization } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -15,7 +15,7 @@ import { InviteDialog } from './invite.tsx';
 import { Members } from './members.tsx';
 
 export function OrganizationPage() {
-  const organization = useGet<OrganizationDetails>('/organization');
+  const organization = useGet<Organization>('/organization');
   const [tab, setTab] = useSearchParameter('tab', 'members');
   const [inviting, setInviting] = useState(false);
   return (
@@ -44,11 +44,11 @@ export function OrganizationPage() {
   );
 }
 
-function Rename({ organization }: { organization: OrganizationDetails | undefined }) {
+function Rename({ organization }: { organization: Organization | undefined }) {
   const toast = useToast();
   const [name, setName] = useState(organization?.name ?? '');
   useEffect(() => setName(organization?.name ?? ''), [organization?.name]);
-  const save = useAction<OrganizationDetails>({
+  const save = useAction<Organization>({
     stale: ['/organization', '/profile'],
     onSuccess: () => toast.say('The name is saved.'),
   });

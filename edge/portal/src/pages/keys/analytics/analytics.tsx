@@ -148,7 +148,7 @@ function Report({ data: { report, series }, measure, onMeasure, granularity }: R
           label="Recent Activity"
           rows={report.recent_activity.slice(0, 10)}
           columns={activityColumns}
-          rowKey={(row) => row.id ?? `${row.occurred_at} ${row.endpoint} ${row.latency_ms}`}
+          rowKey={(row) => row.id}
           empty={
             <EmptyState icon="pulse" title="No requests yet">
               Requests of this key appear here within two seconds.
@@ -195,6 +195,6 @@ const activityColumns: readonly Column<KeyAnalytics['recent_activity'][number]>[
   { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
   { name: 'Endpoint', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.endpoint}</span> },
   { name: 'Status', cell: (row) => <Status tone={row.status === 'Success' ? 'good' : 'danger'}>{row.status}</Status> },
-  { name: 'Tokens', end: true, cell: (row) => formatCount(row.input_tokens + row.output_tokens) },
+  { name: 'Tokens', end: true, cell: (row) => formatCount(row.total_tokens) },
   { name: 'Latency', end: true, cell: (row) => formatDurationMs(row.latency_ms) },
 ];
