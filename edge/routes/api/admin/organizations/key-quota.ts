@@ -1,5 +1,6 @@
+import type { MessageInitShape } from '@bufbuild/protobuf';
 import { Type } from 'typebox';
-import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
 import type { Routes } from '../../../routes.ts';
@@ -41,19 +42,17 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.organization_id, options);
-      const { quota } = await keys.setKeyQuota(
-        { tenantId, quota: { quota: quotaOf(request.body.keys_per_user) } },
-        options,
-      );
+      const { quota } = await keys.setKeyQuota({ tenantId, quota: quotaOf(request.body.keys_per_user) }, options);
       return { keys_per_user: quotaJson(quota!) };
     },
   );
 };
 
-function quotaOf(value: number | 'default' | 'unlimited') {
-  if (value === 'default') return { case: 'platformDefault', value: true } as const;
-  if (value === 'unlimited') return { case: 'unlimited', value: true } as const;
-  return { case: 'keysPerUser', value } as const;
+/** A quota as operators ask for it; null, as `unlimited`: none. */
+export function quotaOf(value: number | 'default' | 'unlimited' | null): MessageInitShape<typeof KeyQuotaSchema> {
+  if (value === 'default') return { quota: { case: 'platformDefault', value: true } };
+  if (value === 'unlimited' || value === null) return { quota: { case: 'unlimited', value: true } };
+  return { quota: { case: 'keysPerUser', value } };
 }
 
 function quotaJson({ quota }: KeyQuota): number | string {

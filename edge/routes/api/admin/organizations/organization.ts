@@ -8,6 +8,7 @@ import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
 import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../../rate-limit-fields.ts';
 import { organizationId } from '../organization-id.ts';
+import { quotaOf } from './key-quota.ts';
 import { adminOrganizationJson } from './organization-json.ts';
 
 const params = Type.Object({ tenant_id: Type.String() });
@@ -54,8 +55,7 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
         const { rateLimits: before } = await billing.getAccount({ tenantId }, options);
         await billing.setOrganizationRateLimits({ tenantId, rateLimits: changedLimits(before, rateLimits) }, options);
       }
-      if (keyQuota !== undefined)
-        await keys.setKeyQuota({ tenantId, quota: { quota: quotaChoice(keyQuota) } }, options);
+      if (keyQuota !== undefined) await keys.setKeyQuota({ tenantId, quota: quotaOf(keyQuota) }, options);
       return detailsOf(deps, tenantId, options);
     },
   );
@@ -79,10 +79,4 @@ async function detailsOf(
     rate_limits: ownLimitsJson(account.rateLimits),
     effective_rate_limits: limitsJson(account.effectiveRateLimits!),
   };
-}
-
-function quotaChoice(quota: number | 'default' | null) {
-  if (quota === null) return { case: 'unlimited', value: true } as const;
-  if (quota === 'default') return { case: 'platformDefault', value: true } as const;
-  return { case: 'keysPerUser', value: quota } as const;
 }
