@@ -50,7 +50,7 @@ test('an operator adds a model with a deployment and a price, and watches it ser
 });
 
 test('an operator registers an upstream whole, is told in its own words why it refuses, and can leave no key where the reference to it belongs', async () => {
-  await using upstream = await startUpstreamSimulator({ models: ['nimbus/chat', 'nimbus/embed'], light: true });
+  await using upstream = await startUpstreamSimulator({ models: ['nimbus/chat', 'nimbus/embed'] });
   const refusing = createServer((_request, response) => {
     response.writeHead(401, { 'content-type': 'application/json' });
     response.end(JSON.stringify({ error: { message: 'This key was withdrawn on Monday.' } }));

@@ -4,7 +4,8 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 export type TestCertificate = { key: string; cert: string; ca: string };
 
 /** Makes a self-signed certificate (X.509 v3, RFC 5280), valid from an hour ago for a day. */
-export function selfSignedCertificate(nowMs = Date.now()): TestCertificate {
+export function selfSignedCertificate(): TestCertificate {
+  const nowMs = Date.now();
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const name = sequence(set(sequence(oid('2.5.4.3'), utf8('localhost'))));
   const ecdsaWithSha256 = sequence(oid('1.2.840.10045.4.3.2'));

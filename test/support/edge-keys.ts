@@ -12,12 +12,12 @@ export type TestEdge = KeyCredentials & {
   decide(secret: string): Promise<string>;
 } & AsyncDisposable;
 
-/** An edge's key credentials; with `live`, once its feed is. */
+/** An edge's key credentials, once its feed is live. */
 export async function startTestEdge(
   keys: Client<typeof KeysService>,
-  options: { clock?: Clock; live?: boolean; capacity?: number } = {},
+  options: { clock?: Clock; capacity?: number } = {},
 ): Promise<TestEdge> {
-  const { clock = systemClock, live = true, capacity } = options;
+  const { clock = systemClock, capacity } = options;
   const edgeId = uuidv7();
   const credentials = createKeyCredentials({
     keys,
@@ -27,7 +27,7 @@ export async function startTestEdge(
     logger: silentLogger,
     capacity,
   });
-  if (live) await waitFor(() => credentials.isLive, { description: 'the feed of keys' });
+  await waitFor(() => credentials.isLive, { description: 'the feed of keys' });
   return Object.assign(credentials, {
     decide: async (secret: string) => {
       try {

@@ -9,7 +9,10 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 /** As `npm start` has it: with less room, V8 collects garbage all the time while modules are loaded. */
 const roomFromTheStart = '--min-semi-space-size=16';
 
-export type ProcessOptions = {
+/** A gateway's first start, with migrations, takes some seconds; on a busy machine several times that. */
+const lineTimeoutMs = 60_000;
+
+type ProcessOptions = {
   /** The script, from the repository's root: `services/cmd/all.ts`. */
   script: string;
   args?: string[];
@@ -26,9 +29,9 @@ export type StartedProcess = AsyncDisposable & {
   /** Null while it runs. */
   readonly exit: { code: number | null; signal: NodeJS.Signals | null } | null;
   /** Waits for a line that matches; fails at once, with the output, if the process ends first. */
-  waitForLine(pattern: RegExp, timeoutMs?: number): Promise<RegExpMatchArray>;
+  waitForLine(pattern: RegExp): Promise<RegExpMatchArray>;
   /** Waits until the port in the pattern's first group, e.g. /port (\d+)/, was printed. */
-  waitForPort(pattern: RegExp, timeoutMs?: number): Promise<number>;
+  waitForPort(pattern: RegExp): Promise<number>;
   signal(signal: NodeJS.Signals): void;
   /** Waits for its end. */
   exited(timeoutMs?: number): Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
@@ -67,7 +70,7 @@ export function startProcess({ script, args = [], env = {}, detached = false }: 
 
   const failed = (what: string) => new Error(`${script} (pid ${child.pid}) ${what}. Its output:\n${output}`);
 
-  async function waitForLine(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpMatchArray> {
+  async function waitForLine(pattern: RegExp): Promise<RegExpMatchArray> {
     const search = () => {
       for (const line of output.split('\n')) {
         const match = line.match(pattern);
@@ -75,8 +78,8 @@ export function startProcess({ script, args = [], env = {}, detached = false }: 
       }
       return exit !== null;
     };
-    const found = await waitFor(search, { description: `${pattern}`, timeoutMs }).catch(() => {
-      throw failed(`printed nothing like ${pattern} within ${timeoutMs} ms`);
+    const found = await waitFor(search, { description: `${pattern}`, timeoutMs: lineTimeoutMs }).catch(() => {
+      throw failed(`printed nothing like ${pattern} within ${lineTimeoutMs} ms`);
     });
     if (found === true) throw failed(`ended (${JSON.stringify(exit)}) before it printed ${pattern}`);
     return found;
@@ -110,7 +113,7 @@ export function startProcess({ script, args = [], env = {}, detached = false }: 
       return exit;
     },
     waitForLine,
-    waitForPort: async (pattern, timeoutMs) => Number((await waitForLine(pattern, timeoutMs))[1]),
+    waitForPort: async (pattern) => Number((await waitForLine(pattern))[1]),
     signal: (signal) => void child.kill(signal),
     exited,
     kill,

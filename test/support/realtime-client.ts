@@ -24,7 +24,6 @@ export type RealtimeOptions = {
   protocols?: string[];
   headers?: Record<string, string>;
   prefix?: string;
-  autoPong?: boolean;
 };
 
 /** A refusal to upgrade, as the HTTP response that it is. */
@@ -44,17 +43,9 @@ export class UpgradeRefused extends Error {
 
 /** Opens a realtime session. Rejects with UpgradeRefused when it is refused. */
 export async function openTalk(url: string, options: RealtimeOptions = {}): Promise<RealtimeTalk> {
-  const {
-    key,
-    query = '?intent=transcription',
-    protocols = [],
-    headers = {},
-    prefix = '/v1',
-    autoPong = true,
-  } = options;
+  const { key, query = '?intent=transcription', protocols = [], headers = {}, prefix = '/v1' } = options;
   const socket = new WebSocket(`${url.replace('http', 'ws')}${prefix}/realtime${query}`, protocols, {
     headers: { ...(key === undefined ? undefined : { authorization: `Bearer ${key}` }), ...headers },
-    autoPong,
   });
   const events: RealtimeEvent[] = [];
   const talk: RealtimeTalk = {

@@ -22,8 +22,6 @@ export type SimulatorOptions = {
   models?: string[];
   /** 0 for a free one. */
   port?: number;
-  /** Keeps no bodies and headers, for load: the counts alone. */
-  light?: boolean;
 };
 
 export type UpstreamSimulator = AsyncDisposable & {
@@ -52,8 +50,7 @@ export type UpstreamSimulator = AsyncDisposable & {
  * `metadata.sim` in the request (a name or a behaviour as JSON), a model that ends in `@name`, `next`, `otherwise`.
  */
 export async function startUpstreamSimulator(options: SimulatorOptions = {}): Promise<UpstreamSimulator> {
-  const { models = ['sim-chat', 'sim-embedding', 'sim-image', 'sim-transcribe', 'sim-speech'], light = false } =
-    options;
+  const { models = ['sim-chat', 'sim-embedding', 'sim-image', 'sim-transcribe', 'sim-speech'] } = options;
   const log = createTruthLog();
   const line: Behaviour[] = [];
   let otherwise: (entry: TruthEntry) => Behaviour = () => namedBehaviours.plain;
@@ -66,13 +63,11 @@ export async function startUpstreamSimulator(options: SimulatorOptions = {}): Pr
     const body = await readBody(request);
     const contentType = request.headers['content-type'];
     const json = contentType?.startsWith('application/json') === true ? parseJson(body) : null;
-    fill(entry, json, parseForm(contentType, body), light ? Buffer.alloc(0) : body);
-    if (light) entry.headers = {};
+    fill(entry, json, parseForm(contentType, body), body);
     entry.behaviour = marked(entry) ?? (entry.operation === 'models' ? {} : (line.shift() ?? otherwise(entry)));
     entry.promptTokens = entry.behaviour.promptTokens ?? promptTokensOf(json);
     if (entry.behaviour.dialect === 'ollama') entry.responseId = 'chatcmpl-123';
     const answer = answerTo(entry, models);
-    if (light) entry.json = null;
     log.changed();
     await respond(response, entry, answer, log.changed);
   }

@@ -4,11 +4,7 @@ declare module 'ws' {
   import type { ClientRequest, IncomingMessage, Server } from 'node:http';
 
   export class WebSocket extends EventEmitter {
-    constructor(
-      url: string,
-      protocols?: string | string[],
-      options?: { headers?: Record<string, string>; autoPong?: boolean },
-    );
+    constructor(url: string, protocols?: string | string[], options?: { headers?: Record<string, string> });
     readonly protocol: string;
     readonly readyState: number;
     send(data: string | Buffer, options?: { fin?: boolean; binary?: boolean }, sent?: (error?: Error) => void): void;

@@ -11,7 +11,6 @@ export type Behaviour = {
   /** Input tokens, in place of `promptTokensOf`. */
   promptTokens?: number;
   cachedTokens?: number;
-  reasoningTokens?: number;
   /** Answers with this in place of success: an error, a redirect, an HTML page. */
   instead?: { status: number; body?: unknown; contentType?: string; headers?: Record<string, string> };
   /** Breaks the answer: before its head, or behind `afterChunks` chunks of a stream or half of a body. */
@@ -58,9 +57,6 @@ const failure = (message: string, type: string, code: unknown) => ({ error: { me
 /** Behaviours by name, for a marker in the request: metadata.sim = "html-502", or a model name that ends in "@html-502". */
 export const namedBehaviours = {
   plain: {},
-  'slow-head': { headDelayMs: 1000 },
-  'slow-chunks': { chunkDelayMs: 50 },
-  trickle: { trickle: { bytes: 7, delayMs: 1 } },
   huge: { paddingBytes: 8 * 1024 * 1024 },
   'hang-before-head': { fault: { kind: 'hang' } },
   'hang-in-stream': { fault: { kind: 'hang', afterChunks: 3 } },
@@ -90,9 +86,6 @@ export const namedBehaviours = {
       body: failure("This model's maximum context length is 4096 tokens.", 'BadRequestError', 400),
     },
   },
-  'vllm-flat-error': {
-    instead: { status: 404, body: { object: 'error', message: 'No such model', type: 'NotFoundError', code: 404 } },
-  },
   'llama-error': {
     instead: {
       status: 400,
@@ -112,8 +105,6 @@ export const namedBehaviours = {
   'zero-usage': { usage: 'always', usageReported: { prompt_tokens: 0, completion_tokens: 0 } },
   'continuous-usage': { usage: 'each-chunk', dialect: 'vllm' },
   'zeroes-first': { usage: 'zeroes-first' },
-  vllm: { dialect: 'vllm' },
-  'llama.cpp': { dialect: 'llama.cpp' },
   ollama: { dialect: 'ollama' },
   localai: { dialect: 'localai' },
 } as const satisfies Record<string, Behaviour>;

@@ -125,8 +125,5 @@ function usageWith(promptTokens: number, completionTokens: number, { behaviour }
     completion_tokens: completionTokens,
     total_tokens: promptTokens + completionTokens,
     ...(behaviour.cachedTokens !== undefined && { prompt_tokens_details: { cached_tokens: behaviour.cachedTokens } }),
-    ...(behaviour.reasoningTokens !== undefined && {
-      completion_tokens_details: { reasoning_tokens: behaviour.reasoningTokens },
-    }),
   };
 }

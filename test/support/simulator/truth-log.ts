@@ -15,7 +15,6 @@ export type TruthEntry = {
   /** With the query. */
   path: string;
   headers: IncomingHttpHeaders;
-  /** The body's bytes; empty with `light`. */
   body: Buffer;
   /** The JSON body; null for other bodies. */
   json: Record<string, unknown> | null;
