@@ -238,10 +238,10 @@ describe('deployments', () => {
           { role: 'user', content: 'Say a long sentence, please, of many words, so that there is much to cut.' },
         ],
       });
-    const answer = await waitFor(async () => (await stream()).status === 200 && stream(), {
-      description: 'the edge to know',
-    });
-    expect(answer.text).not.toContain('[DONE]');
+    await waitFor(async () => (await stream()).status === 200, { description: 'the edge to know' });
+    const frames = (await stream()).text.trimEnd().split('\n\n');
+    expect(frames).toHaveLength(4);
+    expect(frames[3]).toContain('"code":"upstream_error"');
   });
 
   test('the same address and name twice is a conflict', async () => {

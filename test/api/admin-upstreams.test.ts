@@ -28,9 +28,12 @@ describe('an upstream that is registered', () => {
   const register = (fields: object = {}) => admin('POST', '/upstreams', { base_url: simulator.url, ...fields });
 
   test('brings its models, once, however many register it at the same time', async () => {
-    for (const answer of await Promise.all([1, 2, 3, 4].map(() => register()))) {
-      expect(answer.status, answer.text).toBe(200);
-      expect(answer.json.models.length).toBeGreaterThan(0);
+    const answers = await Promise.all([1, 2, 3, 4].map(() => register()));
+    for (const { status, text } of answers) expect(status, text).toBe(200);
+    const created = answers.map(({ json }) => json.deployments_created).sort();
+    expect(created).toEqual([0, 0, 0, 5]);
+    for (const { id } of answers[0]!.json.models) {
+      expect((await admin('GET', pathOf(id))).json.deployments, id).toHaveLength(1);
     }
   });
 

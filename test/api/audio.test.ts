@@ -299,7 +299,7 @@ describe('limits', () => {
   });
 
   test('a client that leaves before its transcript aborts the upstream within a second', async () => {
-    bench.simulator.next({ headDelayMs: 5_000 });
+    bench.simulator.next('hang-before-head');
     const leaving = new AbortController();
     const file = await toFile(wav, 'speech.wav');
     const call = bench.client.audio.transcriptions.create(
@@ -309,6 +309,7 @@ describe('limits', () => {
     await bench.simulator.waitFor((entry) => entry.operation === 'transcriptions' && entry.model !== '');
     leaving.abort();
     await expect(call).rejects.toBeInstanceOf(OpenAI.APIUserAbortError);
+    await bench.simulator.waitFor(({ outcome }) => outcome === 'client-left', { timeoutMs: 1_000 });
     await nothingIsLeft();
     await bench.event({ success: false, error_code: 'client_closed_request', audio_seconds: 0 });
   });
