@@ -7,14 +7,13 @@ import OpenAI, { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { spooledForms } from '../../edge/http/uploads.ts';
 import type { EdgeApp } from '../../edge/routes/routes.ts';
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 let bench: InferenceBench;
 const directory = mkdtempSync(join(tmpdir(), 'audio-'));
-/** Two seconds of 16-bit mono at 16 kHz. */
-const wav = Buffer.concat([wavHeader(64_000, 16_000), Buffer.alloc(64_000, 1)]);
+const wav = wavOf(2);
 const path = join(directory, 'speech.wav');
 const fileBytesMax = 26_214_400;
 

@@ -1,8 +1,8 @@
 import { toFile } from 'openai';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 let bench: InferenceBench;
 beforeAll(async () => {
@@ -13,8 +13,7 @@ beforeEach(() => bench.renew());
 
 type Body = Record<string, unknown>;
 
-/** Two seconds of 16-bit mono at 16 kHz. */
-const wav = Buffer.concat([wavHeader(64_000, 16_000), Buffer.alloc(64_000, 1)]);
+const wav = wavOf(2);
 const post = (path: string, body: Body) => () =>
   fetch(`${bench.gateway.url}/v1${path}`, {
     method: 'POST',

@@ -3,14 +3,12 @@ import { toFile } from 'openai';
 import { CursorPage } from 'openai/pagination';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type Answer, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 /** With a clock that stands still the sandbox answers the same request with the same bytes. */
 const clock = new ManualClock(Date.now());
-/** A second of 16-bit mono at 16 kHz. */
-const wav = Buffer.concat([wavHeader(32_000, 16_000), Buffer.alloc(32_000, 1)]);
 
 let gateway: TestGateway;
 let session: string;
@@ -67,7 +65,7 @@ const rawJob = async (id: string): Promise<string> => (await gateway.call('GET',
 
 const form = (fields: Record<string, string>): FormData => {
   const data = new FormData();
-  data.set('file', new File([wav], 'speech.wav', { type: 'audio/wav' }));
+  data.set('file', new File([wavOf(1)], 'speech.wav', { type: 'audio/wav' }));
   for (const [name, value] of Object.entries(fields)) data.set(name, value);
   return data;
 };
@@ -125,8 +123,7 @@ describe('each operation in the background', () => {
   });
 
   test('an upload through the SDK, of a file larger than one row, is whole when it runs', async () => {
-    const large = Buffer.concat([wavHeader(3_200_000, 16_000), Buffer.alloc(3_200_000, 1)]);
-    const file = await toFile(large, 'large.wav');
+    const file = await toFile(wavOf(100), 'large.wav');
     const options = { body: { file, model: 'sandbox-transcribe', background: true } };
     const submitted = (await client.audio.transcriptions.create(options.body as never)) as unknown as Job;
     const job = await ended(submitted.id);

@@ -4,18 +4,17 @@ import { join } from 'node:path';
 import OpenAI, { toFile } from 'openai';
 import { makeParseableResponseFormat } from 'openai/lib/parser';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { embedding } from '../support/simulator/other-answers.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 /* The unmodified client, operation by operation, with what its upstream was asked; other tests of this folder go further into each. */
 
 let bench: InferenceBench;
 let client: OpenAI;
 const directory = mkdtempSync(join(tmpdir(), 'client-'));
-/** Two seconds of 16-bit mono at 16 kHz. */
-const wav = Buffer.concat([wavHeader(64_000, 16_000), Buffer.alloc(64_000, 1)]);
+const wav = wavOf(2);
 const path = join(directory, 'speech.wav');
 
 beforeAll(async () => {

@@ -2,10 +2,10 @@ import { toFile } from 'openai';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import type { TruthEntry } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 let bench: InferenceBench;
 let organization: string;
@@ -44,7 +44,6 @@ test('a model without a price is refused to whoever has a cap, before the upstre
 test('what the upstream did, usage, the ledger and the invoice agree to the nano-USD, over two prices and all measures', async () => {
   await bench.renew();
   const { client, simulator } = bench;
-  const wav = Buffer.concat([wavHeader(96_000, 16_000), Buffer.alloc(96_000, 1)]);
   const chatPrices: ChatPrice[] = [
     {
       input_per_million_tokens_usd: 0.15,
@@ -83,7 +82,7 @@ test('what the upstream did, usage, the ledger and the invoice agree to the nano
     client.audio.speech
       .create({ model: 'sim-speech', voice: 'alloy', input: 'Read this aloud, slowly.' })
       .then((r) => r.arrayBuffer()),
-    client.audio.transcriptions.create({ model: 'sim-transcribe', file: await toFile(wav, 'a.wav') }),
+    client.audio.transcriptions.create({ model: 'sim-transcribe', file: await toFile(wavOf(3), 'a.wav') }),
   ]);
   const before = simulator.requests.length;
   await setPrice('sim-chat', chatPrices[1]!);

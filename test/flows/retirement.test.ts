@@ -11,6 +11,7 @@ import { type Answer, startTestGateway, type TestGateway } from '../support/gate
 import { silentLogger } from '../support/keys.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 const dayMs = 86_400_000;
 const startMs = Math.floor(Date.now() / dayMs) * dayMs + dayMs / 2;
@@ -39,26 +40,9 @@ beforeEach(() => {
 const admin = (method: string, path: string, body?: unknown) =>
   gateway.call(method, `/api/v1/admin${path}`, operator, body);
 
-/** A second of silence, as audio. */
-const wav = (): Blob => {
-  const header = Buffer.alloc(44);
-  header.write('RIFF', 0);
-  header.writeUInt32LE(36 + 32_000, 4);
-  header.write('WAVEfmt ', 8);
-  header.writeUInt32LE(16, 16);
-  header.writeUInt16LE(1, 20);
-  header.writeUInt16LE(1, 22);
-  header.writeUInt32LE(16_000, 24);
-  header.writeUInt32LE(32_000, 28);
-  header.writeUInt16LE(2, 32);
-  header.writeUInt16LE(16, 34);
-  header.write('data', 36);
-  header.writeUInt32LE(32_000, 40);
-  return new Blob([header, new Uint8Array(32_000)], { type: 'audio/wav' });
-};
 const form = (model: string, stream: boolean): FormData => {
   const data = new FormData();
-  data.append('file', wav(), 'a.wav');
+  data.append('file', new Blob([wavOf(1)], { type: 'audio/wav' }), 'a.wav');
   data.append('model', model);
   if (stream) data.append('stream', 'true');
   return data;
