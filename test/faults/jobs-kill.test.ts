@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { startTestGateway, type TestGateway, testSecrets } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
@@ -48,8 +48,7 @@ async function startWorker(): Promise<StartedProcess & { metricsUrl: string }> {
       DATABASE_URL: database.url,
       DATA_DIR: dataDir,
       RPC_URLS: names.map((name) => `${name}=${gateway.gateway.rpcUrl}`).join(','),
-      KEY_PEPPER: 'a pepper for tests that is long enough',
-      SERVICE_SECRET: 'a service secret for tests that is long enough',
+      ...testSecrets,
       METRICS_PORT: '0',
       LOG_LEVEL: 'error',
     },

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { owner } from '../support/gateway.ts';
+import { owner, testSecrets } from '../support/gateway.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import type { StartedProcess } from '../support/processes.ts';
@@ -35,8 +35,7 @@ const startReplica = (name: string) =>
     DATA_DIR: join(dataDir, name),
     DATABASE_URL: database.url,
     PUBLIC_URL: 'http://gateway.test',
-    KEY_PEPPER: 'a pepper for tests that is long enough',
-    SERVICE_SECRET: 'a service secret for tests that is long enough',
+    ...testSecrets,
   });
 
 const mailed = async (): Promise<number> => {

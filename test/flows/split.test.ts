@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort } from '../support/free-port.ts';
-import { owner } from '../support/gateway.ts';
+import { owner, testSecrets } from '../support/gateway.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
@@ -21,16 +21,12 @@ let common: Record<string, string>;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gateway-split-'));
   database = await createTestDatabase();
-  const secrets = {
-    KEY_PEPPER: 'a pepper for tests that is long enough',
-    SERVICE_SECRET: 'a service secret for tests that is long enough',
-  };
   const start = (script: string, args: string[], env: Record<string, string>): StartedProcess => {
     const dataDir = join(folder, String(processes.length));
     const started = startProcess({
       script,
       args,
-      env: { ...secrets, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'silent', PORT: '0', ...env },
+      env: { ...testSecrets, DATABASE_URL: database.url, DATA_DIR: dataDir, LOG_LEVEL: 'silent', PORT: '0', ...env },
     });
     processes.push(started);
     return started;
@@ -51,7 +47,7 @@ beforeAll(async () => {
   url = `http://127.0.0.1:${await edge.waitForPort(/The edge listens on http:\/\/127\.0\.0\.1:(\d+)/)}`;
   call = restCalls(url);
   await worker.waitForLine(/The worker takes jobs/);
-  common = { ...secrets, RPC_URLS, BOOTSTRAP_EMAIL: owner.email, DATA_DIR: join(folder, 'admin') };
+  common = { ...testSecrets, RPC_URLS, BOOTSTRAP_EMAIL: owner.email, DATA_DIR: join(folder, 'admin') };
 });
 afterAll(async () => {
   await Promise.all(processes.map((started) => started.kill()));

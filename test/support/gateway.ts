@@ -10,6 +10,12 @@ import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
 import { serviceNames } from '../../services/cmd/service-names.ts';
 import { createTestDatabase } from './postgres.ts';
 
+/** What the processes of one gateway share. */
+export const testSecrets = {
+  KEY_PEPPER: 'a pepper for tests that is long enough',
+  SERVICE_SECRET: 'a service secret for tests that is long enough',
+} as const;
+
 /** The first owner and operator of every test gateway. */
 export const owner = { email: 'owner@example.com', password: 'Correct-horse-1' } as const;
 
@@ -60,8 +66,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     BOOTSTRAP_EMAIL: owner.email,
     BOOTSTRAP_PASSWORD: owner.password,
     PUBLIC_URL: 'http://gateway.test',
-    KEY_PEPPER: 'a pepper for tests that is long enough',
-    SERVICE_SECRET: 'a service secret for tests that is long enough',
+    ...testSecrets,
     LOG_LEVEL: process.env.TEST_LOG_LEVEL ?? 'silent',
     ...options.env,
   };

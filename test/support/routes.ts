@@ -8,6 +8,7 @@ import { systemClock } from '#shared/clock.ts';
 import type { EdgeDeps } from '../../edge/deps.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { createEdge } from '../../edge/server.ts';
+import { testSecrets } from './gateway.ts';
 import { silentLogger } from './keys.ts';
 
 /** What is to be seen of an edge that takes no request. */
@@ -21,7 +22,7 @@ async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<S
     clock: systemClock,
     logger: silentLogger,
     publicUrl: 'http://gateway.test',
-    serviceSecrets: ['a service secret for tests that is long enough'],
+    serviceSecrets: [testSecrets.SERVICE_SECRET],
     uploadsDir,
     trustedProxies: [],
   };
