@@ -99,13 +99,6 @@ describe('a transcription', () => {
     await bench.event({ success: false, error_code: 'upstream_error', audio_seconds: 0 });
   });
 
-  test('as verbose_json passes with its words', async () => {
-    const verbose = await transcribe({ response_format: 'verbose_json', timestamp_granularities: ['word'] });
-    expect(verbose).toMatchObject({ task: 'transcribe', duration: 3 });
-    const names = bench.simulator.requests[0]!.form.map(({ name }) => name);
-    expect(names).toContain('timestamp_granularities[]');
-  });
-
   test('streams', async () => {
     const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<{ type: string; delta?: string }>;
     const events = await Array.fromAsync(stream);
@@ -129,12 +122,6 @@ describe('a transcription', () => {
     expect(await response.text()).toContain('transcript.text.done');
   });
 
-  test('takes objects among its fields', async () => {
-    await transcribe({ chunking_strategy: { type: 'server_vad', threshold: 0.6 } });
-    const names = bench.simulator.requests[0]!.form.map(({ name }) => name);
-    expect(names).toContain('chunking_strategy[threshold]');
-  });
-
   test('streams an error in the end when its upstream breaks off', async () => {
     bench.simulator.next({ fault: { kind: 'reset', afterChunks: 3 } });
     const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<unknown>;
@@ -151,13 +138,6 @@ describe('a transcription', () => {
     await expect(transcribe()).rejects.toMatchObject({ status: 400, param: 'file', code: 'audio_too_short' });
     await nothingIsLeft();
   });
-});
-
-test('a translation is answered', async () => {
-  const file = await toFile(wav, 'speech.wav');
-  const translation = await bench.client.audio.translations.create({ file, model: 'sim-transcribe' });
-  expect(translation.text).toBe(bench.simulator.requests[0]!.text);
-  expect(bench.simulator.requests[0]!.operation).toBe('translations');
 });
 
 describe('the sandbox', () => {

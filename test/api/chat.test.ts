@@ -27,13 +27,6 @@ const tools = [
 ];
 
 describe('the helpers of the unmodified client', () => {
-  test('.stream() puts a completion together', async () => {
-    const stream = bench.client.chat.completions.stream({ model: 'sim-chat', messages });
-    const completion = await stream.finalChatCompletion();
-    expect(completion.choices[0]!.message.content).toBe(bench.simulator.requests[0]!.text);
-    expect(completion.choices[0]!.finish_reason).not.toBeNull();
-  });
-
   test('tool calls stream', async () => {
     const stream = bench.client.chat.completions.stream({
       model: 'sandbox-chat',
@@ -182,22 +175,6 @@ describe('a stream on the wire', () => {
 describe('refusals, as the unmodified client sees them', () => {
   const chat = (client: OpenAI) => client.chat.completions.create({ model: 'sim-chat', messages });
 
-  test('bad JSON, an unknown URL, a wrong method', async () => {
-    const { gateway, key } = bench;
-    const bad = await gateway.call('POST', '/v1/chat/completions', key.key, '{"model":');
-    expect([bad.status, bad.json.error.type]).toEqual([400, 'invalid_request_error']);
-    const unknown = await gateway.call('POST', '/v1/nothing', key.key, {});
-    expect([unknown.status, unknown.json.error.code]).toEqual([404, 'unknown_url']);
-    const responses = await gateway.call('POST', '/v1/responses', key.key, {});
-    expect(responses.json.error.message).toContain('/v1/chat/completions');
-    const method = await gateway.call('GET', '/v1/embeddings', key.key);
-    expect([method.status, method.headers.get('allow'), method.json.error.code]).toEqual([
-      405,
-      'POST',
-      'method_not_supported',
-    ]);
-  });
-
   test('a key that has expired', async () => {
     const expires_at = new Date(Date.now() + 600).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
@@ -252,22 +229,6 @@ describe('refusals, as the unmodified client sees them', () => {
     expect(response.headers.get('x-ratelimit-limit-requests')).toBe('60');
     expect(response.headers.get('x-ratelimit-reset-requests')).toMatch(/^(\d+h)?(\d+m)?[\d.]+m?s$/);
   });
-
-  test('a private model is not found, and one with a slash and a colon is', async () => {
-    const admin = (method: string, path: string, body?: object) =>
-      bench.gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
-    await admin('POST', '/models', { name: 'org/hidden:1', operations: ['chat_completions'], visibility: 'private' });
-    await admin('POST', '/models', { name: 'org/shown:1', operations: ['chat_completions'] });
-    await waitFor(() => bench.client.models.retrieve('org/shown:1'), { description: 'the model in the catalog' });
-    await expect(bench.client.models.retrieve('org/hidden:1')).rejects.toBeInstanceOf(OpenAI.NotFoundError);
-    const raw = await bench.gateway.call('GET', '/v1/models/org/shown:1', bench.key.key);
-    expect(raw.json.id).toBe('org/shown:1');
-    // It has no deployment yet.
-    await expect(bench.client.chat.completions.create({ model: 'org/shown:1', messages })).rejects.toMatchObject({
-      status: 503,
-      code: 'model_unavailable',
-    });
-  });
 });
 
 describe('browsers', () => {
@@ -295,7 +256,7 @@ describe('browsers', () => {
     }
   });
 
-  test('what is written to a stream behind its head reaches other origins too', async () => {
+  test('may read a stream from other origins too', async () => {
     const answer = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
       method: 'POST',
       headers: {

@@ -261,6 +261,7 @@ const operations: Readonly<Record<string, () => Promise<unknown>>> = {
   async 'audio.translations.create'() {
     const translation = await client.audio.translations.create({ file: await upload(), model: 'sim-transcribe' });
     expect(translation.text).toBe(asked().text);
+    expect(asked().operation).toBe('translations');
   },
   async 'audio.speech.create'() {
     const response = await client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input: 'Hello there' });
@@ -328,6 +329,11 @@ const refusals: Readonly<Record<string, readonly [call: () => Promise<unknown>, 
       () => client.chat.completions.create({ model: 'nobody/knows:it', messages }),
       OpenAI.NotFoundError,
       'model_not_found',
+    ],
+    'a model that has no deployment': [
+      () => client.chat.completions.create({ model: 'org/m:tag', messages }),
+      OpenAI.InternalServerError,
+      'model_unavailable',
     ],
     'a private model': [() => client.models.retrieve('org/hidden:tag'), OpenAI.NotFoundError, 'model_not_found'],
   };

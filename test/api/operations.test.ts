@@ -1,7 +1,6 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
-import { embedding } from '../support/simulator/other-answers.ts';
 
 let bench: InferenceBench;
 beforeAll(async () => {
@@ -36,21 +35,6 @@ describe('text completions', () => {
 });
 
 describe('embeddings', () => {
-  const vectors = (format?: 'float' | 'base64') =>
-    bench.client.embeddings.create({ model: 'sim-embedding', input: ['a', 'b', 'c'], encoding_format: format });
-
-  test('the client gets the same vectors in order, whatever it asks for', async () => {
-    for (const format of [undefined, 'float'] as const) {
-      const { data } = await vectors(format);
-      expect(data.map((item) => item.index)).toEqual([0, 1, 2]);
-      for (const [index, item] of data.entries()) {
-        for (const [position, value] of embedding(index).entries()) {
-          expect(item.embedding[position]).toBeCloseTo(value, 6);
-        }
-      }
-    }
-  });
-
   const raw = async (encoding_format?: string) => {
     const body = { model: 'sim-embedding', input: 'x', ...(encoding_format && { encoding_format }) };
     const answer = await bench.gateway.call('POST', '/v1/embeddings', bench.key.key, body);
@@ -136,16 +120,6 @@ describe('images', () => {
       'image_generation.completed',
     ]);
     await bench.event({ images: 1, output_tokens: 100 });
-  });
-
-  test('a background that is a word is the image’s own, and makes no job', async () => {
-    const images = await bench.client.images.generate({
-      model: 'sim-image',
-      prompt: 'A cat',
-      background: 'transparent',
-    });
-    expect(images.data).toHaveLength(1);
-    expect(bench.simulator.requests[0]!.json!.background).toBe('transparent');
   });
 
   test('a stream that ends before its image is an error with a code', async () => {
