@@ -1,37 +1,25 @@
 import OpenAI from 'openai';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
-import { waitFor } from '../support/wait-for.ts';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { TestGateway } from '../support/gateway.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
 
-let simulator: UpstreamSimulator;
+let bench: InferenceBench;
 let gateway: TestGateway;
-let session: string;
-let key: { id: string; key: string };
+let simulator: UpstreamSimulator;
 let client: OpenAI;
 
 beforeAll(async () => {
-  simulator = await startUpstreamSimulator();
-  gateway = await startTestGateway({
-    env: { UPSTREAM_BASE_URL: simulator.url, UPSTREAM_API_KEY: 'the-upstreams-own-key' },
-  });
-  session = await gateway.login();
+  bench = await startInferenceBench();
+  ({ gateway, simulator } = bench);
 });
-afterAll(async () => {
-  await gateway?.[Symbol.asyncDispose]();
-  await simulator?.close();
-});
-afterEach(async () => {
-  await gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, session);
-});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(async () => {
-  simulator.reset();
   // A success in between, so that the failures of many tests do not add up to an open breaker.
-  await gateway.openai(session).chat.completions.create({ model: 'sim-chat', messages });
   simulator.reset();
-  // A key of its own tells each test's events apart.
-  key = await gateway.createKey(session);
-  client = gateway.openai(key.key);
+  await gateway.openai(bench.session).chat.completions.create({ model: 'sim-chat', messages });
+  await bench.renew();
+  client = bench.client;
 });
 
 const messages = [{ role: 'user' as const, content: 'Hi' }];
@@ -47,15 +35,7 @@ const refusal = async () => {
 };
 
 /** The usage event of the last request, once it is stored. */
-const lastEvent = (errorCode: string | null) =>
-  waitFor(
-    async () => {
-      const answer = await gateway.call('GET', `/api/v1/usage/history?limit=1&api_key_id=${key.id}`, session);
-      const event = answer.json?.data?.[0];
-      return event?.error_code === errorCode && event;
-    },
-    { timeoutMs: 3_000, description: `an event with the code ${errorCode}` },
-  );
+const lastEvent = (error_code: string | null) => bench.event({ error_code });
 
 describe('an upstream that fails before its first byte', () => {
   test.each([
@@ -166,7 +146,7 @@ describe('an upstream that fails before its first byte', () => {
 
   test('a client that retries meets the recovery of an overloaded upstream unseen', async () => {
     simulator.next('overloaded');
-    const retrying = gateway.openai(key.key, { maxRetries: 1 });
+    const retrying = gateway.openai(bench.key.key, { maxRetries: 1 });
     const completion = await retrying.chat.completions.create({ model: 'sim-chat', messages });
     expect(completion.choices).toHaveLength(1);
     expect(simulator.requests).toHaveLength(2);
@@ -212,7 +192,7 @@ describe('a stream that breaks', () => {
   ] as const)('%s ends with an error frame and no [DONE]', async (sim) => {
     const response = await fetch(`${gateway.url}/v1/chat/completions`, {
       method: 'POST',
-      headers: { authorization: `Bearer ${key.key}`, 'content-type': 'application/json' },
+      headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'application/json' },
       body: JSON.stringify({ model: 'sim-chat', messages, stream: true, metadata: { sim } }),
     });
     const text = await response.text();

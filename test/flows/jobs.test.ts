@@ -10,17 +10,11 @@ const clock = new ClockAhead();
 let bench: InferenceBench;
 const call = (method: string, path: string, token: string, body?: unknown) =>
   bench.gateway.call(method, path, token, body);
-const admin = async (method: string, path: string, body?: unknown) => {
-  const answer = await call(method, `/api/v1/admin${path}`, bench.session, body);
-  expect(answer.status, answer.text).toBeLessThan(300);
-  return answer.json;
-};
-
 beforeAll(async () => {
   bench = await startInferenceBench({ clock });
   // A dollar for a million tokens of either kind.
   const price = { input_per_million_tokens_usd: 1, output_per_million_tokens_usd: 1 };
-  await admin('POST', '/prices', { model: 'sim-chat', ...price });
+  await bench.admin('POST', '/prices', { model: 'sim-chat', ...price });
 });
 afterAll(() => bench?.[Symbol.asyncDispose]());
 
@@ -55,12 +49,6 @@ const eventsOf = (keyId: string, count: number) =>
     { description: `${count} events of the key` },
   );
 
-/** A promise for `hold`, and how to keep it. */
-function gate(): { until: Promise<void>; open(): void } {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  return { until: promise, open: resolve };
-}
-
 /** An upstream that is away for half a minute parks a job behind its first attempt; the way on is `unpark`. */
 const away: Behaviour = { instead: { status: 503, headers: { 'retry-after': '30' }, body: { error: 'away' } } };
 async function parked(fields: object = {}, key = bench.key.key): Promise<string> {
@@ -85,8 +73,8 @@ describe('cancellation', () => {
   test('a queued job never starts, a running one has its upstream aborted within a second, an ended one stays', async () => {
     await bench.renew();
     const { simulator } = bench;
-    const held = gate();
-    simulator.otherwise(() => ({ hold: { until: held.until } }));
+    const held = Promise.withResolvers<void>();
+    simulator.otherwise(() => ({ hold: { until: held.promise } }));
     const { perSubject } = workerDefaults.bounds;
     const ids: string[] = [];
     for (let number = 0; number < perSubject + 2; number += 1) ids.push((await submit()).json.id);
@@ -111,7 +99,7 @@ describe('cancellation', () => {
 
     // The slot that was freed is the next one's.
     await waitFor(async () => (await job(next!)).status === 'in_progress', { description: 'the last job to start' });
-    held.open();
+    held.resolve();
     simulator.otherwise('plain');
     for (const id of ids.filter((one) => one !== first && one !== queued)) {
       expect((await ended(id)).status).toBe('completed');
@@ -136,13 +124,13 @@ describe('cancellation', () => {
 
   test('a job which has not ended is not deleted', async () => {
     await bench.renew();
-    const held = gate();
-    bench.simulator.next({ hold: { until: held.until } });
+    const held = Promise.withResolvers<void>();
+    bench.simulator.next({ hold: { until: held.promise } });
     const { json } = await submit();
     await inState(json.id, 'in_progress');
     const refusal = await call('DELETE', `/api/v1/jobs/${json.id}`, bench.session);
     expect([refusal.status, refusal.json.error.code]).toEqual([409, 'conflict']);
-    held.open();
+    held.resolve();
     expect((await ended(json.id)).status).toBe('completed');
   });
 });
@@ -159,7 +147,7 @@ describe('attempts', () => {
       [false, false],
       [true, true],
     ]);
-    const { data } = await admin('GET', '/jobs?limit=1');
+    const { data } = await bench.admin('GET', '/jobs?limit=1');
     expect(data[0]).toMatchObject({ id: json.id, attempts: 2, api_key_id: bench.key.id });
   });
 
@@ -210,11 +198,11 @@ describe('what changes between submission and run', () => {
       'tenant_suspended',
       async () => {
         const { organization } = (await call('GET', '/api/v1/profile', bench.session)).json;
-        await admin('POST', `/organizations/${organization.id}/suspend`, { reason: 'test' });
+        await bench.admin('POST', `/organizations/${organization.id}/suspend`, { reason: 'test' });
       },
       async () => {
         const { organization } = (await call('GET', '/api/v1/profile', bench.session)).json;
-        await admin('POST', `/organizations/${organization.id}/restore`);
+        await bench.admin('POST', `/organizations/${organization.id}/restore`);
       },
     ],
   ];
@@ -254,7 +242,7 @@ describe('what changes between submission and run', () => {
     await bench.renew();
     const id = await parked();
     const sunset = new Date(clock.now() + 20_000).toISOString();
-    await admin('POST', '/retirements', {
+    await bench.admin('POST', '/retirements', {
       model: 'sim-chat',
       sunset_at: sunset,
       replacement_model_name: 'sandbox-chat',
