@@ -1,0 +1,62 @@
+import fc from 'fast-check';
+
+/** The times about which months and years have their rules; all are ahead of the machine's clock. */
+export const start = fc.constantFrom('2027-01-31T22:10', '2028-02-28T23:20', '2028-12-31T20:00', '2029-02-27T12:00');
+export const zone = fc.constantFrom('UTC', 'Asia/Kathmandu', 'America/Los_Angeles', 'Pacific/Kiritimati');
+
+const amount = fc.bigInt({ min: 1n, max: 20_000_000_000n });
+const call = fc.record({
+  input: fc.integer({ min: 0, max: 3_000_000 }),
+  cachedPart: fc.constantFrom(0, 0.3, 1),
+  output: fc.integer({ min: 0, max: 900_001 }),
+  minutesAgo: fc.oneof(fc.integer({ min: 0, max: 90 }), fc.integer({ min: 0, max: 45 * 24 * 60 })),
+  user: fc.nat(1),
+  key: fc.nat(2),
+  model: fc.nat(1),
+  price: fc.nat(1),
+});
+const optional = <Value>(value: fc.Arbitrary<Value>) => fc.option(value, { nil: null });
+const pick = fc.nat(1_000);
+const kind = <Kind extends string, Fields>(
+  name: Kind,
+  fields: { [Key in keyof Fields]: fc.Arbitrary<Fields[Key]> },
+): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
+
+/** What may happen to an organization. */
+export const act = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: kind('call', { calls: fc.array(call, { minLength: 1, maxLength: 6 }), again: fc.boolean() }),
+  },
+  { weight: 3, arbitrary: kind('wait', { hours: fc.integer({ min: 1, max: 15 * 24 }) }) },
+  { weight: 3, arbitrary: kind('month', { minutes: fc.integer({ min: -30, max: 90 }) }) },
+  {
+    weight: 2,
+    arbitrary: kind('grant', { amount, bought: fc.boolean(), hours: optional(fc.integer({ min: 1, max: 900 })) }),
+  },
+  { weight: 1, arbitrary: kind('coupon', { amount, days: fc.integer({ min: 0, max: 40 }) }) },
+  { weight: 2, arbitrary: kind('adjust', { amount, give: fc.boolean() }) },
+  {
+    weight: 1,
+    arbitrary: kind('commit', {
+      amount,
+      inHours: fc.integer({ min: -48, max: 48 }),
+      hours: fc.integer({ min: 49, max: 1_500 }),
+    }),
+  },
+  { weight: 2, arbitrary: kind('refund', { pick, amount: optional(amount) }) },
+  {
+    weight: 1,
+    arbitrary: kind('plan', {
+      payg: fc.boolean(),
+      creditNanoUsd: fc.constantFrom(0n, 1_000_000_001n),
+      termsDays: fc.constantFrom(0, 14, 30),
+    }),
+  },
+  { weight: 2, arbitrary: kind('pay', { pick, by: fc.constantFrom('operator', 'cents short', 'cents', 'more') }) },
+  { weight: 1, arbitrary: kind('void', { pick }) },
+  { weight: 1, arbitrary: kind('cap', { limit: optional(amount) }) },
+  { weight: 1, arbitrary: kind('limit', { limit: optional(amount) }) },
+);
+export type Act = typeof act extends fc.Arbitrary<infer One> ? One : never;
+export type CallFields = typeof call extends fc.Arbitrary<infer One> ? One : never;
