@@ -192,18 +192,13 @@ describe('creating a key', () => {
 
 describe('an Idempotency-Key', () => {
   const postWith = (key: string, body: object, path = '/api/v1/api-keys') =>
-    fetch(gateway.url + path, {
-      method: 'POST',
-      headers: { authorization: `Bearer ${session}`, 'content-type': 'application/json', 'idempotency-key': key },
-      body: JSON.stringify(body),
-    });
-  // biome-ignore lint/suspicious/noExplicitAny: the assertions are the types.
-  const jsonOf = (answer: Response): Promise<any> => answer.json();
+    gateway.call('POST', path, session, body, { 'idempotency-key': key });
 
   test('answers the same key and secret again', async () => {
-    const first = await (await postWith('one', { name: 'once' })).json();
-    const second = await (await postWith('one', { name: 'once' })).json();
-    expect(second).toEqual(first);
+    const first = await postWith('one', { name: 'once' });
+    const second = await postWith('one', { name: 'once' });
+    expect(first.json.key).toMatch(/^sk-proj-/);
+    expect(second.json).toEqual(first.json);
     expect((await get('/api/v1/api-keys?search=once')).json.pagination.total).toBe(1);
   });
 
@@ -211,20 +206,21 @@ describe('an Idempotency-Key', () => {
     await postWith('two', { name: 'first body' });
     const second = await postWith('two', { name: 'second body' });
     expect(second.status).toBe(400);
-    expect((await jsonOf(second)).error.code).toBe('idempotency_key_reused');
+    expect(second.json.error.code).toBe('idempotency_key_reused');
   });
 
   test('makes one key of requests at the same time', async () => {
     const answers = await Promise.all(Array.from({ length: 10 }, () => postWith('three', { name: 'at once' })));
-    const keys = await Promise.all(answers.map(async (answer) => (await jsonOf(answer)).key));
-    expect(new Set(keys).size).toBe(1);
+    expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 201));
+    expect(new Set(answers.map(({ json }) => json.key)).size).toBe(1);
   });
 
   test('holds for a rotation', async () => {
     const { id } = await gateway.createKey(session);
     const rotate = () => postWith('four', { grace_period_seconds: 60 }, `/api/v1/api-keys/${id}/rotate`);
-    const first = await (await rotate()).json();
-    expect(await (await rotate()).json()).toEqual(first);
+    const first = await rotate();
+    expect(first.json.key).toMatch(/^sk-proj-/);
+    expect((await rotate()).json).toEqual(first.json);
   });
 });
 

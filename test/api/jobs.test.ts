@@ -25,22 +25,8 @@ afterAll(() => gateway?.[Symbol.asyncDispose]());
 
 const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hello there' }] };
 
-/** A submission with headers of its own. */
-async function post(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
-  const isForm = body instanceof FormData;
-  const response = await fetch(gateway.url + path, {
-    method: 'POST',
-    headers: {
-      authorization: `Bearer ${key.key}`,
-      ...(isForm ? undefined : { 'content-type': 'application/json' }),
-      ...headers,
-    },
-    body: isForm ? body : typeof body === 'string' ? body : JSON.stringify(body),
-  });
-  const text = await response.text();
-  const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false;
-  return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
-}
+const post = (path: string, body: unknown, headers?: Record<string, string>) =>
+  gateway.call('POST', path, key.key, body, headers);
 
 type Job = Record<string, unknown> & { id: string; status: string; result: unknown };
 

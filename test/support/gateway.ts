@@ -23,8 +23,8 @@ export type TestGateway = AsyncDisposable & {
   url: string;
   gateway: Gateway;
   env: Env;
-  /** A REST call with a bearer token (none when it is empty); the body is JSON. */
-  call(method: string, path: string, token?: string, body?: unknown): Promise<Answer>;
+  /** A REST call with a bearer token (none when it is empty). A form or bytes are sent as they are, a text as JSON, the rest in JSON. */
+  call(method: string, path: string, token?: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** An access token of the first owner, or of somebody else. */
   login(credentials?: { email: string; password: string }): Promise<string>;
   /** A new API key's secret and id. */
@@ -90,19 +90,22 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   await gateway.ready();
   const url = gateway.url!;
 
-  async function call(method: string, path: string, token = '', body?: unknown): Promise<Answer> {
+  const call: TestGateway['call'] = async (method, path, token = '', body, headers = {}) => {
+    const isForm = body instanceof FormData;
+    const isJson = !isForm && !(body instanceof Uint8Array) && typeof body !== 'string';
     const response = await fetch(url + path, {
       method,
       headers: {
-        ...(token === '' ? undefined : { authorization: `Bearer ${token}` }),
-        ...(body === undefined ? undefined : { 'content-type': 'application/json' }),
+        ...(token !== '' && { authorization: `Bearer ${token}` }),
+        ...(body !== undefined && !isForm && { 'content-type': 'application/json' }),
+        ...headers,
       },
-      body: body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body),
+      body: isJson ? JSON.stringify(body) : (body as RequestInit['body']),
     });
     const text = await response.text();
-    const isJson = response.headers.get('content-type')?.startsWith('application/json') ?? false;
-    return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined };
-  }
+    const json = response.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : undefined;
+    return { status: response.status, headers: response.headers, text, json };
+  };
 
   return {
     url,
