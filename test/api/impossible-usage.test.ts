@@ -54,6 +54,17 @@ const streamedTranscript = events(
   { type: 'transcript.text.done', text: message.content },
 );
 
+/** The events of the key, in the order of their calls, as soon as there are so many. */
+const storedEvents = (count: number): Promise<Record<string, number | boolean>[]> =>
+  waitFor(
+    async () => {
+      const path = `/api/v1/usage/history?limit=100&api_key_id=${bench.key.id}`;
+      const { data } = (await bench.gateway.call('GET', path, bench.session)).json;
+      return data.length === count && data.reverse();
+    },
+    { description: `${count} events` },
+  );
+
 const tokens = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
 const inputTokens = { input_tokens: 7, output_tokens: 5, total_tokens: 12 };
 const duration = { type: 'duration', seconds: 2 };
@@ -156,20 +167,55 @@ test.each([
       bench.simulator.next({ instead: answer(report) });
       await call();
     }
-    const metered = await waitFor(
-      async () => {
-        const path = `/api/v1/usage/history?limit=100&api_key_id=${bench.key.id}`;
-        const { data } = (await bench.gateway.call('GET', path, bench.session)).json;
-        return data.length === reports.length && data;
-      },
-      { description: `${reports.length} events` },
-    );
-    const measures = metered.map((event: Record<string, number | boolean>) =>
+    const metered = await storedEvents(reports.length);
+    const measures = metered.map((event) =>
       ['success', 'input_tokens', 'cached_input_tokens', 'output_tokens', 'images', 'audio_seconds'].map(
         (name) => event[name],
       ),
     );
-    expect(measures).toEqual(reports.map(() => measures.at(-1)));
-    for (const name of counted) expect([name, metered.at(-1)[name] > 0]).toEqual([name, true]);
+    expect(measures).toEqual(reports.map(() => measures[0]));
+    for (const name of counted) expect([name, Number(metered[0]![name]) > 0]).toEqual([name, true]);
+  },
+);
+
+test.each([
+  ['a chat', '/chat/completions', false],
+  ['a streamed chat', '/chat/completions', true],
+  ['a text completion', '/completions', false],
+  ['a streamed text completion', '/completions', true],
+])(
+  'what the usage of %s leaves out is what its total has beyond the rest, or else counted',
+  async (_what, path, stream) => {
+    const isChat = path === '/chat/completions';
+    const said = isChat ? { [stream ? 'delta' : 'message']: message } : { text: message.content };
+    const one = { ...head, object: 'any', choices: [{ index: 0, ...said, finish_reason }] };
+    const answer = stream ? events(one, { ...head, object: 'any', choices: [] }) : whole(one);
+    const reports = [
+      {},
+      { usage: { prompt_tokens: 700, total_tokens: 790 } },
+      { usage: { completion_tokens: 90, total_tokens: 790 } },
+      { usage: { prompt_tokens: 700, completion_tokens: null } },
+      { usage: { prompt_tokens: 700, total_tokens: 700 } },
+      { usage: { completion_tokens: 90, total_tokens: 9 } },
+      { usage: { total_tokens: 790 } },
+    ];
+    for (const report of reports) {
+      bench.simulator.next({ instead: answer(report) });
+      await post(path, { ...(isChat ? chat : text), stream })();
+    }
+    const metered = (await storedEvents(reports.length)).map(({ input_tokens, output_tokens }) => [
+      input_tokens,
+      output_tokens,
+    ]);
+    const [input, output] = metered[0]!;
+    expect(Math.min(Number(input), Number(output))).toBeGreaterThan(0);
+    expect(metered.slice(1)).toEqual([
+      [700, 90],
+      [700, 90],
+      [700, output],
+      [700, output],
+      [input, 90],
+      [input, output],
+    ]);
   },
 );

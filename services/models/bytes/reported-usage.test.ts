@@ -3,13 +3,23 @@ import { readUsage } from './reported-usage.ts';
 
 test.each([
   ['chat', { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 }, [9, 4, 13, 0]],
-  ['an embedding by its total', { total_tokens: 8 }, [8, 0, 8, 0]],
   ['images', { input_tokens: 5, output_tokens: 100, total_tokens: 105 }, [5, 100, 105, 0]],
-  ['a length', { type: 'duration', seconds: 1.2345 }, [0, 0, 0, 1235]],
+  ['a total alone', { total_tokens: 8 }, [null, null, 8, 0]],
+  ['a length', { type: 'duration', seconds: 1.2345 }, [null, null, 0, 1235]],
   ['zeros', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [0, 0, 0, 0]],
 ])('usage of %s is read as it was reported', (_what, usage, figures) => {
   const read = readUsage(usage)!;
   expect([read.inputTokens, read.outputTokens, read.totalTokens, read.audioMs]).toEqual(figures);
+});
+
+test.each([
+  ['what the total leaves over', { prompt_tokens: 9, total_tokens: 13 }, [9, 4]],
+  ['what the total leaves over for the input', { completion_tokens: 4, total_tokens: 13 }, [9, 4]],
+  ['unknown without a total', { prompt_tokens: 9, completion_tokens: null }, [9, null]],
+  ['unknown where the total is of the input alone', { prompt_tokens: 9, total_tokens: 9 }, [9, null]],
+  ['unknown where the total is less than a part', { completion_tokens: 9, total_tokens: 4 }, [null, 9]],
+])('a figure that is not told is %s', (_what, usage, [input, output]) => {
+  expect(readUsage(usage)).toMatchObject({ inputTokens: input, outputTokens: output });
 });
 
 const impossible = [-1, -0.5, 0.5, 12.5, 100_000_001, 2 ** 53 + 2, 1e300, JSON.parse('1e999')];

@@ -2,10 +2,11 @@ import { isObject } from '#shared/is-object.ts';
 
 /** Usage as an upstream reported it, in one shape for all operations. Zeros that it reported are zeros. */
 export type ReportedUsage = {
-  /** Cached tokens included. */
-  inputTokens: number;
+  /** Cached tokens included. Null: not told, nor by what the total leaves over. */
+  inputTokens: number | null;
   cachedInputTokens: number;
-  outputTokens: number;
+  /** Null: as above. */
+  outputTokens: number | null;
   totalTokens: number;
   /** Those of the input tokens that were audio. */
   audioInputTokens: number;
@@ -30,19 +31,26 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   const audioMs = typeof seconds === 'number' ? Math.round(seconds * 1000) : undefined;
   const figures = [input, output, total, audioMs].filter((value) => typeof value === 'number');
   if (figures.length === 0 || !figures.every(isCount)) return null;
-  const outputTokens = countOr0(output);
-  // Some upstreams report an embedding's tokens as the total only.
-  const inputTokens = typeof input === 'number' ? input : Math.max(0, countOr0(total) - outputTokens);
+  const inputTokens = toldOrLeft(input, total, output);
+  const outputTokens = toldOrLeft(output, total, input);
+  const totalTokens = typeof total === 'number' ? total : (inputTokens ?? 0) + (outputTokens ?? 0);
+  const inputTokensMax = inputTokens ?? totalTokens;
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
   const { cached_tokens: cached, audio_tokens: audio } = isObject(details) ? details : {};
   return {
     inputTokens,
-    cachedInputTokens: Math.min(countOr0(cached), inputTokens),
+    cachedInputTokens: Math.min(countOr0(cached), inputTokensMax),
     outputTokens,
-    totalTokens: typeof total === 'number' ? total : inputTokens + outputTokens,
-    audioInputTokens: Math.min(countOr0(audio), inputTokens),
+    totalTokens,
+    audioInputTokens: Math.min(countOr0(audio), inputTokensMax),
     audioMs: countOr0(audioMs),
   };
+}
+
+/** A figure, or what the total has beyond the other one: a total that has nothing beyond it may be of that one alone. */
+function toldOrLeft(figure: unknown, total: unknown, other: unknown): number | null {
+  if (typeof figure === 'number') return figure;
+  return typeof total === 'number' && typeof other === 'number' && total > other ? total - other : null;
 }
 
 /** Whether a value out of somebody else's JSON can be a count of a call's tokens or milliseconds. */

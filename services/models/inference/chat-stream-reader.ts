@@ -2,7 +2,7 @@ import { ChatStream, type ChatStreamOptions, type ChatStreamOutcome } from '../b
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { measuresOf } from './whole-answer-reader.ts';
+import { textUsed } from './text-answer.ts';
 
 const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>> = {
   cut: 'the stream was cut',
@@ -47,12 +47,11 @@ export class ChatStreamReader implements AnswerReader {
       forwardWith: isUntold
         ? (used) => [...forward.slice(0, -1), this.#usageChunk(used), ...forward.slice(-1)]
         : undefined,
-      reported: usage === null ? null : measuresOf(usage),
-      // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
-      // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
-      counted: async () => ({
-        inputTokens: await this.#countInputTokens(),
-        outputTokens:
+      ...textUsed(usage, {
+        countInputTokens: this.#countInputTokens,
+        // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
+        // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
+        countOutputTokens: async () =>
           outcome === 'complete'
             ? (await this.#tools.tokenizer()).count(this.#stream.outputText())
             : this.#stream.deltas,

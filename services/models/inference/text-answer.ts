@@ -2,9 +2,10 @@ import { prefixedId } from '#shared/ids.ts';
 import { objectsIn } from '../bytes/array-items.ts';
 import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
+import type { AnswerEnd } from './prepared-call.ts';
 import { outputText } from './prompt-text.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
@@ -39,13 +40,28 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   const splices = memberSplices(scan, edits);
   numberChoices(body, choices, splices);
 
-  const usage = readUsage(scan.json('usage'));
+  const countOutputTokens = async () => (await tools.tokenizer()).count(outputText(body));
   return {
     forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices)),
-    reported: usage === null ? null : measuresOf(usage),
+    ...textUsed(readUsage(scan.json('usage')), { countInputTokens, countOutputTokens }),
+  };
+}
+
+/** What a text used: as its upstream reported it, and what that leaves out as the gateway counts it. */
+export function textUsed(
+  usage: ReportedUsage | null,
+  own: { countInputTokens(): Promise<number>; countOutputTokens(): Promise<number> },
+): Pick<AnswerEnd, 'reported' | 'counted'> {
+  const isWhole = usage !== null && usage.inputTokens !== null && usage.outputTokens !== null;
+  return {
+    reported: isWhole ? measuresOf(usage) : null,
     counted: async () => {
-      const inputTokens = await countInputTokens();
-      return { inputTokens, outputTokens: (await tools.tokenizer()).count(outputText(body)) };
+      const inputTokens = usage?.inputTokens ?? (await own.countInputTokens());
+      return {
+        inputTokens,
+        cachedInputTokens: Math.min(usage?.cachedInputTokens ?? 0, inputTokens),
+        outputTokens: usage?.outputTokens ?? (await own.countOutputTokens()),
+      };
     },
   };
 }

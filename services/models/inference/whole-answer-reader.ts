@@ -4,11 +4,11 @@ import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
 
-/** What of a reported usage is measured. */
+/** What of a reported usage is measured. A total that is told alone is of the input: so some upstreams report an embedding's tokens. */
 export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
-  inputTokens: usage.inputTokens,
+  inputTokens: usage.inputTokens ?? (usage.outputTokens === null ? usage.totalTokens : 0),
   cachedInputTokens: usage.cachedInputTokens,
-  outputTokens: usage.outputTokens,
+  outputTokens: usage.outputTokens ?? 0,
   audioMs: usage.audioMs,
 });
 

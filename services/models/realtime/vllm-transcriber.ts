@@ -115,19 +115,20 @@ class VllmUtterance implements Utterance {
         return;
       case 'transcription.done': {
         const usage = readUsage(event.usage);
+        const reported = usage && measuresOf(usage);
         const audioMs = Math.round((this.#samples * 1000) / sampleRateOf(this.#options.config.format));
         this.#transcript.resolve({
           text: typeof event.text === 'string' ? event.text : '',
           usage:
-            usage === null
+            reported === null
               ? durationUsage(audioMs)
               : {
                   type: 'tokens',
-                  input_tokens: usage.inputTokens,
-                  output_tokens: usage.outputTokens,
-                  total_tokens: usage.totalTokens,
+                  input_tokens: reported.inputTokens,
+                  output_tokens: reported.outputTokens,
+                  total_tokens: usage!.totalTokens,
                 },
-          reported: usage === null ? null : measuresOf(usage),
+          reported,
         });
         this.#end({ kind: 'good' });
         return;
