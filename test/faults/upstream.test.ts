@@ -316,8 +316,11 @@ describe('usage', () => {
     });
   });
 
-  test('a client that leaves aborts the upstream within a second, and pays for what it got', async () => {
-    simulator.next({ chunkDelayMs: 20, tokens: 1_000 });
+  test.each([
+    ['usage at its end alone', {}],
+    ['zeroes until its end', { usage: 'zeroes-first' }],
+  ] as const)('of an upstream that tells %s a client that leaves pays for what it got', async (_what, behaviour) => {
+    simulator.next({ chunkDelayMs: 20, tokens: 1_000, ...behaviour });
     let received = 0;
     for await (const chunk of await client.chat.completions.create({ model: 'sim-chat', messages, stream: true })) {
       if (chunk.choices[0]?.delta.content) received += 1;
@@ -327,5 +330,6 @@ describe('usage', () => {
     const event = await lastEvent('client_closed_request');
     expect(event.output_tokens).toBeGreaterThanOrEqual(5);
     expect(event.output_tokens).toBeLessThanOrEqual(truth.generatedTokens);
+    expect(event.input_tokens).toBeGreaterThan(0);
   });
 });

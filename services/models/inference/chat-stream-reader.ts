@@ -41,13 +41,22 @@ export class ChatStreamReader implements AnswerReader {
 
   end(cut: boolean): AnswerEnd {
     const { forward, outcome, usage, error } = this.#stream.end(cut);
+    // In the middle of a stream some upstreams tell zeroes (openai-contract.md section 3): one that broke off has used what went by.
+    const told =
+      usage === null || outcome === 'complete'
+        ? usage
+        : {
+            ...usage,
+            inputTokens: usage.inputTokens || null,
+            outputTokens: Math.max(usage.outputTokens ?? 0, this.#stream.deltas),
+          };
     const isUntold = this.#includeUsage && usage === null && outcome === 'complete';
     return {
       forward,
       forwardWith: isUntold
         ? (used) => [...forward.slice(0, -1), this.#usageChunk(used), ...forward.slice(-1)]
         : undefined,
-      ...textUsed(usage, {
+      ...textUsed(told, {
         countInputTokens: this.#countInputTokens,
         // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
         // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
