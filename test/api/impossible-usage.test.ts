@@ -219,3 +219,10 @@ test.each([
     ]);
   },
 );
+
+test('a success whose upstream tells zeroes is charged its price per request all the same', async () => {
+  await bench.admin('POST', '/prices', { model: 'sim-chat', per_request_usd: 0.25 });
+  bench.simulator.next({ usage: 'always', usageReported: { prompt_tokens: 0, completion_tokens: 0 } });
+  await post('/chat/completions', chat)();
+  await bench.event({ success: true, input_tokens: 0, output_tokens: 0, cost_usd: 0.25 });
+});

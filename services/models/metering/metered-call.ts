@@ -142,7 +142,9 @@ export class MeteredCall {
     this.#event.success = outcome.success;
     this.#event.status = outcome.status;
     this.#event.errorCode = outcome.errorCode;
-    this.#event.costNanoUsd = this.#cost(used);
+    // A failure that used nothing is not charged its price per request either: nothing was served.
+    const isServed = outcome.success || Object.values(used).some((measure) => measure > 0);
+    this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
     const written = new Promise<void>((resolve) => this.#journal.end(this.#id, this.#event, resolve));
     const settled = this.#hold?.settle(this.#event.costNanoUsd);
@@ -150,9 +152,7 @@ export class MeteredCall {
   }
 
   #cost(used: Measures): bigint {
-    // A request that used nothing is not charged its price per request: it was not served.
-    const nothing = Object.values(used).every((measure) => measure === 0);
-    return this.#price === null || nothing ? 0n : priceUsage(this.#price, used);
+    return this.#price === null ? 0n : priceUsage(this.#price, used);
   }
 
   #elapsedMs(): number {

@@ -283,7 +283,7 @@ export type PriceRates = Message<"modelgateway.models.v1.PriceRates"> & {
   perMillionCharactersNanoUsd: bigint;
 
   /**
-   * Per successful request.
+   * Per request that succeeded, or broke off behind its first words.
    *
    * @generated from field: int64 per_request_nano_usd = 7;
    */
