@@ -101,6 +101,30 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('an import changes of a deployment what it names, and leaves the rest as an operator has set it', async () => {
+  const file = (fields: object) =>
+    catalogFile(
+      JSON.stringify({
+        models: [{ name: 'acme/tuned', deployments: [{ base_url: 'https://gpu.example/v1', ...fields }] }],
+      }),
+    );
+  const deployment = async () =>
+    (await gateway.call('GET', '/api/v1/admin/models/acme%2Ftuned', session)).json.deployments[0];
+  await json('models', 'import', file({ dialect: 'vllm', weight: 2 }));
+  const { id } = await deployment();
+  const tuned = { priority: 3, total_timeout_ms: 90_000, secret_reference: 'env:UPSTREAM_ACME_KEY' };
+  await gateway.call('PATCH', `/api/v1/admin/deployments/${id}`, session, tuned);
+  expect(await json('models', 'import', file({ dialect: 'vllm', weight: 2 }))).toMatchObject({
+    deployments_created: 0,
+    deployments_updated: 0,
+  });
+  expect(await deployment()).toMatchObject({ id, dialect: 'vllm', weight: 2, ...tuned });
+  expect(await json('models', 'import', file({ weight: 5, enabled: false }))).toMatchObject({ deployments_updated: 1 });
+  expect(await deployment()).toMatchObject({ id, dialect: 'vllm', weight: 5, status: 'Stopped', ...tuned });
+  await json('models', 'import', file({ enabled: true }));
+  expect(await deployment()).toMatchObject({ id, weight: 5, status: 'Pending', ...tuned });
+});
+
 test('the catalog that README.md shows can be imported', async () => {
   const readme = readFileSync(new URL('../../../README.md', import.meta.url), 'utf8');
   const shown = /```yaml\n(models:\n.*?)```/s.exec(readme)![1]!;

@@ -3,7 +3,6 @@ import { equals, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
-  DeploymentSettingsSchema,
   type DeploymentStatus,
   type ModelSettings,
   type PriceRates,
@@ -13,7 +12,7 @@ import type { ImportedModel } from '#gen/modelgateway/models/v1/models_service_p
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
 import { findModel } from '../db/model.repository.ts';
-import { addDeployment, addressOf } from './write-deployment.ts';
+import { addDeployment, addressOf, changeDeployment } from './write-deployment.ts';
 import { addModel, modelChanges } from './write-model.ts';
 
 /** What an import did, or would do. */
@@ -83,10 +82,12 @@ async function importDeployment(
   if (existing === null) {
     counts.deploymentsCreated++;
     addDeployment(em, model, settings, status, now);
-  } else if (!equals(DeploymentSettingsSchema, fromJson(DeploymentSettingsSchema, existing.settings), settings)) {
-    existing.settings = toJson(DeploymentSettingsSchema, settings) as JsonObject;
-    counts.deploymentsUpdated++;
+    return;
   }
+  const before = existing.settings;
+  // It was found by its address, which therefore stays as it is spelled.
+  changeDeployment(existing, { ...settings, baseUrl: undefined, upstreamModel: undefined }, now);
+  if (!isDeepStrictEqual(before, existing.settings)) counts.deploymentsUpdated++;
 }
 
 async function importPrice(

@@ -1,4 +1,4 @@
-import { type JsonObject, toJson } from '@bufbuild/protobuf';
+import { fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
@@ -9,6 +9,7 @@ import {
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
+import { unprobedStatus } from '../health/first-status.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
 
 /** Adds a deployment in the state that is known of its upstream. */
@@ -30,6 +31,22 @@ export function addDeployment(
   });
   em.persist(row);
   return row;
+}
+
+/**
+ * Changes what the settings name, and leaves the rest; answers what it all is then. Switched off a deployment is Stopped; switched on
+ * again it is to be asked first.
+ */
+export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings, now: Date): DeploymentSettings {
+  // The JSON form has the fields that are set, and no others.
+  row.settings = { ...row.settings, ...(toJson(DeploymentSettingsSchema, changes) as JsonObject) };
+  const settings = fromJson(DeploymentSettingsSchema, row.settings);
+  const isStopped = row.status === DeploymentStatus.STOPPED;
+  if (isStopped !== (settings.enabled === false)) {
+    const status = isStopped ? unprobedStatus(settings) : DeploymentStatus.STOPPED;
+    Object.assign(row, { status, statusChangedAt: now, statusReason: '' });
+  }
+  return settings;
 }
 
 /** Where a deployment is. @throws INVALID_REQUEST naming the field when no server can be there. */

@@ -1,4 +1,4 @@
-import { create, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
+import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
@@ -49,9 +49,8 @@ export const registerUpstream =
       const modelIds = [...standing.values()].map(({ id }) => id);
       const deployments = await em.find(DeploymentEntity, { modelId: { $in: modelIds }, baseUrl });
       const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
-      const deploymentOf = (name: string) =>
-        deployments.find((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
-      const changes = request.onlyNew ? {} : namedSettings(settings);
+      const hasDeployment = (name: string) =>
+        deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
       const wanted = request.onlyNew ? names.filter((name) => !settled.has(name)) : names;
       // Nobody's guess replaces what an operator may have corrected.
       const guessed = (name: string) => (standing.has(name) ? [] : operationsByName(name));
@@ -61,10 +60,10 @@ export const registerUpstream =
           settings: create(ModelSettingsSchema, {
             operations: [...(request.operations.length > 0 ? request.operations : guessed(name))],
           }),
-          deployments: [
-            settingsAfter(deploymentOf(name), changes) ??
-              create(DeploymentSettingsSchema, { ...settings, upstreamModel: name }),
-          ],
+          deployments:
+            request.onlyNew && hasDeployment(name)
+              ? []
+              : [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
         }),
       );
       const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, now);
@@ -104,14 +103,6 @@ async function knownModels(
   const settled = rows.filter(({ name, registeredFrom }) => !standing.has(name) || registeredFrom.includes(baseUrl));
   return { standing, settled: new Set(settled.map(({ name }) => name)) };
 }
-
-/** What a request names of its deployments beside their address, and changes of those that stand. */
-const namedSettings = ({ secretReference, dialect }: DeploymentSettings): JsonObject =>
-  toJson(DeploymentSettingsSchema, create(DeploymentSettingsSchema, { secretReference, dialect })) as JsonObject;
-
-/** The settings of a deployment with changes, which have the fields that are set and no others; undefined when there is none yet. */
-const settingsAfter = (row: DeploymentRow | undefined, changes: JsonObject): DeploymentSettings | undefined =>
-  row && fromJson(DeploymentSettingsSchema, { ...row.settings, ...changes });
 
 /** Gives deployments at an upstream its secret where they name none, as after a start without one; answers to how many. */
 function giveSecret({ secretReference }: DeploymentSettings, deployments: readonly DeploymentRow[]): number {
