@@ -199,6 +199,19 @@ test('a retirement is announced, dated and withdrawn from a shell', async () => 
   }
 });
 
+test.each([
+  [
+    'a model',
+    ['{ name: acme/twice, price: { per_request_usd: 1 } }', '{ name: acme/twice, price: { per_request_usd: 2 } }'],
+  ],
+  ['a deployment', ['{ name: acme/twice, deployments: [{ base_url: "https://x/v1" }, { base_url: "https://x/v1" }] }']],
+])('a file that names %s twice makes none of its models', async (_what, models) => {
+  const text = ['models:', ...models.map((model) => `  - ${model}`)].join('\n');
+  const { exitCode, stderr } = await admin('models', 'import', catalogFile(text));
+  expect([exitCode, stderr]).toEqual([1, expect.stringContaining('twice')]);
+  expect(await json('models', 'list', '--search', 'acme/twice')).toEqual([]);
+});
+
 test('a file with a model whose path would be that of something else makes none of its models', async () => {
   const models = ['acme/first', 'acme/../second'].map((name) => `  - { name: ${name}, operations: [embeddings] }`);
   const { exitCode, stderr } = await admin('models', 'import', catalogFile(['models:', ...models].join('\n')));

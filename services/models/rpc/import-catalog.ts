@@ -1,8 +1,10 @@
 import { create } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importModels } from '../catalog/import.ts';
+import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobedStatus } from '../health/first-status.ts';
@@ -10,8 +12,10 @@ import { unprobedStatus } from '../health/first-status.ts';
 export const importCatalog =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
   async (request, context) => {
+    const operator = operatorOrStart(context);
+    refuseTwice(request.models);
     try {
-      const counts = await changeCatalogBy(deps, operatorOrStart(context), async (em, now) => {
+      const counts = await changeCatalogBy(deps, operator, async (em, now) => {
         const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
         const done = await importModels(em, models, unprobedStatus, now);
         if (request.dryRun) throw new DryRun(done);
@@ -23,6 +27,22 @@ export const importCatalog =
       return create(ImportCatalogResponseSchema, thrown.counts);
     }
   };
+
+/** Refuses what is named twice: which of the two is meant nobody can tell. */
+function refuseTwice(models: readonly ImportedModel[]): void {
+  const named = new Set<string>();
+  const note = (name: string) => {
+    if (named.has(name)) throw invalidRequest('models', `${name} is named twice.`, 'invalid_value');
+    named.add(name);
+  };
+  for (const { name, deployments } of models) {
+    note(`\`${name}\``);
+    for (const settings of deployments) {
+      const { baseUrl, upstreamModel } = addressOf(settings, name);
+      note(`The deployment of \`${name}\` at ${baseUrl} as \`${upstreamModel}\``);
+    }
+  }
+}
 
 /** Those whose name no model has or had. */
 async function neverKnown(em: SqlEntityManager, models: readonly ImportedModel[]): Promise<ImportedModel[]> {
