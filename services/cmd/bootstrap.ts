@@ -10,8 +10,10 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import type { Env } from '#shared/env.ts';
+import { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import { StartError } from '#shared/start-error.ts';
 import { sandboxBaseUrl } from '../models/upstream/connect.ts';
 import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
@@ -30,7 +32,12 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
   const self = asService('bootstrap');
   const password = env.bootstrapPassword ?? makePassword();
   const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
-  const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self));
+  const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
+    (error: unknown) => {
+      if (!(error instanceof GatewayError && error.details.code === 'weak_password')) throw error;
+      throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
+    },
+  );
 
   const models = switchboard.client('bootstrap', ModelsService);
   await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel), onlyNew: true }, self));

@@ -83,6 +83,22 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
   });
 
+  test('a password for the first operator that no user may have', async () => {
+    await using database = await disposable(createTestDatabase());
+    const weak = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: 'all-lower-case' };
+    await using refused = startProcess({ script, env: weak });
+    expect(await refused.exited()).toMatchObject({ code: 1 });
+    expect(refused.output.trim()).toBe(
+      'BOOTSTRAP_PASSWORD: The password is too weak: it lacks an upper-case letter, a digit.',
+    );
+    // Once there is an operator nobody heeds it.
+    await using first = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
+    await first.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await first.kill();
+    await using later = startProcess({ script, env: weak });
+    await later.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+  });
+
   test('a data folder in which no journal can be, beside a database elsewhere', async () => {
     await using database = await disposable(createTestDatabase());
     const env = { ...base(), ...secrets, DATABASE_URL: database.url, DATA_DIR: '/etc/hostname/data' };

@@ -8,6 +8,7 @@ import { UserEntity, type UserRow } from '../db/user.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
+import { requireStrongPassword } from '../passwords/require-strong.ts';
 import { wholeSecondMs } from '../tokens/session-tokens.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'passwords'>;
@@ -22,6 +23,7 @@ export const bootstrap =
     const existing = await findOperator(database.em());
     if (existing !== null) return answer(existing, false);
 
+    requireStrongPassword(request.password, 'password');
     const passwordHash = await passwords.hash(request.password);
     return transaction(database, async (em) => {
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.bootstrap'))`);
