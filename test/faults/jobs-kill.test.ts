@@ -155,11 +155,10 @@ test('a worker killed before its call, during it, and between the answer and its
     // Whatever is still on its way, such as what the killed worker left in its journal, has come when the second has ended.
     second.signal('SIGTERM');
     await second.exited();
-    const successful = (await events()).filter(({ success }: { success: boolean }) => success);
-    expect(successful).toHaveLength(3);
     expect(charged).toHaveLength(3);
-    const failed = (await events()).filter(({ success }: { success: boolean }) => !success);
-    expect(failed.every(({ cost_usd: cost }: { cost_usd: number }) => cost === 0)).toBe(true);
+    // Nor does the call that was cut, and made again, count as one that failed.
+    const outcomes = (await events()).map(({ success }: { success: boolean }) => success);
+    expect(outcomes).toEqual([true, true, true]);
   } finally {
     atLast();
     await Promise.all([owner.end(), other.end()]);

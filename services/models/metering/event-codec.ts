@@ -4,8 +4,8 @@ export type EventCodec<Event, Progress> = {
   encode(event: Event): string;
   /** The inverse of `encode`, from the parsed JSON. Throws for something that is not an event. */
   decode(json: unknown): Event;
-  /** The event of a request whose process died: what was known at admission and what was last counted. */
-  interrupted(begin: Event, lastProgress: Progress | null): Event;
+  /** The event of a request whose process died: what was known at admission and what was last counted. Null: it has none. */
+  interrupted(begin: Event, lastProgress: Progress | null): Event | null;
 };
 
 /** Events on their way to Usage, and what to tell their source once they are stored. */

@@ -63,3 +63,9 @@ test('an event that an earlier version journaled by names is read', () => {
 test.each([null, 7, 'text', {}, [], [7], [id]])('what is no event is refused: %j', (json) => {
   expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
 });
+
+test('a call that the death of its process cut is an event, but that of a job is none: the job makes it again', () => {
+  const progress = { outputTokens: 3, costNanoUsd: '30' };
+  expect(meteredEventCodec.interrupted(metered, progress)).toMatchObject({ id, success: false, costNanoUsd: 30n });
+  expect(meteredEventCodec.interrupted({ ...metered, jobId: uuidv7() }, null)).toBeNull();
+});

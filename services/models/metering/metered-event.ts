@@ -115,6 +115,8 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   },
 
   interrupted(begin, progress) {
+    // A job makes its call again, under the same leases: an event would close them, and stand in reports as a request that failed.
+    if (begin.jobId !== '') return null;
     return {
       ...begin,
       success: false,

@@ -31,6 +31,9 @@ export function createReplay<Event, Progress>(codec: EventCodec<Event, Progress>
           return record satisfies never;
       }
     },
-    interrupted: () => [...open.values()].map(({ begin, progress }) => codec.interrupted(begin, progress)),
+    interrupted: () =>
+      [...open.values()]
+        .map(({ begin, progress }) => codec.interrupted(begin, progress))
+        .filter((event) => event !== null),
   };
 }
