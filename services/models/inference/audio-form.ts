@@ -19,7 +19,7 @@ export type AudioForm = {
 };
 
 const readBytes = 256 * 1024;
-/** What servers in Python take for true; clients in Python write `True`. */
+/** What servers in Python take for true. */
 const saysYes = /^(true|t|1|yes|y|on)$/i;
 const formats = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
 
@@ -69,9 +69,9 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   };
 }
 
-/** Audio has no field `background` of its own: it is the gateway's word, and either of two. */
+/** Audio has no field `background` of its own: it is the gateway's word, and either of two; clients in Python write `True`. */
 function asksForJob(parts: readonly FormPart[]): boolean {
-  const background = formField(parts, 'background') ?? 'false';
+  const background = (formField(parts, 'background') ?? 'false').toLowerCase();
   if (background !== 'true' && background !== 'false') {
     throw invalidRequest('background', '`background` must be true or false.', 'invalid_value');
   }
