@@ -1,7 +1,7 @@
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
 import type { Api, Claims, Query } from './client.ts';
-import { ApiError, isTransient } from './error.ts';
+import { type ApiError, isTransient } from './error.ts';
 import type { List } from './types.ts';
 
 export const ApiContext = createContext<Api | null>(null);
@@ -131,8 +131,8 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
       });
     },
     onError: (error) => {
-      // A definite answer: the next try is another request. No answer: it may have worked, so the key stays.
-      if (error instanceof ApiError && error.status !== 0) idempotencyKey.current = null;
+      // A refusal: the next try is another request. No answer, or one of a proxy that got none: it may have worked, so the key stays.
+      if (!isTransient(error)) idempotencyKey.current = null;
       options.onError?.(error);
     },
     onSettled: () => {
