@@ -172,6 +172,24 @@ test('a long name takes nothing from the mark beside it', async () => {
   await close();
 });
 
+test('on a phone the days of a list stand beside each other, and their zone beside them', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
+  await page.getByLabel('To (UTC)').waitFor();
+  const isBesideItsZone = () =>
+    page.evaluate(`(() => {
+      const input = document.querySelector('[aria-label="To (UTC)"]');
+      const zone = document.createRange();
+      zone.selectNode(input.nextSibling);
+      return Math.abs(zone.getBoundingClientRect().top - input.getBoundingClientRect().top) < 36;
+    })()`);
+  const top = async (label: string) => (await page.getByLabel(label).boundingBox())!.y;
+  expect([await isBesideItsZone(), await top('From (UTC)')]).toEqual([true, await top('To (UTC)')]);
+  await page.setViewportSize({ width: 320, height: 700 });
+  expect(await isBesideItsZone()).toBe(true);
+  await close();
+});
+
 test('on a phone no text of a list runs under its button or out of its card', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await page.route('**/api/v1/invitations?**', async (route) => {

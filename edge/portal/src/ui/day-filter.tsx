@@ -31,14 +31,16 @@ export function DayFilter({ days, onChange }: { days: Days; onChange: (days: Day
         onChange={(start) => onChange({ ...days, start })}
       />
       –
-      <DayInput
-        label="To (UTC)"
-        value={days.end}
-        min={days.start || undefined}
-        max={addDays(today, 1)}
-        onChange={(end) => onChange({ ...days, end })}
-      />
-      UTC
+      <span className="flex items-center gap-1.5">
+        <DayInput
+          label="To (UTC)"
+          value={days.end}
+          min={days.start || undefined}
+          max={addDays(today, 1)}
+          onChange={(end) => onChange({ ...days, end })}
+        />
+        UTC
+      </span>
     </div>
   );
 }
