@@ -278,6 +278,7 @@ describe('prices', () => {
     [{ per_image_usd: 1, effective_from: '2020-01-01T00:00:00Z' }, 'effective_from'],
     [{ per_image_usd: 1, effective_from: 'tomorrow' }, 'effective_from'],
     [{}, 'input_per_million_tokens_usd'],
+    [{ cached_input_per_million_tokens_usd: null }, 'input_per_million_tokens_usd'],
   ])('a price of %j is refused, and the field named', async (fields, param) => {
     const model = await createModel();
     const answer = await admin('POST', '/prices', { model, ...fields });

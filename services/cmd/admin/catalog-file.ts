@@ -105,6 +105,8 @@ function enumName({ values }: DescEnum, value: unknown, place: string): string {
 const namesOf = (fields: readonly DescField[]): string => fields.map(({ name }) => name).join(', ');
 
 function ratesOf(price: JsonObject, place: string): PriceRates {
+  if (Object.keys(price).length === 0)
+    throw new UsageError(`${place}: expected at least one rate; 0 means free of charge`);
   const json = Object.fromEntries(
     Object.entries(price).map(([field, value]) => {
       const rate = rates[field];

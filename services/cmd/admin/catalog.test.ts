@@ -169,6 +169,7 @@ test.each([
   ['models: [{ name: a, nickname: b }]', 'models[0].nickname: unknown field; there are display_name, owned_by'],
   ['models: [{ name: a, context_window: big }]', 'models[0].context_window: expected number (uint32), got "big"'],
   ['models: [{ name: a, price: { per_image_usd: -1 } }]', 'models[0].price.per_image_usd'],
+  ['models: [{ name: a, price: {} }]', 'models[0].price: expected at least one rate'],
   ['models: [{ name: a, price: { per_image: 1 } }]', 'models[0].price.per_image'],
   ['models: [{ name: a, deployments: [https://x] }]', 'models[0].deployments[0]'],
   ['models: [{ name: a, deployments: [{ weight: no }] }]', 'models[0].deployments[0].weight: expected number'],

@@ -57,7 +57,7 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     async (request, reply) => {
       const { model, effective_from: effectiveFrom, ...given } = request.body;
       const rate = (field: keyof typeof given): bigint => readAmount(given[field] ?? 0, field, 'from 0');
-      if (Object.keys(given).length === 0) {
+      if (Object.values(given).every((rate) => rate === null)) {
         throw invalidRequest(
           'input_per_million_tokens_usd',
           'A price needs at least one rate; 0 means free of charge.',
