@@ -268,6 +268,14 @@ describe('a name is one line', () => {
     }
   });
 
+  test.each(places)('%s %s takes no text of which nothing can be seen as %s', async (method, path, field, rest) => {
+    const address = `/api/v1${path.replace(/[A-Z]+/, (name) => ids[name]!)}`;
+    for (const text of ['\u200b\u200b\u200b', '\u00ad\u2060\u3164', '  \u00a0\u200d']) {
+      const answer = await gateway.call(method, address, session, { ...rest, [field]: text });
+      expect([answer.status, answer.json.error?.param], JSON.stringify(text)).toEqual([400, field]);
+    }
+  });
+
   test('in any script, and a name from before is still read', async () => {
     const name = 'Zoë 王 नमस्ते 👩‍👩‍👧';
     expect((await gateway.call('PATCH', '/api/v1/organization', session, { name })).json.name).toBe(name);
