@@ -42,6 +42,13 @@ test.each([
   expect((await admin('GET', id)).json).toEqual(before);
 });
 
+test('no organization is made for an owner who has an account already, and could not accept the invitation', async () => {
+  const path = '/api/v1/admin/organizations';
+  const answer = await gateway.call('POST', path, operator, { name: 'Second', owner_email: 'Owner@Example.com' });
+  expect([answer.status, answer.json.error]).toMatchObject([409, { param: 'owner_email', code: 'conflict' }]);
+  expect((await gateway.call('GET', `${path}?search=Second`, operator)).json.data).toEqual([]);
+});
+
 test('an organization that does not exist has no key quota, and gets none', async () => {
   const nobody = randomUUID();
   const answers = [
