@@ -103,3 +103,45 @@ test('sslrootcert=system of DATABASE_URL asks for the name, and for an authority
     setDefaultCACertificates(trusted);
   }
 });
+
+/** The start of a session (Postgres documentation, StartupMessage) without `options`. */
+function withoutOptions(startup: Buffer): Buffer {
+  const words = startup.toString('latin1', 8).split('\0');
+  const at = words.indexOf('options');
+  const body = Buffer.from(words.toSpliced(at, 2).join('\0'), 'latin1');
+  const head = Buffer.from(startup.subarray(0, 8));
+  head.writeInt32BE(8 + body.length);
+  return Buffer.concat([head, body]);
+}
+
+test.each([
+  ['refuses', 'unsupported startup parameter: options'],
+  ['ignores', 'they are ignored'],
+])('a pooler that %s the settings of a connection stops the start in one line that says so', async (does, reason) => {
+  const behind = join(new URL(database.url).searchParams.get('host')!, '.s.PGSQL.5432');
+  const refusal = Buffer.from(`SFATAL\0C08P01\0M${reason}\0\0`);
+  const pooler = createServer((client) => {
+    client.once('data', (startup) => {
+      if (does === 'refuses') {
+        // An ErrorResponse as PgBouncer sends it.
+        const head = Buffer.from('E\0\0\0\0');
+        head.writeInt32BE(4 + refusal.length, 1);
+        client.end(Buffer.concat([head, refusal]));
+        return;
+      }
+      const server = connect(behind);
+      server.write(withoutOptions(startup as Buffer));
+      joined(client, server);
+    });
+  }).listen(0, '127.0.0.1');
+  await once(pooler, 'listening');
+  const { port } = pooler.address() as AddressInfo;
+  const refused = await checkReachable(`postgresql://postgres@127.0.0.1:${port}/${database.name}`).catch(
+    (error: unknown) => error,
+  );
+  pooler.close();
+  expect(refused).toBeInstanceOf(StartError);
+  expect((refused as Error).message).toBe(
+    `Database ${database.name} on 127.0.0.1 is behind a pooler that does not pass on the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`,
+  );
+});

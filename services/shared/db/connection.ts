@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { StartError } from '#shared/start-error.ts';
+import { sqlState } from './errors.ts';
 
 /**
  * Where Postgres is: `postgresql://user:password@host:5432/database?sslmode=verify-full`, or over a Unix socket
@@ -89,12 +90,15 @@ function asLibpqReads(url: DatabaseUrl): string {
 
 const versionMin = 15;
 
+/** Any but the default tells that a connection has the settings that it was made with. */
+const checkedSchema = 'pg_catalog';
+
 /** @throws StartError when no connection can be made within `startConnectTimeoutMs`, or the database is not one to work with. */
 export async function checkReachable(url: DatabaseUrl): Promise<void> {
   let client: pg.Client;
   try {
     client = new pg.Client({
-      ...clientConfig(url, { applicationName: 'check' }),
+      ...clientConfig(url, { applicationName: 'check', schema: checkedSchema }),
       connectionTimeoutMillis: startConnectTimeoutMs,
     });
   } catch (cause) {
@@ -107,13 +111,17 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
     await client.connect();
     const { rows } = await client.query(
       `select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
-              current_setting('server_encoding') as encoding, current_setting('transaction_read_only') as read_only`,
+              current_setting('server_encoding') as encoding, current_setting('transaction_read_only') as read_only,
+              current_setting('search_path') as search_path`,
     );
     const unsuitable = unsuitability(rows[0]);
     if (unsuitable !== null) throw new StartError(`Database ${database} on ${host} ${unsuitable}`);
   } catch (cause) {
     if (cause instanceof StartError) throw cause;
     const reason = cause instanceof Error ? cause.message : String(cause);
+    // PgBouncer's protocol_violation and RDS Proxy's feature_not_supported, for the settings of a connection.
+    if (['08P01', '0A000'].includes(sqlState(cause) ?? ''))
+      throw new StartError(`Database ${database} on ${host} ${behindPooler(reason)}`, { cause });
     throw new StartError(
       `Postgres is out of reach (database ${database} on ${host}: ${reason}): start it, or correct DATABASE_URL.`,
       { cause },
@@ -129,6 +137,7 @@ export function unsuitability(of: {
   number: number;
   encoding: string;
   read_only: string;
+  search_path: string;
 }): string | null {
   if (of.number < versionMin * 10_000)
     return `is Postgres ${of.version}: set DATABASE_URL to a Postgres ${versionMin} or later.`;
@@ -136,5 +145,9 @@ export function unsuitability(of: {
     return `has the encoding ${of.encoding}, which not every text fits: set DATABASE_URL to one that was made with encoding UTF8.`;
   if (of.read_only === 'on')
     return 'takes no writes: set DATABASE_URL to the primary server, and to a database that is not read-only.';
+  if (of.search_path !== checkedSchema) return behindPooler('they are ignored');
   return null;
 }
+
+const behindPooler = (reason: string): string =>
+  `is behind a pooler that does not pass on the settings of a connection (${reason}): set DATABASE_URL to Postgres itself.`;

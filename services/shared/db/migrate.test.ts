@@ -149,7 +149,7 @@ test('a database that takes no writes, or not every text, stops the start in one
 });
 
 test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
-  const server = { encoding: 'UTF8', read_only: 'off' };
+  const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
   expect(unsuitability({ ...server, version: '14.19', number: 140_019 })).toBe(
     'is Postgres 14.19: set DATABASE_URL to a Postgres 15 or later.',
   );
