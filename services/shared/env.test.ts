@@ -68,6 +68,21 @@ test.each([
   );
 });
 
+test.each([
+  'postgresql://user@a:5432,b:5432/db?target_session_attrs=read-write',
+  'postgresql://user@a,b/db',
+  'postgresql:///db?user=user&host=/a,/b',
+])('a DATABASE_URL of several hosts stops the start, which says that one is taken: %s', (url) => {
+  expect(() => readEnv({ DATA_DIR: dataDir, DATABASE_URL: url })).toThrow(
+    /^DATABASE_URL is not valid: expected one host, [^\n]*\.$/,
+  );
+});
+
+test('a comma in a password or the name of a database is no list of hosts', () => {
+  const url = 'postgresql://user:a,b@host:5432/c,d?application_name=e,f';
+  expect(readEnv({ DATA_DIR: dataDir, DATABASE_URL: url }).databaseUrl).toBe(url);
+});
+
 test('origins, senders, peppers and times are taken as operators write them', () => {
   const env = readEnv({
     DATA_DIR: dataDir,

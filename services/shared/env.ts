@@ -78,7 +78,7 @@ export function readEnv(source: Source): Env {
     rpcTls: readRpcTls(source),
     metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     rpcUrls: readRpcUrls(source),
-    databaseUrl: readUrl(source, 'DATABASE_URL', ['postgres:', 'postgresql:']),
+    databaseUrl: readDatabaseUrl(source, 'DATABASE_URL'),
     dataDir,
     publicUrl: readOrigin(source, 'PUBLIC_URL', ['http:', 'https:']) ?? originAt(host, port),
     bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
@@ -131,6 +131,17 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
     throw bad(name, `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
   }
   return text;
+}
+
+/** libpq takes several hosts with commas between them and tries each; pg takes one. */
+function readDatabaseUrl(source: Source, name: string): string | undefined {
+  // As text, since no URL has several ports.
+  const hosts = /^[^:]*:\/\/(?:[^/?#]*@)?([^/?#]*)|[?&]host=([^&#]*)/g;
+  for (const [, authority = '', parameter = ''] of (source[name] ?? '').matchAll(hosts)) {
+    if (/,|%2c/i.test(authority + parameter))
+      throw bad(name, 'one host, whose address follows the primary server where there are several');
+  }
+  return readUrl(source, name, ['postgres:', 'postgresql:']);
 }
 
 /** A URL without path, query and user, which links and the issuer of tokens begin with; no slash at its end. */
