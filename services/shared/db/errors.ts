@@ -14,8 +14,14 @@ export const isUniqueViolation = (error: unknown, constraint?: string): boolean 
   sqlState(error) === '23505' &&
   (constraint === undefined || (error as { constraint?: string }).constraint === constraint);
 
-/** PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a lock not had in time. */
-const outOfReachStates = /^(08...|53...|57...|55P03|25P03|25P04)$/;
+/** SQLSTATE of a write to a server or database that takes none: a standby, or one whose provider found its disk full. */
+export const readOnlyState = '25006';
+
+/**
+ * PostgreSQL documentation, appendix A: no connection, no resources, operator intervention, a disk that fails, no writes, a lock not had
+ * in time.
+ */
+const outOfReachStates = new RegExp(`^(08...|53...|57...|58030|${readOnlyState}|55P03|25P03|25P04)$`);
 const outOfReachErrnos = /^(ECONN\w+|ENOENT|ENOTFOUND|EAI_AGAIN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
 /** pg reports these without a code. */
 const outOfReachTexts =

@@ -1,6 +1,10 @@
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { Migration } from '@mikro-orm/migrations';
+import pg from 'pg';
+import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
@@ -9,6 +13,12 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 import { migrateAll } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
 import { sqlTransaction, transaction } from './transaction.ts';
+
+class CreateWritten extends Migration {
+  override up(): void {
+    this.addSql('create table written (number integer)');
+  }
+}
 
 const logger = createLogger({ level: 'silent', name: 'test' });
 const overloaded = { reason: ErrorReason.OVERLOADED };
@@ -19,7 +29,11 @@ let database: ServiceDatabase;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'mg-watch-'));
   server = await startEmbeddedPostgres({ dataDir: folder, logger, fast: true });
-  await migrateAll(server.url, [{ service: 'watched', migrations: [] }], logger);
+  await migrateAll(
+    server.url,
+    [{ service: 'watched', migrations: [{ name: '0001-create', class: CreateWritten }] }],
+    logger,
+  );
   database = await openServiceDatabase({ service: 'watched', connection: server.url, entities: [], logger });
 });
 
@@ -56,6 +70,39 @@ test('a statement beyond statement_timeout is refused as overloaded', async () =
   });
   await expect(hasty.query({ text: 'select pg_sleep(10)' })).rejects.toMatchObject(overloaded);
   await hasty.close();
+});
+
+test.each<[what: string, write: () => Promise<unknown>]>([
+  ['a statement', () => sqlTransaction(database, (client) => client.query('insert into written values (1)'))],
+  ['a statement of the ORM', () => transaction(database, (em) => em.execute('insert into written values (1)'))],
+  [
+    'COPY',
+    () =>
+      sqlTransaction(database, async (client) => {
+        const copy = client.query(from('copy written from stdin'));
+        copy.end('1\n');
+        await once(copy, 'finish');
+      }),
+  ],
+])('a connection on which %s found a database that takes no writes is not used again', async (_what, write) => {
+  const admin = new pg.Client({ connectionString: server.url, options: '-c default_transaction_read_only=off' });
+  await admin.connect();
+  const { rows } = await admin.query('select current_database() as name');
+  const readOnly = (value: 'on' | 'off') =>
+    admin.query(`alter database ${rows[0].name} set default_transaction_read_only = ${value}`);
+  try {
+    await write();
+    await readOnly('on');
+    await admin.query(
+      `select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'modelgateway-watched'`,
+    );
+    await expect.poll(() => write().catch((error) => error.details?.internal)).toContain('read-only transaction');
+    await readOnly('off');
+    await write();
+  } finally {
+    await readOnly('off');
+    await admin.end();
+  }
 });
 
 test.runIf(process.platform === 'linux')(

@@ -1,6 +1,8 @@
+import type { EventEmitter } from 'node:events';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
+import { readOnlyState, sqlState } from './errors.ts';
 
 const tickMs = 100;
 /** After this many ticks without any answer the server is asked for a sign of life. */
@@ -13,7 +15,8 @@ type Watched = pg.Client & { connection: { stream: { destroy(error: Error): void
 /**
  * A pg Client class for pools whose queries fail within a second when the server freezes, while a statement that is
  * only slow, or waits for a lock, may go on to its statement_timeout. The two look alike from a single connection,
- * so in doubt a fresh connection asks: any reply is a sign of life.
+ * so in doubt a fresh connection asks: any reply is a sign of life. A connection that takes no writes is closed: a fresh one may reach
+ * the server that is the primary now, and has the settings that the database has now.
  *
  * Silence is counted in ticks of the event loop, so that a process which was itself suspended blames nobody.
  */
@@ -60,23 +63,35 @@ export function watchedClientClass(url: DatabaseUrl, logger: Logger): typeof pg.
         if (typeof callback === 'function') {
           args[args.length - 1] = (...answer: unknown[]) => {
             end(self);
+            closeIfReadOnly(self, answer[0]);
             callback(...answer);
           };
         }
         begin(self);
         const result = query(...args);
         if (result instanceof Promise) {
-          const done = (): void => end(self);
-          result.then(done, done);
+          result.then(
+            () => end(self),
+            (error) => {
+              end(self);
+              closeIfReadOnly(self, error);
+            },
+          );
         } else if (typeof callback !== 'function') {
           // A cursor or a COPY stream answers by itself, at its reader's pace.
           end(self);
+          (result as EventEmitter).once('error', (error) => closeIfReadOnly(self, error));
         }
         return result;
       };
       this.query = watchedQuery as typeof this.query;
     }
   };
+}
+
+/** The rollback that follows fails at once, and with it the connection leaves its pool. */
+function closeIfReadOnly(client: pg.Client, error: unknown): void {
+  if (sqlState(error) === readOnlyState) client.end().catch(() => {});
 }
 
 /** Calls back if the server says anything at all, be it that it has no room. */
