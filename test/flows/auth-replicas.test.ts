@@ -54,6 +54,33 @@ test('what one replica ends is refused at an edge of another, from the answer on
   await edge.close();
 });
 
+test('what is ended behind a failover that lost changes is refused at an edge that knew those, from the answer on', async () => {
+  await using fixture = await startTestAuth();
+  const edge = createSessionCredentials({
+    auth: fixture.auth,
+    edgeId: uuidv7(),
+    clock: systemClock,
+    logger,
+    publicUrl,
+  });
+  await waitFor(() => edge.isLive, { description: 'a live feed' });
+  const signInAndOut = async (): Promise<string> => {
+    const { accessToken, user } = await login(fixture);
+    const { sessionId } = await edge.authenticate(accessToken);
+    await fixture.auth.logout({}, session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, sessionId }));
+    return accessToken;
+  };
+  const { rows } = await asTableOwner(fixture, 'select version from feed');
+  const kept = rows[0].version;
+  for (let round = 0; round < 3; round += 1) await signInAndOut();
+  await asTableOwner(fixture, 'delete from changes where version > $1', [kept]);
+  await asTableOwner(fixture, 'update feed set version = $1', [kept]);
+
+  const accessToken = await signInAndOut();
+  expect(() => edge.authenticate(accessToken)).toThrow('not valid');
+  await edge.close();
+});
+
 test('a refresh token of one replica is taken by another, after a rotation too', async () => {
   await using database = await createTestDatabase();
   await using here = await startTestAuth({ database });

@@ -1,4 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { nextVersion } from '#shared/db/next-version.ts';
 import { notify } from '#shared/db/notify.ts';
 import { accessToken } from '#shared/session-token.ts';
 
@@ -23,7 +24,7 @@ export const forgetAfterMs = (nowMs: number): number => nowMs + accessToken.life
 export async function recordChange(em: SqlEntityManager, change: Change): Promise<bigint> {
   // Rows that are still in the unit of work must not wait behind the counter's lock.
   await em.flush();
-  const [row] = await em.execute<{ version: string }[]>('update feed set version = version + 1 returning version');
+  const [row] = await em.execute<{ version: string }[]>(`update feed set version = ${nextVersion} returning version`);
   const version = row!.version;
   await em.execute('insert into changes (version, kind, subject_id, forget_after) values (?, ?, ?, ?)', [
     version,

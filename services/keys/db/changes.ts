@@ -1,4 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { nextVersion } from '#shared/db/next-version.ts';
 import { notify } from '#shared/db/notify.ts';
 
 /** Tells feeds that there are newer changes; the payload is the version. */
@@ -28,7 +29,7 @@ export async function appendChanges(em: SqlEntityManager, changes: readonly Chan
     removed_digests: 'digests' in change ? change.digests : [],
   }));
   const [feed] = await em.execute<{ version: string }[]>(
-    `with feed as (update feed set version = version + ? returning version),
+    `with feed as (update feed set version = ${nextVersion} + ? - 1 returning version),
      appended as (
        insert into changes (version, kind, tenant_id, subject_id, removed_digests)
        select feed.version - ? + change.ordinal, kind, tenant_id, subject_id, removed_digests

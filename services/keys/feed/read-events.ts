@@ -24,8 +24,8 @@ const changesMax = 500;
 type Database = Pick<ServiceDatabase, 'query'>;
 
 /**
- * Where an edge's feed begins: after the version it knows when all changes since are kept (each version has exactly one row),
- * otherwise at the current one, and the edge must forget what it knows.
+ * Where an edge's feed begins: after the version it knows when that is kept, and so all that came later, otherwise at the current one,
+ * and the edge must forget what it knows.
  */
 export async function startOfFeed(
   database: Database,
@@ -33,7 +33,7 @@ export async function startOfFeed(
 ): Promise<{ version: bigint; reset: boolean }> {
   const { rows } = await database.query<{ version: bigint; kept: boolean }>({
     name: 'keys-start-of-feed',
-    text: `select version, $1 > 0 and (version = $1 or exists (select from changes where changes.version = $1 + 1)) as kept
+    text: `select version, $1::bigint > 0 and (version = $1 or exists (select from changes where changes.version = $1)) as kept
       from feed`,
     values: [knownVersion],
   });

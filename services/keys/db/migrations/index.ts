@@ -3,6 +3,7 @@ import { CreateKeys } from './0001-create-keys.ts';
 import { OutlastOutages } from './0002-outlast-outages.ts';
 import { SetRefusedEventsAside } from './0003-set-refused-events-aside.ts';
 import { KeepRequestsAsOthersDo } from './0004-keep-requests-as-others-do.ts';
+import { CountByTime } from './0005-count-by-time.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -10,4 +11,5 @@ export const migrations: NamedMigration[] = [
   { name: '0002-outlast-outages', class: OutlastOutages },
   { name: '0003-set-refused-events-aside', class: SetRefusedEventsAside },
   { name: '0004-keep-requests-as-others-do', class: KeepRequestsAsOthersDo },
+  { name: '0005-count-by-time', class: CountByTime },
 ];
