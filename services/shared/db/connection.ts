@@ -88,7 +88,8 @@ function asLibpqReads(url: DatabaseUrl): string {
   return read.href;
 }
 
-const versionMin = 15;
+/** The first that knows `storage` in `add column`, as Jobs' migrations write it. */
+const versionMin = 16;
 
 /** Any but the default tells that a connection has the settings that it was made with. */
 const checkedSchema = 'pg_catalog';

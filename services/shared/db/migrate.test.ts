@@ -150,10 +150,10 @@ test('a database that takes no writes, or not every text, stops the start in one
 
 test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
   const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
-  expect(unsuitability({ ...server, version: '14.19', number: 140_019 })).toBe(
-    'is Postgres 14.19: set DATABASE_URL to a Postgres 15 or later.',
+  expect(unsuitability({ ...server, version: '15.18', number: 150_018 })).toBe(
+    'is Postgres 15.18: set DATABASE_URL to a Postgres 16 or later.',
   );
-  expect(unsuitability({ ...server, version: '15.0', number: 150_000 })).toBeNull();
+  expect(unsuitability({ ...server, version: '16.0', number: 160_000 })).toBeNull();
 });
 
 test('what a database has set otherwise changes neither how it is read nor how it commits', async () => {
