@@ -277,6 +277,15 @@ describe('usage', () => {
     expect(await lastEvent(null)).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
   });
 
+  test('a zero that was reported behind the last words is a zero, though the stream then broke off', async () => {
+    // The role, four words, the finish_reason and the usage, but no [DONE].
+    const usageReported = { prompt_tokens: 0, completion_tokens: 0 };
+    simulator.next({ usage: 'always', usageReported, tokens: 4, fault: { kind: 'cut', afterChunks: 7 } });
+    const chunks = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(chunks)).rejects.toThrow();
+    expect(await lastEvent('upstream_error')).toMatchObject({ input_tokens: 0, output_tokens: 0, cost_usd: 0 });
+  });
+
   test.each([
     '{"prompt_tokens":1e400,"completion_tokens":9007199254740993}',
     '{"prompt_tokens":4294967295,"completion_tokens":4294967295}',

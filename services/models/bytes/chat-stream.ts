@@ -37,6 +37,8 @@ export type ChatStreamEnd = {
   outcome: ChatStreamOutcome;
   /** The last usage that the upstream reported. */
   usage: ReportedUsage | null;
+  /** Whether it came in a chunk of its own, as it does behind the last words; beside words it may tell of the way there. */
+  isUsageFinal: boolean;
   serviceTier: null | string;
   /** By the choice's index. */
   finishReasons: ReadonlyMap<number, string | null>;
@@ -74,6 +76,7 @@ export class ChatStream {
   #created: Buffer = Buffer.alloc(0);
   #model: Buffer | null = null;
   #usageJson: Buffer | null = null;
+  #isUsageFinal = false;
   /** The chunk with it, as the client gets it at the end; null: the upstream told it with words of the answer. */
   #usageFrame: Buffer | null = null;
   #serviceTier: string | null = null;
@@ -123,7 +126,15 @@ export class ChatStream {
     const finishReasons = new Map<number, string | null>();
     for (const [index, choice] of this.#choices.choices) finishReasons.set(index, choice.finishReason);
     const forward = this.#flush();
-    return { forward, outcome, usage, serviceTier: this.#serviceTier, finishReasons, error: this.#error };
+    return {
+      forward,
+      outcome,
+      usage,
+      isUsageFinal: this.#isUsageFinal,
+      serviceTier: this.#serviceTier,
+      finishReasons,
+      error: this.#error,
+    };
   }
 
   /** The output's text, its first 1 MiB, for counting tokens. */
@@ -214,7 +225,7 @@ export class ChatStream {
       choices = this.#choices.read(data, valueStart, valueEnd, splices);
       if (choices === -1) return ownError('The upstream sent choices that cannot be read.');
     }
-    const hasUsage = this.#noteUsage(scan);
+    const hasUsage = this.#noteUsage(scan, choices);
     const { operation, includeUsage } = this.#options;
     // Clients read the first choice of whatever has no usage.
     if (choices === 0 && !includeUsage && scan.member('usage') !== undefined) return null;
@@ -239,9 +250,10 @@ export class ChatStream {
   }
 
   /** Keeps the chunk's usage, if it has one: the last one counts, since some upstreams report on each chunk what was used so far. */
-  #noteUsage(scan: ObjectScan<ChunkField>): boolean {
+  #noteUsage(scan: ObjectScan<ChunkField>, choices: number): boolean {
     if (scan.kind('usage') !== 'object') return false;
     this.#usageJson = valueCopy(scan, 'usage');
+    this.#isUsageFinal = choices === 0;
     this.#usageFrame = null;
     this.#serviceTier = scan.string('service_tier') ?? this.#serviceTier;
     return true;

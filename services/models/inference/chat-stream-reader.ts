@@ -40,10 +40,10 @@ export class ChatStreamReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const { forward, outcome, usage, error } = this.#stream.end(cut);
-    // In the middle of a stream some upstreams tell zeroes (openai-contract.md section 3): one that broke off has used what went by.
+    const { forward, outcome, usage, isUsageFinal, error } = this.#stream.end(cut);
+    // Beside its words some upstreams tell zeroes (openai-contract.md section 3): a stream that broke off has used what went by.
     const told =
-      usage === null || outcome === 'complete'
+      usage === null || isUsageFinal || outcome === 'complete'
         ? usage
         : {
             ...usage,
