@@ -28,6 +28,8 @@ type LoginAttempt = {
   knownAddress: boolean;
 };
 
+const wrongPasswords = 'Too many wrong passwords.';
+
 type Deps = { database: ServiceDatabase; clock: Clock; secret: string };
 
 export function createLoginThrottle(deps: Deps): LoginThrottle {
@@ -39,7 +41,7 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
   const accountSubject = ({ email, ip, knownAddress }: LoginAttempt): Buffer =>
     knownAddress ? subject('account from', email, addressSource(ip)) : subject('account', email);
 
-  const count = async (counted: Buffer, policy: BackoffPolicy): Promise<void> => {
+  const count = async (counted: Buffer, policy: BackoffPolicy, tooMany: string): Promise<void> => {
     const now = new Date(clock.now());
     // Who is not blocked is blocked until 1970, and not until now: a try at the same moment may have read its clock before.
     const { rowCount } = await database.query({
@@ -56,16 +58,16 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
         returning 1`,
       values: [counted, now, policy.freeFailures, policy.waitMsMin, policy.waitMsMax, policy.forgetAfterMs],
     });
-    if (rowCount === 0) throw await refusal(counted);
+    if (rowCount === 0) throw await refusal(counted, tooMany);
   };
 
-  const refusal = async (counted: Buffer): Promise<GatewayError> => {
+  const refusal = async (counted: Buffer, tooMany: string): Promise<GatewayError> => {
     const { rows } = await database.query<{ blocked_until: Date }>({
       text: 'select blocked_until from login_throttles where subject = $1',
       values: [counted],
     });
     const waitMs = (rows[0]?.blocked_until.getTime() ?? 0) - clock.now();
-    return gatewayError(ErrorReason.RATE_LIMITED, 'Too many failed sign-ins. Try again later.', {
+    return gatewayError(ErrorReason.RATE_LIMITED, `${tooMany} Try again later.`, {
       retryAfterMs: Math.max(1_000, waitMs),
     });
   };
@@ -85,10 +87,15 @@ export function createLoginThrottle(deps: Deps): LoginThrottle {
 
   return {
     async begin(attempt) {
-      await count(addressSubject(attempt.ip), addressBackoff);
-      await count(accountSubject(attempt), accountBackoff);
+      await count(addressSubject(attempt.ip), addressBackoff, wrongPasswords);
+      await count(accountSubject(attempt), accountBackoff, wrongPasswords);
     },
-    countAddress: (ip) => count(subject('mail asked from', addressSource(ip)), addressBackoff),
+    countAddress: (ip) =>
+      count(
+        subject('mail asked from', addressSource(ip)),
+        addressBackoff,
+        'Too many mails were asked for from this address.',
+      ),
     async succeeded(attempt) {
       await forget(accountSubject(attempt));
       // Only this try is taken back: a guesser's own account does not clear the address.

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ManualClock } from '#shared/clock.ts';
-import { ErrorReason } from '#shared/errors.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asTableOwner, join, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
@@ -126,4 +126,21 @@ test('many accounts tried from one address are slowed down, IPv6 by its network'
   expect(reasons[0]).toBe(ErrorReason.INVALID_CREDENTIALS);
   expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
   expect(await reasonOf(login(ownerEmail, 'guess', '2001:db8:1:3::1'))).toBe(ErrorReason.INVALID_CREDENTIALS);
+});
+
+test('mails asked for from one address are slowed down, whoever they are for', async () => {
+  const asked = Array.from({ length: 30 }, (_, nth) =>
+    fixture.auth
+      .forgotPassword({ email: `nobody-${nth}@example.com` }, anonymous('203.0.113.77'))
+      .catch((error) => error),
+  );
+  const refusals = (await Promise.all(asked)).filter((answer) => answer instanceof GatewayError);
+  expect(refusals.length).toBeGreaterThan(0);
+  expect(refusals.length).toBeLessThan(asked.length);
+  for (const { reason, message } of refusals) {
+    expect([reason, message]).toEqual([
+      ErrorReason.RATE_LIMITED,
+      'Too many mails were asked for from this address. Try again later.',
+    ]);
+  }
 });
