@@ -44,3 +44,12 @@ export function pageOfUsers(
 /** How many active owners an organization has besides one of its users. */
 export const countOtherActiveOwners = (em: SqlEntityManager, user: UserRow): Promise<number> =>
   em.count(UserEntity, { tenantId: user.tenantId, role: Role.OWNER, isActive: true, id: { $ne: user.id } });
+
+/** Lets nobody else take an operator away until the transaction ends. Whoever may do so calls it before every other lock. */
+export async function lockOperators(em: SqlEntityManager): Promise<void> {
+  await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);
+}
+
+/** Whether nobody else could operate the platform. */
+export const isLastOperator = async (em: SqlEntityManager, { id, operator, isActive }: UserRow): Promise<boolean> =>
+  operator && isActive && (await em.count(UserEntity, { operator: true, isActive: true, id: { $ne: id } })) === 0;

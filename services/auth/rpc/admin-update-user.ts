@@ -3,9 +3,8 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
-import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
-import { lockUser } from '../db/user.repository.ts';
+import { isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
 
@@ -19,14 +18,11 @@ export const adminUpdateUser =
     const caller = operatorCaller(context);
     const { user, version } = await transaction(database, async (em) => {
       // Two operators who unmake each other at the same moment take turns.
-      await em.execute(`select pg_advisory_xact_lock(hashtext('auth.operators'))`);
+      await lockOperators(em);
       const found = await lockUser(em, { id: request.userId });
       const before = { is_active: found.isActive, operator: found.operator };
       const after = { is_active: request.isActive ?? found.isActive, operator: request.operator ?? found.operator };
-      const wasOperator = before.is_active && before.operator;
-      const staysOperator = after.is_active && after.operator;
-      const others = { operator: true, isActive: true, id: { $ne: found.id } };
-      if (wasOperator && !staysOperator && (await em.count(UserEntity, others)) === 0) {
+      if (!(after.is_active && after.operator) && (await isLastOperator(em, found))) {
         throw gatewayError(
           ErrorReason.CONFLICT,
           'The last operator of the platform stays: make another operator first.',

@@ -94,6 +94,12 @@ test('the last operator stays', async () => {
       ErrorReason.CONFLICT,
     );
   }
+  const other = await join(fixture, 'co-owner@example.com', Role.OWNER);
+  expect(await reasonOf(auth.updateMember({ userId: owner.userId, isActive: false }, as(other)))).toBe(
+    ErrorReason.CONFLICT,
+  );
+  // As it was, for the other tests.
+  await auth.updateMember({ userId: other.id, role: Role.MEMBER }, as(other));
 });
 
 test('whoever is no operator is refused by the service itself, whatever the edge let through', async () => {

@@ -6,7 +6,7 @@ import { roleName } from '#shared/session-token.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { lockOrganization } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
-import { countOtherActiveOwners, lockUser } from '../db/user.repository.ts';
+import { countOtherActiveOwners, isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
@@ -20,6 +20,7 @@ export const updateMember =
     const { database, clock } = deps;
     const caller = sessionCaller(context, Role.ADMIN);
     const { member, version } = await transaction(database, async (em) => {
+      if (request.isActive === false) await lockOperators(em);
       // Two owners who unmake each other at the same moment take turns.
       await lockOrganization(em, caller.tenantId);
       const user = await lockUser(em, { id: request.userId, tenantId: caller.tenantId });
@@ -30,6 +31,10 @@ export const updateMember =
       }
       if (losesLastOwner(before, after, await countOtherActiveOwners(em, user))) {
         throw gatewayError(ErrorReason.CONFLICT, 'The last owner of an organization stays: make another owner first.');
+      }
+      if (!after.isActive && (await isLastOperator(em, user))) {
+        // Members are not told who operates the platform.
+        throw gatewayError(ErrorReason.CONFLICT, 'This user cannot be deactivated. Ask the operators of the platform.');
       }
       const changes = changedFields(
         { role: roleName(before.role), is_active: before.isActive },
