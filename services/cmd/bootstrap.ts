@@ -10,7 +10,7 @@ import {
 } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import type { Env } from '#shared/env.ts';
-import { GatewayError } from '#shared/errors.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -34,8 +34,10 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
   const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
   const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
     (error: unknown) => {
-      if (!(error instanceof GatewayError && error.details.code === 'weak_password')) throw error;
-      throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
+      if (!(error instanceof GatewayError)) throw error;
+      if (error.details.code === 'weak_password') throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
+      if (error.reason === ErrorReason.CONFLICT) throw new StartError(`BOOTSTRAP_EMAIL: ${error.message}`);
+      throw error;
     },
   );
 

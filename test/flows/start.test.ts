@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../support/certificate.ts';
 import { freePort } from '../support/free-port.ts';
@@ -83,7 +84,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^The address to listen on is not one of this machine's: set HOST\.$/);
   });
 
-  test('a password for the first operator that no user may have', async () => {
+  test('a password for the first operator that no user may have, or the address of somebody who is none', async () => {
     await using database = await disposable(createTestDatabase());
     const weak = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: 'all-lower-case' };
     await using refused = startProcess({ script, env: weak });
@@ -97,6 +98,15 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     await first.kill();
     await using later = startProcess({ script, env: weak });
     await later.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await later.kill();
+
+    const client = new pg.Client(database.url);
+    await client.connect();
+    await client.query('update auth.users set operator = false');
+    await client.end();
+    await using lost = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
+    expect(await lost.exited()).toMatchObject({ code: 1 });
+    expect(lost.output.trim()).toBe('BOOTSTRAP_EMAIL: A user with this e-mail address exists, and is no operator.');
   });
 
   test('a data folder in which no journal can be, beside a database elsewhere', async () => {
