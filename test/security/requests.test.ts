@@ -251,6 +251,8 @@ describe('a name is one line', () => {
     ['PATCH', '/admin/models/echo', 'display_name', {}],
     ['PATCH', '/admin/models/echo', 'owned_by', {}],
     ['PUT', '/admin/plans/lines', 'name', { payg_enabled: true }],
+    ['POST', '/admin/organizations/TENANT/credits', 'description', { amount_usd: 1 }],
+    ['POST', '/admin/organizations/TENANT/adjustments', 'description', { amount_usd: 1 }],
   ];
   let ids: Record<string, string>;
   beforeAll(async () => {

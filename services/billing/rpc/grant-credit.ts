@@ -6,6 +6,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { type Audited, audit } from '../audit.ts';
 import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
@@ -19,6 +20,7 @@ export const grantCredit =
     const caller = operatorCaller(context);
     const tenantId = request.tenantId.toLowerCase();
     const { source, amountNanoUsd, description, requestId } = request;
+    shownName(description, 'description');
     const expiresAtMs = request.expiresAt === undefined ? null : timestampMs(request.expiresAt);
     const lotId = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);

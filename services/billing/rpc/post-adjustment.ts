@@ -7,6 +7,7 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
@@ -24,6 +25,7 @@ export const postAdjustment =
     const caller = operatorCaller(context);
     const { requestId, amountNanoUsd, description } = request;
     const tenantId = request.tenantId.toLowerCase();
+    shownName(description, 'description');
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: PostAdjustmentRequestSchema, nowMs };

@@ -7,6 +7,7 @@ import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
+import { shownName } from '#shared/safe-text.ts';
 import { type Audited, audit } from '../audit.ts';
 import { TransactionEntity } from '../db/entities.ts';
 import { transactionMessage } from '../db/messages.ts';
@@ -27,6 +28,7 @@ export const refundTransaction =
     const { requestId, description } = request;
     const tenantId = request.tenantId.toLowerCase();
     const reversesId = request.transactionId.toLowerCase();
+    shownName(description, 'description');
     const id = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: requestId, request, requestSchema: RefundTransactionRequestSchema, nowMs };
