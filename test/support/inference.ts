@@ -40,7 +40,7 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
       bench.client = gateway.openai(bench.key.key);
     },
     async admin(method, path, body) {
-      const answer = await gateway.call(method, `/api/v1/admin${path}`, session, body);
+      const answer = await gateway.call(method, `/api/v1/admin${path}`, bench.session, body);
       if (answer.status >= 400) throw new Error(`${method} ${path} answered ${answer.status}: ${answer.text}`);
       return answer.json;
     },
