@@ -1,0 +1,102 @@
+import { expect, test } from 'vitest';
+import { type Answer, startTestGateway } from '../support/gateway.ts';
+import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
+
+type Refusal = readonly [status: number, code: string, param: string | null];
+
+const invalid = (param: string): Refusal => [400, 'invalid_value', param];
+const notFound: Refusal = [404, 'not_found', null];
+const notForKeys: Refusal = [403, 'endpoint_not_allowed', null];
+
+test('what cannot be a job is refused with the documented error, and makes no job and no charge', async () => {
+  await using gateway = await startTestGateway();
+  const session = await gateway.login();
+  const { key } = await gateway.createKey(session);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+  const unknown = `job_${'0'.repeat(32)}`;
+
+  const post = (path: string, body: object, headers?: Record<string, string>) =>
+    gateway.call('POST', `/v1${path}`, key, body, headers);
+  const transcribe = (fields: Record<string, string>) => {
+    const form = new FormData();
+    form.set('file', new File([wavOf(1)], 'speech.wav', { type: 'audio/wav' }));
+    for (const [name, value] of Object.entries({ model: 'sandbox-transcribe', ...fields })) form.set(name, value);
+    return post('/audio/transcriptions', form);
+  };
+  const submit = (fields: object, token = session) => gateway.call('POST', '/api/v1/jobs', token, fields);
+  const jobs = (method: string, path: string) => gateway.call(method, `/api/v1/jobs${path}`, key);
+  const speech = { model: 'sandbox-speech', input: 'a', voice: 'alloy', stream_format: 'sse', background: true };
+  const tooLarge = { model: 'sandbox-chat', prompt: 'x'.repeat(4 * 1024 * 1024) };
+
+  const refused: Readonly<Record<string, [() => Promise<Answer>, Refusal]>> = {
+    'a background chat that streams': [
+      () => post('/chat/completions', { ...chat, background: true, stream: true }),
+      invalid('stream'),
+    ],
+    'a preference for a job that streams': [
+      () => post('/chat/completions', { ...chat, stream: true }, { prefer: 'respond-async' }),
+      invalid('stream'),
+    ],
+    'speech in the background as events': [() => post('/audio/speech', speech), invalid('stream_format')],
+    'a form in the background that streams': [
+      () => transcribe({ stream: 'true', background: 'true' }),
+      invalid('stream'),
+    ],
+    'a string where a boolean belongs': [
+      () => post('/chat/completions', { ...chat, background: 'true' }),
+      invalid('background'),
+    ],
+    'a number where a boolean belongs': [
+      () => post('/embeddings', { model: 'sandbox-embed', input: 'a', background: 1 }),
+      invalid('background'),
+    ],
+    'a word in a form that is neither true nor false': [() => transcribe({ background: 'yes' }), invalid('background')],
+    'a model that does not exist': [
+      () => post('/chat/completions', { ...chat, model: 'nobody', background: true }),
+      [404, 'model_not_found', 'model'],
+    ],
+    'a realtime session as a job': [() => submit({ endpoint: '/v1/realtime', body: {} }), invalid('endpoint')],
+    'an upload through POST /jobs': [
+      () => submit({ endpoint: '/v1/audio/transcriptions', body: {} }),
+      invalid('endpoint'),
+    ],
+    'an unknown field of POST /jobs': [
+      () => submit({ endpoint: '/v1/completions', body: {}, when: 'now' }),
+      [400, 'unknown_field', 'when'],
+    ],
+    'more than 4 MiB through POST /jobs': [
+      () => submit({ endpoint: '/v1/completions', body: tooLarge }),
+      [413, 'request_too_large', null],
+    ],
+    'POST /jobs with a key': [() => submit({ endpoint: '/v1/completions', body: {} }, key), notForKeys],
+    'DELETE with a key': [() => jobs('DELETE', `/${unknown}`), notForKeys],
+    'an unknown id': [() => jobs('GET', `/${unknown}`), notFound],
+    'a malformed id': [() => jobs('GET', '/job_1'), notFound],
+    'an id with SQL': [() => jobs('GET', "/job_'%20or%201=1--"), notFound],
+    'cancel of a malformed id': [() => jobs('POST', '/x/cancel'), notFound],
+    'cancel of an unknown id': [() => jobs('POST', `/${unknown}/cancel`), notFound],
+    'a malformed cursor': [() => jobs('GET', '?after=job_1'), invalid('after')],
+    'an unknown status': [() => jobs('GET', '?status=done'), invalid('status')],
+    'a limit above 100': [() => jobs('GET', '?limit=101'), invalid('limit')],
+    'an order that is none': [() => jobs('GET', '?order=up'), invalid('order')],
+  };
+  for (const [what, [call, expected]] of Object.entries(refused)) {
+    const { status, json } = await call();
+    expect([status, json?.error.code, json?.error.param], what).toEqual(expected);
+  }
+
+  expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
+  // Usage is stored in the order of the calls: when that of a later one is there, none of the refused has any.
+  const answered = await post('/chat/completions', chat);
+  const history = await waitFor(
+    async () => {
+      const { data } = (await gateway.call('GET', '/api/v1/usage/history', session)).json;
+      return data.length > 0 && data;
+    },
+    { description: 'the usage of a call that is answered' },
+  );
+  expect(history.map(({ request_id }: { request_id: string }) => request_id)).toEqual([
+    answered.headers.get('x-request-id'),
+  ]);
+});
