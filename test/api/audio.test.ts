@@ -1,4 +1,4 @@
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { spooledForms } from '../../edge/http/uploads.ts';
 import type { EdgeApp } from '../../edge/routes/routes.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { filesOfUploads } from '../support/uploads.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 
@@ -27,12 +28,7 @@ afterAll(async () => {
 });
 beforeEach(() => bench.renew());
 
-const spooled = (): string[] => {
-  const uploads = join(bench.gateway.env.dataDir, 'uploads');
-  return readdirSync(uploads, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.startsWith('lock'))
-    .map(({ name }) => name);
-};
+const spooled = () => filesOfUploads(bench.gateway.env.dataDir);
 const nothingIsLeft = () => waitFor(() => spooled().length === 0, { description: 'an empty folder of uploads' });
 
 const transcribe = (fields: object = {}, file: Buffer = wav) =>

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -8,6 +8,7 @@ import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import type { StartedProcess } from '../support/processes.ts';
 import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
+import { filesOfUploads } from '../support/uploads.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -116,10 +117,7 @@ test('on a full disk an upload is 503 with Retry-After and leaves no file, and i
     const headers = { authorization: `Bearer ${key.key}` };
     return seen(await fetch(`${url}/v1/audio/transcriptions`, { method: 'POST', headers, body }));
   };
-  const files = () =>
-    readdirSync(join(dataDir, 'uploads'), { recursive: true, withFileTypes: true })
-      .filter((entry) => entry.isFile() && !entry.name.startsWith('lock'))
-      .map(({ name }) => name);
+  const files = () => filesOfUploads(dataDir);
   writeFileSync(fault, 'full');
   expect(await upload()).toEqual({ status: 503, retryAfter: '5', code: 'server_is_overloaded' });
   await waitFor(() => files().length === 0, { description: 'no file' });

@@ -9,6 +9,7 @@ import { owner } from '../support/gateway.ts';
 import { startGatewayProcess } from '../support/gateway-process.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { restCalls } from '../support/rest.ts';
+import { filesOfUploads } from '../support/uploads.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -45,11 +46,7 @@ const start = async () => {
   return { child, url, session, endpoints };
 };
 
-/** Files of uploads, but for the locks of processes that live. */
-const spooled = (): string[] =>
-  readdirSync(join(dataDir, 'uploads'), { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile() && !entry.name.startsWith('lock'))
-    .map(({ name }) => name);
+const spooled = () => filesOfUploads(dataDir);
 
 const piece = Buffer.alloc(1024 * 1024);
 const formHead =
