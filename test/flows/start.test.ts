@@ -8,6 +8,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../support/certificate.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
+import { urlOf } from '../support/gateway-process.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
 import { openTalk } from '../support/realtime-client.ts';
@@ -77,7 +78,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 
   test('a host whose name nobody knows', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const env = { ...base(), DATABASE_URL: database.url, HOST: 'nowhere.invalid', PUBLIC_URL: 'http://gateway.test' };
     await using child = startProcess({ script, env });
     expect(await child.exited()).toMatchObject({ code: 1 });
@@ -110,7 +111,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 
   test('a data folder in which no journal can be, beside a database elsewhere', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const env = { ...base(), ...secrets, DATABASE_URL: database.url, DATA_DIR: '/etc/hostname/data' };
     await using child = startProcess({ script, env });
     expect(await child.exited()).toMatchObject({ code: 1 });
@@ -118,7 +119,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 
   test.each(['1', '2'])('a taken port, with WORKERS=%s', async (workers) => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
@@ -135,15 +136,15 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
 
 test('a first start prints a password that it made up, and none that it was given', async () => {
   for (const given of [owner.password, undefined]) {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const env = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: given };
     await using child = startProcess({ script, env });
-    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    const url = await urlOf(child);
     await child.waitForLine(/"model":"sandbox-chat"/);
     const [, printed] = /First sign-in\s+\S+\s+(\S+)/.exec(child.output) ?? [];
     if (given !== undefined) expect(child.output).not.toContain(given);
     expect(printed === undefined).toBe(given !== undefined);
-    const login = await fetch(`http://127.0.0.1:${port}/api/v1/auth/login`, {
+    const login = await fetch(`${url}/api/v1/auth/login`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify({ email: owner.email, password: given ?? printed }),
@@ -153,15 +154,14 @@ test('a first start prints a password that it made up, and none that it was give
 });
 
 test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
-  await using database = await disposable(createTestDatabase());
+  await using database = await createTestDatabase();
   await using simulator = await startUpstreamSimulator();
   await using child = startProcess({
     script,
     // Longer than Fastify waits for hooks.
     env: { ...base(), DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url, SHUTDOWN_DELAY_SECONDS: '11' },
   });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
-  const url = `http://127.0.0.1:${port}`;
+  const url = await urlOf(child);
   const json = { 'content-type': 'application/json' };
   const login = await fetch(`${url}/api/v1/auth/login`, { method: 'POST', headers: json, body: JSON.stringify(owner) });
   const { access_token: session } = (await login.json()) as { access_token: string };
@@ -197,15 +197,14 @@ test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running str
 test.each(['SIGINT', 'SIGTERM'] as const)(
   'a %s to the whole process group lets the streams of all WORKERS end',
   async (signal) => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     await using simulator = await startUpstreamSimulator();
     await using child = startProcess({
       script,
       env: { ...base(), WORKERS: '2', DATABASE_URL: database.url, UPSTREAM_BASE_URL: simulator.url },
       detached: true,
     });
-    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
-    const url = `http://127.0.0.1:${port}`;
+    const url = await urlOf(child);
     const { access_token: session } = await restCalls(url)('POST', '/api/v1/auth/login', '', owner);
     const released = Promise.withResolvers<void>();
     const streams = await Promise.all(
@@ -238,7 +237,7 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   'a %s before anything is served ends the process at once, the first one of a container too',
   async (signal) => {
     // A database that is slow to answer.
-    await using silent = await disposable(listening());
+    await using silent = await listening();
     const DATABASE_URL = `postgres://nobody@127.0.0.1:${silent.port}/none`;
     await using child = startProcess({ script, env: { ...base(), DATABASE_URL } });
     await silent.connected;
@@ -251,16 +250,16 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
 
 describe('the first process of WORKERS', () => {
   test('passes a SIGINT on as one: nobody waits for balancers', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const env = { ...base(), WORKERS: '2', DATABASE_URL: database.url, SHUTDOWN_DELAY_SECONDS: '60' };
     await using child = startProcess({ script, env });
-    await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await urlOf(child);
     child.signal('SIGINT');
     expect(await child.exited(15_000)).toMatchObject({ code: 0 });
   });
 
   test('is reached by them, and by operators on its machine, with RPC_TLS_CERT for another name and by no known authority', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const { cert, key } = selfSignedCertificate();
     writeFileSync(join(dataDir, 'cert.pem'), cert);
     writeFileSync(join(dataDir, 'key.pem'), key);
@@ -275,8 +274,7 @@ describe('the first process of WORKERS', () => {
       RPC_TLS_KEY: join(dataDir, 'key.pem'),
     };
     await using child = startProcess({ script, env });
-    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
-    await restCalls(`http://127.0.0.1:${port}`)('POST', '/api/v1/auth/login', '', owner);
+    await restCalls(await urlOf(child))('POST', '/api/v1/auth/login', '', owner);
     const admin = (with_: object) =>
       startProcess({ script: 'services/cmd/admin.ts', args: ['organizations', 'list'], env: { ...env, ...with_ } });
     await using trusting = admin({});
@@ -293,19 +291,20 @@ describe('the first process of WORKERS', () => {
   });
 
   test('is no longer ready while they drain, and a second SIGTERM ends them all at once', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const metricsPort = await freePort();
     const env = { ...base(), WORKERS: '2', METRICS_PORT: String(metricsPort), SHUTDOWN_DELAY_SECONDS: '60' };
     await using child = startProcess({ script, env: { ...env, DATABASE_URL: database.url } });
-    const port = await child.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
-    const status = (of: number, path: string) =>
-      fetch(`http://127.0.0.1:${of}${path}`, { headers: { connection: 'close' } }).then((answer) => answer.status);
-    expect(await status(metricsPort, '/readyz')).toBe(200);
+    const url = await urlOf(child);
+    const metrics = `http://127.0.0.1:${metricsPort}`;
+    const status = (of: string, path: string) =>
+      fetch(of + path, { headers: { connection: 'close' } }).then((answer) => answer.status);
+    expect(await status(metrics, '/readyz')).toBe(200);
     child.signal('SIGTERM');
-    await waitFor(async () => (await status(metricsPort, '/readyz')) === 503, {
+    await waitFor(async () => (await status(metrics, '/readyz')) === 503, {
       description: 'the first one to say so',
     });
-    expect(await status(port, '/healthz')).toBe(200);
+    expect(await status(url, '/healthz')).toBe(200);
     // One within a second is the same once more.
     const ended = () => {
       child.signal('SIGTERM');
@@ -314,7 +313,7 @@ describe('the first process of WORKERS', () => {
     await waitFor(ended, { description: 'its end' });
     expect(child.exit).toEqual({ code: 130, signal: null });
     const refused = () =>
-      status(port, '/healthz').then(
+      status(url, '/healthz').then(
         () => false,
         () => true,
       );
@@ -323,19 +322,17 @@ describe('the first process of WORKERS', () => {
 });
 
 /** Takes connections and says nothing. */
-async function listening(): Promise<{ port: number; connected: Promise<unknown[]>; drop(): Promise<void> }> {
+async function listening(): Promise<{ port: number; connected: Promise<unknown[]> } & AsyncDisposable> {
   const server = createServer().listen(0, '127.0.0.1');
   const connected = once(server, 'connection');
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
-  const drop = async () => {
-    server.close();
-    ((await connected)[0] as Socket).destroy();
+  return {
+    port,
+    connected,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      ((await connected)[0] as Socket).destroy();
+    },
   };
-  return { port, connected, drop };
-}
-
-async function disposable<T extends { drop(): Promise<void> }>(opening: Promise<T>): Promise<T & AsyncDisposable> {
-  const opened = await opening;
-  return Object.assign(opened, { [Symbol.asyncDispose]: () => opened.drop() });
 }

@@ -16,6 +16,9 @@ export async function startGatewayProcess(
       ...env,
     },
   });
-  const port = await child.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/);
-  return { child, url: `http://127.0.0.1:${port}` };
+  return { child, url: await urlOf(child) };
 }
+
+/** Where a gateway answers, as soon as it says so. */
+export const urlOf = async (gateway: StartedProcess): Promise<string> =>
+  `http://127.0.0.1:${await gateway.waitForPort(/API and portal\s+http:\/\/[^:]+:(\d+)/)}`;
