@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { createLogger } from '#shared/logger.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { silentLogger } from '../support/keys.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 
 let gateway: TestGateway;
@@ -77,7 +77,7 @@ describe('an upstream that is registered', () => {
 
 /** What each start of a gateway does, with what its environment says besides. */
 const start = (env: Partial<typeof gateway.env> = {}) =>
-  bootstrap({ ...gateway.env, ...env }, gateway.gateway.switchboard, createLogger({ level: 'silent', name: 'test' }));
+  bootstrap({ ...gateway.env, ...env }, gateway.gateway.switchboard, silentLogger);
 
 describe('a later start', () => {
   test('leaves the sandbox as operators left it, and changes nothing', async () => {

@@ -1,9 +1,9 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { createLogger } from '#shared/logger.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
 import { freePort } from '../support/free-port.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { silentLogger } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -147,7 +147,7 @@ test('a process without an edge is ready from when it is set up until it is told
       database: Promise.resolve({ connection: database.url, close: () => closed.promise }),
       bootstrap: () => setUp.promise,
     },
-    createLogger({ level: 'silent', name: 'test' }),
+    silentLogger,
   );
   await waitFor(
     () =>

@@ -6,7 +6,7 @@ import { pin, prioritize } from './machine.ts';
 import type { BenchRequest } from './workloads.ts';
 
 /** What a contender finds when it is prepared. */
-export type Surroundings = {
+type Surroundings = {
   upstreamUrl: string;
   /** Where it must listen, on 127.0.0.1. */
   port: number;

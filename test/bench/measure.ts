@@ -4,7 +4,7 @@ import type { Entrant, Stage } from './stage.ts';
 import type { Workload } from './workloads.ts';
 
 /** A round of one contender. */
-export type Round = {
+type Round = {
   /** Of all its processes, per unit of the workload, in µs. */
   cpuUs: number;
   /** Of Postgres meanwhile, per unit, in µs. */
@@ -97,7 +97,7 @@ function watchSurroundings(stage: Stage): (elapsedMs: number) => string | undefi
   };
 }
 
-export type OpenRound = Pick<LoadResult, 'latenciesMs' | 'firstBytesMs' | 'latenessMs' | 'overloaded'> & {
+type OpenRound = Pick<LoadResult, 'latenciesMs' | 'firstBytesMs' | 'latenessMs' | 'overloaded'> & {
   cpuUs: number;
   refused: string | undefined;
 };

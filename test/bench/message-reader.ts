@@ -1,5 +1,5 @@
 /** A whole HTTP/1.1 message: the head with its start line, and the body without the frames of chunks. */
-export type Message = { head: string; body: Buffer };
+type Message = { head: string; body: Buffer };
 
 /**
  * Takes one HTTP/1.1 message at a time from a connection. It knows what contenders of the benchmark send (a Content-Length, or

@@ -11,7 +11,7 @@ import { type MeteredEvent, meteredEventCodec, usageEvent } from '../../services
 import { createShipper } from '../../services/models/metering/shipper.ts';
 
 /** How long after their calls' ends events were stored, in milliseconds, ascending. */
-export type Lags = readonly number[];
+type Lags = readonly number[];
 
 type Metering = { pattern: MeteredEvent; directory: string; logger: Logger };
 

@@ -17,7 +17,7 @@ export type RealtimeUpstream = AsyncDisposable & {
 };
 
 /** An upstream which speaks a realtime protocol as it is published: each commit is transcribed to its length in bytes. */
-export async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<RealtimeUpstream> {
+async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<RealtimeUpstream> {
   const server = createServer((request, response) => {
     const found = request.url === '/v1/models';
     response.writeHead(found ? 200 : 404, { 'content-type': 'application/json' }).end('{"data":[]}');

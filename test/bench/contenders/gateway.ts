@@ -64,7 +64,7 @@ async function makeKey(url: string): Promise<{ id: string; key: string }> {
   return makeUnlimitedKey(call, { spend_cap_usd: 1_000_000 });
 }
 
-export type Call = (method: string, path: string, body?: unknown) => Promise<Record<string, string>>;
+type Call = (method: string, path: string, body?: unknown) => Promise<Record<string, string>>;
 
 /** REST calls with the owner's session; an answer that is none is thrown. */
 export async function signIn(url: string): Promise<Call> {

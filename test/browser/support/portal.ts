@@ -6,7 +6,7 @@ import { makeWorld, type World, type WorldSize } from './world/index.ts';
 import { users } from './world/people.ts';
 
 export { hostileName } from './world/index.ts';
-export { organizationName, users } from './world/people.ts';
+export { users } from './world/people.ts';
 
 export type Portal = AsyncDisposable & {
   url: string;

@@ -1,9 +1,9 @@
 import { openServiceDatabase } from '#shared/db/orm.ts';
-import { createLogger } from '#shared/logger.ts';
 import { billingEntities } from '../../../../services/billing/db/entities.ts';
 import { databaseNow } from '../../../../services/billing/db/sql.ts';
 import { finalizeInvoices } from '../../../../services/billing/workers/finalize-invoices.ts';
 import type { TestGateway } from '../../../support/gateway.ts';
+import { silentLogger } from '../../../support/keys.ts';
 import { waitFor } from '../../../support/wait-for.ts';
 import { ok, type People } from './people.ts';
 
@@ -58,15 +58,14 @@ async function allCharged(gateway: TestGateway, ownerToken: string, costUsd: num
 
 /** Billing's worker runs each five minutes; here it runs at once. */
 export async function finalizePastMonths({ env }: TestGateway): Promise<void> {
-  const logger = createLogger({ level: 'silent', name: 'test' });
   const database = await openServiceDatabase({
     service: 'billing',
     connection: env.databaseUrl!,
     entities: billingEntities,
-    logger,
+    logger: silentLogger,
   });
   try {
-    await finalizeInvoices({ database, databaseNow, logger });
+    await finalizeInvoices({ database, databaseNow, logger: silentLogger });
   } finally {
     await database.close();
   }

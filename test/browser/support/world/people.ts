@@ -10,12 +10,12 @@ export const users = {
   member: { email: 'member@example.com', password },
   operator: { email: 'operator@example.com', password },
 } as const satisfies Record<string, Credentials>;
-export type UserName = keyof typeof users;
+type UserName = keyof typeof users;
 
 export type Person = { id: string; token: string };
 export type People = { tenantId: string } & Record<UserName, Person>;
 
-export const organizationName = 'Northwind Robotics';
+const organizationName = 'Northwind Robotics';
 
 /** Makes the organization as an operator does, and its people by invitations. */
 export async function invitePeople(gateway: TestGateway): Promise<People> {
