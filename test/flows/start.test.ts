@@ -86,7 +86,7 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
   });
 
   test('a password for the first operator that no user may have, or the address of somebody who is none', async () => {
-    await using database = await disposable(createTestDatabase());
+    await using database = await createTestDatabase();
     const weak = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: 'all-lower-case' };
     await using refused = startProcess({ script, env: weak });
     expect(await refused.exited()).toMatchObject({ code: 1 });
@@ -95,10 +95,10 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     );
     // Once there is an operator nobody heeds it.
     await using first = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
-    await first.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await urlOf(first);
     await first.kill();
     await using later = startProcess({ script, env: weak });
-    await later.waitForPort(/API and portal\s+http:\/\/127\.0\.0\.1:(\d+)/);
+    await urlOf(later);
     await later.kill();
 
     const client = new pg.Client(database.url);
