@@ -94,6 +94,6 @@ describe('an upstream given by UPSTREAM_BASE_URL', () => {
     const ids = (await Array.fromAsync(client.models.list())).map(({ id }) => id);
     const model = ids.find((id) => !id.startsWith('sandbox-'))!;
     const completion = await client.chat.completions.create({ model, messages: [{ role: 'user', content: 'Hi' }] });
-    expect(completion.choices[0]!.message.content).not.toBe('');
+    expect(completion.choices[0]!.message.content).toBe(simulator.requests[0]!.text);
   });
 });
