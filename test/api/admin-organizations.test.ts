@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { rowsOf } from '../support/postgres.ts';
 
 let gateway: TestGateway;
 let operator: string;
@@ -59,12 +59,6 @@ test('an organization that does not exist has no key quota, and gets none', asyn
   for (const { status, json } of answers) {
     expect([status, json.error.message]).toEqual([404, 'No such organization.']);
   }
-  const client = new pg.Client({ connectionString: gateway.env.databaseUrl });
-  await client.connect();
-  try {
-    const { rows } = await client.query('select from keys.quotas where tenant_id = $1', [nobody]);
-    expect(rows).toEqual([]);
-  } finally {
-    await client.end();
-  }
+  const rows = await rowsOf(gateway.env.databaseUrl!, 'select from keys.quotas where tenant_id = $1', [nobody]);
+  expect(rows).toEqual([]);
 });

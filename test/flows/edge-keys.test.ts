@@ -7,7 +7,7 @@ import { ManualClock } from '#shared/clock.ts';
 import { makeKeySecret } from '#shared/key-secret.ts';
 import { startTestEdge } from '../support/edge-keys.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const startMs = Date.parse('2026-06-01T12:00:00Z');
@@ -218,14 +218,7 @@ test('a flood of invented keys costs bounded queries and no memory', async () =>
 
 /** How many look-ups the database has answered: each is one scan of the digests' index per digest, so transactions are counted. */
 async function authenticateStatements(): Promise<number> {
-  const pg = await import('pg');
-  const client = new pg.default.Client({ connectionString: database.url });
-  await client.connect();
-  try {
-    await client.query('select pg_stat_clear_snapshot()');
-    const { rows } = await client.query('select xact_commit from pg_stat_database where datname = current_database()');
-    return Number(rows[0].xact_commit);
-  } finally {
-    await client.end();
-  }
+  const count = 'select xact_commit from pg_stat_database where datname = current_database()';
+  const [{ xact_commit }] = await rowsOf(database.url, count);
+  return Number(xact_commit);
 }

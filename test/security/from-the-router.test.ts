@@ -1,12 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keyTypeOfScope } from '#shared/scopes.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { declaredRoutes } from '../support/routes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -87,16 +86,8 @@ const addressOf = ({ url }: DeclaredRoute, ids: Readonly<Record<string, string>>
 async function rowCounts(): Promise<object> {
   const tables = ['keys.keys', 'keys.digests', 'keys.quotas', 'auth.users', 'auth.organizations', 'auth.invitations'];
   const all = [...tables, 'auth.password_resets', 'auth.mails'];
-  const client = new pg.Client({ connectionString: database.url });
-  await client.connect();
-  try {
-    const { rows } = await client.query(
-      `select ${all.map((table) => `(select count(*)::int from ${table}) as "${table}"`).join(', ')}`,
-    );
-    return rows[0];
-  } finally {
-    await client.end();
-  }
+  const counts = all.map((table) => `(select count(*)::int from ${table}) as "${table}"`);
+  return (await rowsOf(database.url, `select ${counts.join(', ')}`))[0];
 }
 
 type Fields = Record<string, { type?: string }>;
@@ -272,22 +263,13 @@ test('of all that was issued, nothing stands in the log, the database, the journ
 
 /** Every row of every table as text; bytes as hexadecimal digits. */
 async function dump(): Promise<string> {
-  const client = new pg.Client({ connectionString: database.url });
-  await client.connect();
-  try {
-    const { rows: tables } = await client.query(
-      `select format('%I.%I', schemaname, tablename) as name from pg_tables
-       where schemaname not in ('pg_catalog', 'information_schema')`,
-    );
-    const texts: string[] = [];
-    for (const { name } of tables) {
-      const { rows } = await client.query(`select entry::text as text from ${name} entry`);
-      texts.push(...rows.map(({ text }) => text));
-    }
-    return texts.join('\n');
-  } finally {
-    await client.end();
-  }
+  const tables = await rowsOf(
+    database.url,
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables
+     where schemaname not in ('pg_catalog', 'information_schema')`,
+  );
+  const entries = tables.map(({ name }) => `select entry::text as text from ${name} entry`);
+  return (await rowsOf(database.url, entries.join(' union all '))).map(({ text }) => text).join('\n');
 }
 
 const filesBelow = (directory: string): string =>

@@ -2,10 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingHttpHeaders, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import fc from 'fast-check';
-import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { hostileTexts, placesOfText } from '../support/hostile-texts.ts';
+import { rowsOf } from '../support/postgres.ts';
 import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -281,10 +281,7 @@ describe('a name is one line', () => {
   test('in any script, and a name from before is still read', async () => {
     const name = 'Zoë 王 नमस्ते 👩‍👩‍👧';
     expect((await gateway.call('PATCH', '/api/v1/organization', session, { name })).json.name).toBe(name);
-    const client = new pg.Client({ connectionString: gateway.env.databaseUrl });
-    await client.connect();
-    await client.query('update auth.organizations set name = $1', ['Two\nlines']);
-    await client.end();
+    await rowsOf(gateway.env.databaseUrl!, 'update auth.organizations set name = $1', ['Two\nlines']);
     expect((await gateway.call('GET', '/api/v1/organization', session)).json.name).toBe('Two\nlines');
   });
 });

@@ -32,7 +32,7 @@ export async function createTemplateDatabase(serverUrl: DatabaseUrl, logger: Log
   await migrateAll(template.url, serviceMigrations, logger);
   // The browser tests make one further database to copy.
   const drop = async (): Promise<void> => {
-    await runOn(serverUrl, `drop database if exists ${template.name}_world with (force)`);
+    await rowsOf(serverUrl, `drop database if exists ${template.name}_world with (force)`);
     await template.drop();
   };
   return { ...template, drop };
@@ -40,16 +40,20 @@ export async function createTemplateDatabase(serverUrl: DatabaseUrl, logger: Log
 
 async function createDatabase(serverUrl: DatabaseUrl, template: string): Promise<TestDatabase> {
   const name = `mgtest_${process.pid}_${randomBytes(6).toString('hex')}`;
-  await runOn(serverUrl, `create database ${name} template ${template} strategy file_copy`);
-  const drop = (): Promise<void> => runOn(serverUrl, `drop database if exists ${name} with (force)`);
+  await rowsOf(serverUrl, `create database ${name} template ${template} strategy file_copy`);
+  const drop = async (): Promise<void> => {
+    await rowsOf(serverUrl, `drop database if exists ${name} with (force)`);
+  };
   return { url: withDatabase(serverUrl, name), name, drop, [Symbol.asyncDispose]: drop };
 }
 
-async function runOn(url: DatabaseUrl, statement: string): Promise<void> {
+/** The rows that one statement answers, on a connection of its own. */
+// biome-ignore lint/suspicious/noExplicitAny: tests read rows of every shape; the assertions are the types.
+export async function rowsOf(url: DatabaseUrl, statement: string, values: unknown[] = []): Promise<any[]> {
   const client = new pg.Client({ connectionString: url });
   await client.connect();
   try {
-    await client.query(statement);
+    return (await client.query(statement, values)).rows;
   } finally {
     await client.end();
   }
