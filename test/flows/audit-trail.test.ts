@@ -53,21 +53,8 @@ async function call(method: string, path: string, body?: object, token = session
   return answer;
 }
 
-async function tryCall(method: string, path: string, body: object | undefined, token: string): Promise<Answer> {
-  const response = await fetch(`${gateway.url}/api/v1${path}`, {
-    method,
-    headers: {
-      'x-forwarded-for': address,
-      ...(token !== '' && { authorization: `Bearer ${token}` }),
-      ...(body !== undefined && { 'content-type': 'application/json' }),
-    },
-    body: body && JSON.stringify(body),
-  });
-  const { status, headers } = response;
-  const text = await response.text();
-  const isJson = headers.get('content-type')?.startsWith('application/json');
-  return { status, headers, text, json: isJson ? JSON.parse(text) : undefined };
-}
+const tryCall = (method: string, path: string, body: object | undefined, token: string): Promise<Answer> =>
+  gateway.call(method, `/api/v1${path}`, token, body, { 'x-forwarded-for': address });
 
 /** Notes that the answered request must be found as an event of this type. */
 function tells(
