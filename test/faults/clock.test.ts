@@ -37,8 +37,8 @@ test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took a
   const { simulator, client } = bench;
   const released = Promise.withResolvers<void>();
   simulator.next({ hold: { until: released.promise, afterChunks: 3 } });
-  const stream = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
   const startedMs = performance.now();
+  const stream = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
   const reading = Array.fromAsync(stream);
   await waitFor(() => (simulator.requests[0]?.chunks ?? 0) >= 3, { description: 'the stream to begin' });
   clock.aheadMs = stepMs;
@@ -47,5 +47,5 @@ test.each([hourMs, -hourMs])('a call during which the clock goes by %i ms took a
   clock.aheadMs = 0;
   const event = await bench.event({ success: true });
   expect(event.latency_ms).toBeGreaterThanOrEqual(0);
-  expect(event.latency_ms).toBeLessThan(performance.now() - startedMs + 15_000);
+  expect(event.latency_ms).toBeLessThanOrEqual(performance.now() - startedMs);
 });
