@@ -1,10 +1,13 @@
+import { setImmediate } from 'node:timers/promises';
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
 import { logCollector } from '../../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { unsuitability, withDatabase } from './connection.ts';
 import { migrateAll, type ServiceMigrations } from './migrate.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
@@ -116,6 +119,20 @@ test('a migration that fails leaves nothing behind and names its service', async
   await expect(migrateAll(testDatabase.url, [broken], logger)).rejects.toThrow('A migration of broken failed');
   const { rows } = await admin.query("select to_regclass('broken.half_done') as found");
   expect(rows).toEqual([{ found: null }]);
+});
+
+test('a start goes on when Postgres takes longer for a connection than one may take', async () => {
+  await using proxy = await startPostgresProxy(testDatabase.url);
+  const starting = migrateAll(proxy.url, [ledger], logger);
+  starting.catch(() => {});
+  // The first one asks whether the database is one to work with.
+  while (proxy.accepted < 2) await setImmediate();
+  await proxy.set({ kind: 'freeze' });
+  await waitFor(() => proxy.accepted > 2, { description: 'another connection', timeoutMs: 20_000 }).finally(() =>
+    proxy.set({ kind: 'pass' }),
+  );
+  await starting;
+  expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
 });
 
 test('a database out of reach stops the start in one line without the password', async () => {

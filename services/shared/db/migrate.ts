@@ -12,6 +12,7 @@ import {
   startConnectTimeoutMs,
 } from './connection.ts';
 import { sqlState } from './errors.ts';
+import { patiently } from './patiently.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
 export type NamedMigration = { name: string; class: Constructor<Migration> };
@@ -37,12 +38,9 @@ export async function migrateAll(
   logger: Logger,
 ): Promise<void> {
   await checkReachable(connection);
-  const client = new pg.Client({
-    ...clientConfig(connection, { applicationName: 'migrate' }),
-    connectionTimeoutMillis: startConnectTimeoutMs,
-  });
+  // The machine may have become busy since: a start that began is not given up for that at once.
+  const client = await patiently(() => connect(connection));
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
-  await client.connect();
   try {
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
     const behind = await servicesBehind(client, services);
@@ -63,6 +61,16 @@ export async function migrateAll(
     // Ends the session, and with it the lock.
     await client.end();
   }
+}
+
+async function connect(connection: DatabaseUrl): Promise<pg.Client> {
+  const client = new pg.Client({
+    ...clientConfig(connection, { applicationName: 'migrate' }),
+    connectionTimeoutMillis: startConnectTimeoutMs,
+  });
+  client.on('error', () => {});
+  await client.connect();
+  return client;
 }
 
 async function createAppRole(client: pg.Client): Promise<void> {
