@@ -3,12 +3,16 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { patiently } from './patiently.ts';
 
 const away = () => gatewayError(ErrorReason.OVERLOADED, 'Try again.');
+const late = () => gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.');
 
-test('a start goes on once the database is there', async () => {
+test.each([
+  ['is away', away],
+  ['does not answer in time', late],
+])('a start whose database %s goes on once it is there', async (_what, failure) => {
   let tries = 0;
   const work = async () => {
     tries += 1;
-    if (tries < 3) throw away();
+    if (tries < 3) throw failure();
     return 'started';
   };
   expect(await patiently(work)).toBe('started');
