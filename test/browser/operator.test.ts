@@ -86,7 +86,7 @@ test('credit whose answer a proxy lost is granted once, though the operator asks
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('The gateway answered with status 504.').waitFor();
   await page.getByRole('button', { name: 'Grant credit' }).click();
-  await page.getByText('The credit is granted.').waitFor();
+  await page.getByText('The credit is granted.', { exact: true }).waitFor();
   expect(granted).toEqual([201, 201]);
   await page.goto(`${portal.url}${organization}?tab=transactions`);
   await page.getByText('$7.77').first().waitFor();

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { StartError } from '#shared/start-error.ts';
 import { patiently } from './patiently.ts';
 
 const away = () => gatewayError(ErrorReason.OVERLOADED, 'Try again.');
@@ -19,8 +20,12 @@ test.each([
   expect(tries).toBe(3);
 });
 
-test('a start fails when the database stays away, and at once for any other reason', async () => {
-  await expect(patiently(() => Promise.reject(away()), 150)).rejects.toThrow('Try again.');
+test('a start fails in one line when the database stays away, and at once for any other reason', async () => {
+  await expect(patiently(() => Promise.reject(away()), 150)).rejects.toThrow(
+    new StartError(
+      'The database was away or too slow for 0.15 s of the start (Try again.): see to it and start again.',
+    ),
+  );
   let tries = 0;
   const broken = async () => {
     tries += 1;

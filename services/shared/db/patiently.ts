@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
+import { StartError } from '#shared/start-error.ts';
 import { isOutOfReach } from './errors.ts';
 
 const pauseMs = 100;
@@ -10,6 +11,8 @@ const waitingHelps = [ErrorReason.OVERLOADED, ErrorReason.DEADLINE_EXCEEDED];
 /**
  * Does a piece of a service's start, and again while the database is out of reach, for `patienceMs` in all: on a busy machine the
  * first connections of a start may take longer than a request would wait for one.
+ *
+ * @throws StartError when the database stays away; whatever else `work` throws, at once.
  */
 export async function patiently<Result>(work: () => Promise<Result>, patienceMs = 15_000): Promise<Result> {
   const untilMs = performance.now() + patienceMs;
@@ -18,7 +21,13 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
       return await work();
     } catch (error) {
       const isAway = isOutOfReach(error) || waitingHelps.some((reason) => hasReason(error, reason));
-      if (!isAway || performance.now() >= untilMs) throw error;
+      if (!isAway) throw error;
+      if (performance.now() >= untilMs) {
+        throw new StartError(
+          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${(error as Error).message}): see to it and start again.`,
+          { cause: error },
+        );
+      }
       await delay(pauseMs);
     }
   }
