@@ -50,7 +50,7 @@ export function cpuChart({ workloads, contenders, at, commit }: Results): string
     );
   }
   const legend = contenders.map(({ title }, index) => {
-    const at = left + index * 170;
+    const at = right + (index * (width - 2 * right)) / Math.max(contenders.length, 5);
     return `<rect x="${at}" y="34" width="11" height="11" fill="${colors[index % colors.length]}"/>${text(at + 16, 40, title, 'start')}`;
   });
   const height = y + 20;
