@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { FaultProxy } from '../support/fault-proxy.ts';
-import { owner } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
+import { expectWritesRefused } from '../support/refused-writes.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -34,18 +34,7 @@ test('while Postgres is gone calls go on, writes are 503 with Retry-After, and w
   await waitFor(() => simulator.requests.length === 2, { description: 'the stream to begin' });
 
   await postgres.set({ kind: 'reset' });
-  const writes: [method: string, path: string, token: string, body?: object][] = [
-    ['POST', '/api/v1/api-keys', session, { name: 'while it is gone' }],
-    ['PATCH', `/api/v1/api-keys/${key.id}`, session, { name: 'renamed' }],
-    ['DELETE', `/api/v1/api-keys/${key.id}`, session],
-    ['POST', '/api/v1/auth/login', '', owner],
-    ['POST', '/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: chat }],
-  ];
-  for (const [method, path, token, body] of writes) {
-    const answer = await gateway.call(method, path, token, body);
-    expect([answer.status, answer.json.error.code], `${method} ${path}`).toEqual([503, 'server_is_overloaded']);
-    expect(Number(answer.headers.get('retry-after')), `${method} ${path}`).toBeGreaterThan(0);
-  }
+  await expectWritesRefused(bench);
   // Health is about the process; whoever asks must not wait for Postgres.
   expect((await gateway.call('GET', '/healthz')).status).toBe(200);
   expect((await client.chat.completions.create(chat)).choices).toHaveLength(1);

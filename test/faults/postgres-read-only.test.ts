@@ -1,8 +1,8 @@
 import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { owner } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { expectWritesRefused } from '../support/refused-writes.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let database: TestDatabase;
@@ -42,18 +42,7 @@ test('while Postgres takes no writes calls go on, changes are 503 with Retry-Aft
   await waitFor(() => simulator.requests.length === 2, { description: 'the job to be under way' });
 
   await takeNoWrites();
-  const writes: [method: string, path: string, token: string, body?: object][] = [
-    ['POST', '/api/v1/api-keys', session, { name: 'while it takes none' }],
-    ['PATCH', `/api/v1/api-keys/${key.id}`, session, { name: 'renamed' }],
-    ['DELETE', `/api/v1/api-keys/${key.id}`, session],
-    ['POST', '/api/v1/auth/login', '', owner],
-    ['POST', '/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: chat }],
-  ];
-  for (const [method, path, token, body] of writes) {
-    const answer = await gateway.call(method, path, token, body);
-    expect([answer.status, answer.json.error.code], `${method} ${path}`).toEqual([503, 'server_is_overloaded']);
-    expect(Number(answer.headers.get('retry-after')), `${method} ${path}`).toBeGreaterThan(0);
-  }
+  await expectWritesRefused(bench);
   expect((await client.chat.completions.create(chat)).choices).toHaveLength(1);
   released.resolve();
   await waitFor(() => simulator.requests[1]!.outcome === 'completed', { description: 'the job to be answered' });
