@@ -136,6 +136,8 @@ test.each([
   [['organizations', 'rename', 'id', 'New', 'Name'], '`Name` is one argument too many'],
   [['audit', 'verify', 'an-organization'], '`an-organization` is one argument too many'],
   [['organizations', 'key-quota', 'id', '3', '4'], '`4` is one argument too many'],
+  [['audit', 'verify', '--organization', ''], '--organization is empty'],
+  [['retirements', 'announce', 'acme/large', '--note', 'No longer needed.', '--date='], '--date is empty'],
 ])('%j is told what is wrong with it', async (argv, text) => {
   const outcome = await admin(...argv);
   expect([outcome.exitCode, outcome.stdout]).toEqual([2, '']);

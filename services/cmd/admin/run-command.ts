@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
-import { type AdminCommand, type AdminContext, UsageError } from './command.ts';
+import { type AdminArguments, type AdminCommand, type AdminContext, UsageError } from './command.ts';
 import { helpText, textOf } from './text.ts';
 
 export type Outcome = { exitCode: number; stdout: string; stderr: string };
@@ -32,6 +32,9 @@ export async function runCommand(
     if (surplus !== undefined) {
       throw new UsageError(`\`${surplus}\` is one argument too many; quote a text with blanks`);
     }
+    // What a script has left unset must not verify another chain, or announce a retirement without its date.
+    const empty = Object.entries(values as AdminArguments['values']).find(([, value]) => value === '');
+    if (empty !== undefined) throw new UsageError(`--${empty[0]} is empty`);
     const { output, isFailure } = await command.run(context, { positionals, values });
     const stdout = values.json === true ? `${JSON.stringify(output, null, 2)}\n` : textOf(output);
     return { exitCode: isFailure ? 1 : 0, stdout, stderr: '' };
