@@ -2,6 +2,7 @@ import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
@@ -100,7 +101,7 @@ const oneWriteBytesMax = 16 * 1024;
 
 function end(raw: ServerResponse, body: Uint8Array): void {
   if (body.byteLength > oneWriteBytesMax) raw.end(body);
-  else raw.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('latin1'), 'latin1');
+  else raw.end(asBuffer(body).toString('latin1'), 'latin1');
 }
 
 const lineEnd = '\r\n';

@@ -3,6 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
@@ -93,7 +94,7 @@ async function submitJob(
 
 /** The client's `metadata`, when it is what OpenAI's clients send; the upstream judges everything else. Refuses to stream. */
 function metadataOf(bytes: Uint8Array): Record<string, string> {
-  const body = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const body = asBuffer(bytes);
   // Most bodies name neither, and the longest ones take a while to parse.
   if (!body.includes('"metadata"') && !body.includes('"stream"')) return {};
   const { metadata, stream } = JSON.parse(body.toString('utf8')) as { metadata?: unknown; stream?: unknown };

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { AuthenticateResponse, KeyDigestSchema } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
 import { keyDigest } from '#shared/key-secret.ts';
@@ -22,7 +23,7 @@ export function digestsOf(token: string, peppers: readonly KeyPepper[]): SecretD
 
 /** A digest as the edge's maps name it. */
 export const digestName = ({ pepperVersion, digest }: { pepperVersion: number; digest: Uint8Array }): string =>
-  `${pepperVersion}:${Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength).toString('base64')}`;
+  `${pepperVersion}:${asBuffer(digest).toString('base64')}`;
 
 /** What is sent to Keys for a name of `digestName`. */
 export function digestNamed(name: string): MessageInitShape<typeof KeyDigestSchema> {

@@ -1,4 +1,5 @@
 import type { KeyDigest } from '#gen/modelgateway/keys/v1/principal_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { livePrincipalsOfDigests, type PrincipalRow, principalColumns } from '../db/principals.ts';
@@ -95,7 +96,7 @@ export function createDigestLookUp(database: Pick<ServiceDatabase, 'query'>): Di
 }
 
 const identity = (pepperVersion: number, digest: Uint8Array): string =>
-  `${pepperVersion}:${Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength).toString('latin1')}`;
+  `${pepperVersion}:${asBuffer(digest).toString('latin1')}`;
 
 /** Version and rows in one statement, hence of one moment. */
 async function queryPrincipals(

@@ -1,4 +1,5 @@
 import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { asBuffer } from '#shared/as-buffer.ts';
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { isoTime } from '../../../http/json.ts';
@@ -64,6 +65,6 @@ export function jobJson(job: Job): Buffer {
 function resultJson({ result }: Job): Uint8Array {
   if (result === undefined) return Buffer.from('null');
   if (/^application\/json\b/i.test(result.contentType)) return result.body;
-  const body = Buffer.from(result.body.buffer, result.body.byteOffset, result.body.byteLength);
+  const body = asBuffer(result.body);
   return Buffer.from(JSON.stringify({ content_type: result.contentType, b64: body.toString('base64') }));
 }
