@@ -2,16 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { Role } from '#shared/rpc/caller.ts';
-import {
-  as,
-  asService,
-  digestsOf,
-  type KeysBench,
-  reasonOf,
-  sessionOf,
-  startKeysBench,
-} from '../../test/support/keys.ts';
+import { asService, Role } from '#shared/rpc/caller.ts';
+import { as, digestsOf, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
 
 let bench: KeysBench;
 let keys: KeysBench['keys'];

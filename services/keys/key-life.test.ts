@@ -2,9 +2,9 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import {
   as,
-  asService,
   digestsOf,
   type KeysBench,
   reasonOf,

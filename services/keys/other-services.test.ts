@@ -2,8 +2,8 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { Role } from '#shared/rpc/caller.ts';
-import { as, asService, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
+import { asService, Role } from '#shared/rpc/caller.ts';
+import { as, type KeysBench, reasonOf, sessionOf, startKeysBench } from '../../test/support/keys.ts';
 
 let bench: KeysBench;
 let keys: KeysBench['keys'];

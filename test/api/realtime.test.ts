@@ -11,6 +11,7 @@ import {
   sessionUpdate,
   tone,
   UpgradeRefused,
+  utteranceEvents,
 } from '../support/realtime-client.ts';
 import { type RealtimeUpstream, type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -45,17 +46,7 @@ describe('a session that the gateway cuts into utterances', () => {
     session.say(sessionUpdate('sandbox-transcribe'));
     for (const part of [quiet(600), tone(1_000), quiet(1_000)]) session.say(append(part));
     const done = await session.event(completed);
-    expect(session.events.map(({ type }) => type)).toEqual([
-      'session.created',
-      'session.updated',
-      'input_audio_buffer.speech_started',
-      'input_audio_buffer.speech_stopped',
-      'input_audio_buffer.committed',
-      'conversation.item.added',
-      'conversation.item.done',
-      'conversation.item.input_audio_transcription.delta',
-      completed,
-    ]);
+    expect(session.events.map(({ type }) => type)).toEqual(utteranceEvents);
     expect(new Set(session.events.map(({ event_id }) => event_id)).size).toBe(session.events.length);
     const started = await session.event('input_audio_buffer.speech_started');
     // 300 ms of padding before 600 ms.

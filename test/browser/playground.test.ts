@@ -1,5 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { wavHeader } from '../../services/models/bytes/wav-header.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
@@ -228,21 +229,7 @@ const bytesOf = (sent: readonly { type: string; audio?: string }[]): number =>
 
 /** A tone as 16-bit mono WAV. */
 function wavOf(seconds: number, rateHz: number): Buffer {
-  const samples = seconds * rateHz;
-  const wav = Buffer.alloc(44 + samples * 2);
-  wav.write('RIFF', 0);
-  wav.writeUInt32LE(36 + samples * 2, 4);
-  wav.write('WAVEfmt ', 8);
-  wav.writeUInt32LE(16, 16);
-  wav.writeUInt16LE(1, 20);
-  wav.writeUInt16LE(1, 22);
-  wav.writeUInt32LE(rateHz, 24);
-  wav.writeUInt32LE(rateHz * 2, 28);
-  wav.writeUInt16LE(2, 32);
-  wav.writeUInt16LE(16, 34);
-  wav.write('data', 36);
-  wav.writeUInt32LE(samples * 2, 40);
-  for (let index = 0; index < samples; index++)
-    wav.writeInt16LE(Math.round(8000 * Math.sin(index / 5)), 44 + index * 2);
-  return wav;
+  const samples = Buffer.alloc(seconds * rateHz * 2);
+  for (let at = 0; at < samples.length; at += 2) samples.writeInt16LE(Math.round(8000 * Math.sin(at / 10)), at);
+  return Buffer.concat([wavHeader(samples.length, rateHz), samples]);
 }

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { Role } from '#shared/rpc/caller.ts';
+import { asService, Role } from '#shared/rpc/caller.ts';
 import { startTestEdge, type TestEdge } from '../support/edge-keys.ts';
-import { as, asService, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
+import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';

@@ -9,7 +9,7 @@ import type { KeyPepper } from '#shared/env.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest } from '#shared/key-secret.ts';
 import { createLogger, type Logger } from '#shared/logger.ts';
-import { type Caller, CallerKind, CallerSchema, callerContext, Role, serviceCaller } from '#shared/rpc/caller.ts';
+import { asService, type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { startKeys } from '../../services/keys/start.ts';
 import { localClient } from './local-client.ts';
 import { createTestDatabase, type TestDatabase } from './postgres.ts';
@@ -65,9 +65,6 @@ export const sessionOf = (fields: Partial<Pick<Caller, 'tenantId' | 'userId' | '
 
 /** Call options on somebody's behalf. */
 export const as = (caller: Caller): CallOptions => ({ contextValues: callerContext(caller) });
-
-/** Call options of a service that acts for itself. */
-export const asService = (name: string): CallOptions => as(serviceCaller(name));
 
 /** The digests by which an edge asks whose secret this is: one for each pepper. */
 export const digestsOf = (secret: string, peppers = testPeppers) =>

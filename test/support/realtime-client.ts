@@ -113,6 +113,19 @@ export async function upgradeRefusal(url: string, options: RealtimeOptions): Pro
   return refused;
 }
 
+/** The types of all events of a session in which one utterance was heard and transcribed. */
+export const utteranceEvents = [
+  'session.created',
+  'session.updated',
+  'input_audio_buffer.speech_started',
+  'input_audio_buffer.speech_stopped',
+  'input_audio_buffer.committed',
+  'conversation.item.added',
+  'conversation.item.done',
+  'conversation.item.input_audio_transcription.delta',
+  'conversation.item.input_audio_transcription.completed',
+];
+
 /** 16-bit samples at 24 kHz: a tone as loud as speech. */
 export const tone = (ms: number): Buffer => samples(ms, (index) => Math.sin(index / 8) * 8_000);
 /** Faint noise, as in a quiet room. */

@@ -5,7 +5,8 @@ import { expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
-import { anonymous, ownerEmail, service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { anonymous, ownerEmail, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
@@ -59,8 +60,8 @@ const statusIs = (fixture: TestAuth, status: MailStatus) =>
 test('a mail is delivered once, with a stable Message-ID, whatever how often it is handed over', async () => {
   await using server = await startMailServer();
   await using fixture = await startTestAuth({ smtpUrl: server.url });
-  const first = await fixture.auth.sendMail({ mails: [mail('a'), mail('b')] }, service('models'));
-  const again = await fixture.auth.sendMail({ mails: [mail('a', { text: 'Another text' })] }, service('models'));
+  const first = await fixture.auth.sendMail({ mails: [mail('a'), mail('b')] }, asService('models'));
+  const again = await fixture.auth.sendMail({ mails: [mail('a', { text: 'Another text' })] }, asService('models'));
   expect([first.accepted, first.duplicates, again.accepted, again.duplicates]).toEqual([2, 0, 0, 1]);
   await waitFor(() => server.received.length === 2, { description: 'both mails' });
   const ids = server.received.map(({ raw }) => /^Message-ID: (<.+>)/m.exec(raw)?.[1]);
@@ -95,7 +96,7 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   const clock = new ManualClock(Date.now());
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
   server.refusals.push({ responseCode: 451 });
-  await fixture.auth.sendMail({ mails: [mail('later')] }, service('models'));
+  await fixture.auth.sendMail({ mails: [mail('later')] }, asService('models'));
   await waitFor(async () => (await listed(fixture))[0]?.lastError !== '', { description: 'the first refusal' });
   expect((await listed(fixture))[0]).toMatchObject({ status: MailStatus.QUEUED, attempts: 1 });
   expect(server.received).toHaveLength(0);
@@ -103,7 +104,7 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   await statusIs(fixture, MailStatus.SENT);
 
   server.refusals.push({ responseCode: 550 });
-  await fixture.auth.sendMail({ mails: [mail('never')] }, service('models'));
+  await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
 });
@@ -127,11 +128,11 @@ test('a stale mail and one to somebody who left are dropped', async () => {
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
   const dueAtMs = clock.now() + 60_000;
   const due = { sendAfter: timestampFromMs(dueAtMs), expiresAt: timestampFromMs(dueAtMs + 1) };
-  await fixture.auth.sendMail({ mails: [mail('stale', due)] }, service('models'));
+  await fixture.auth.sendMail({ mails: [mail('stale', due)] }, asService('models'));
   clock.advance(120_000);
   await statusIs(fixture, MailStatus.DROPPED);
   const nobody = { toUserId: '01890000-0000-7000-8000-000000000000' };
-  await fixture.auth.sendMail({ mails: [mail('left', nobody)] }, service('models'));
+  await fixture.auth.sendMail({ mails: [mail('left', nobody)] }, asService('models'));
   await statusIs(fixture, MailStatus.DROPPED);
   expect(server.received).toHaveLength(0);
 });
@@ -142,7 +143,7 @@ test('a mail of the future waits for its moment', async () => {
   await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
   await fixture.auth.sendMail(
     { mails: [mail('later', { sendAfter: timestampFromMs(clock.now() + 60_000) }), mail('now')] },
-    service('models'),
+    asService('models'),
   );
   await waitFor(() => server.received.length === 1, { description: 'the mail that is due' });
   clock.advance(60_000);
@@ -184,12 +185,12 @@ test('without a mail server mails stay, and operators carry them', async () => {
 
 test('a mail sealed under a secret that was removed is listed without its text', async () => {
   await using first = await startTestAuth();
-  await first.auth.sendMail({ mails: [mail('old')] }, service('models'));
+  await first.auth.sendMail({ mails: [mail('old')] }, asService('models'));
   await using second = await startTestAuth({
     database: first.database,
     serviceSecrets: ['another secret, long enough'],
   });
-  await second.auth.sendMail({ mails: [mail('new')] }, service('models'));
+  await second.auth.sendMail({ mails: [mail('new')] }, asService('models'));
   const texts = (await listed({ ...second, owner: first.owner })).map(({ mail: kept }) => [
     kept!.dedupeKey,
     kept!.text,

@@ -5,7 +5,8 @@ import { AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/aud
 import { patiently } from '#shared/db/patiently.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { service, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asAppRole, asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
@@ -25,7 +26,7 @@ const record = (tenantId: string, id = uuidv7(), after = '{"spend_cap_usd":0.000
     beforeJson: '{"spend_cap_usd":25}',
     afterJson: after,
   });
-const send = (records: ReturnType<typeof record>[]) => fixture.auth.recordAuditEvents({ records }, service('keys'));
+const send = (records: ReturnType<typeof record>[]) => fixture.auth.recordAuditEvents({ records }, asService('keys'));
 const verify = (tenantId: string) => fixture.auth.verifyAuditChain({ tenantId }, operatorOf(fixture));
 
 /** Verifies a chain two events at a time, from one answer to the next. */

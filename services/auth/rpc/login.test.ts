@@ -1,6 +1,7 @@
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import {
   anonymous,
   ownerEmail,
@@ -57,7 +58,7 @@ test('an unknown address and a wrong password read the same', async () => {
 
 test('a second bootstrap changes nothing', async () => {
   const { auth, owner } = fixture;
-  const { contextValues } = (await import('../../../test/support/auth.ts')).service('test');
+  const { contextValues } = asService('test');
   const again = await auth.bootstrap(
     { email: 'other@example.com', password: 'Another-password-1', organizationName: 'Second' },
     { contextValues },

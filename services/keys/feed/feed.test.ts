@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { as, asService, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { as, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { readEvents } from './read-events.ts';
 
