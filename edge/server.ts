@@ -5,6 +5,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
+import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { installErrors, sendError, toGatewayError } from './http/errors.ts';
 import { exposedHeaders, headProblem, newRequestId } from './http/headers.ts';
@@ -86,6 +87,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   // Whoever asks for OPTIONS without being a browser is answered alike: the refusal would be plain text.
   await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600, strictPreflight: false });
   installAccess(app, deps.credentials);
+  await describeApi(app, deps.publicUrl);
   await registerRoutes(app, { ...deps, metrics });
   return app;
 }

@@ -1,13 +1,25 @@
 import { type Timestamp, timestampDate } from '@bufbuild/protobuf/wkt';
-import { Type } from 'typebox';
+import { type Static, type TSchema, Type } from 'typebox';
 import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdJson } from '#shared/money.ts';
 
-/** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common); null when unset. */
-export const isoTime = (time: Timestamp | undefined): string | null =>
-  time === undefined ? null : timestampDate(time).toISOString();
+/** The id of something. */
+export const idSchema = Type.String({ format: 'uuid' });
+
+/** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common). */
+export const isoTimeSchema = Type.String({ format: 'date-time' });
+
+/** The same of a message's field; null when unset. */
+export function isoTime(time: Timestamp): string;
+export function isoTime(time: Timestamp | undefined): string | null;
+export function isoTime(time: Timestamp | undefined): string | null {
+  return time === undefined ? null : timestampDate(time).toISOString();
+}
+
+/** An amount in USD with its exact decimals, as `usdJson` writes it. */
+export const usdSchema = Type.Number();
 
 /** A time in a request, which `parseTime` reads. */
 export const timeSchema = Type.String({ maxLength: 64 });
@@ -29,10 +41,24 @@ export function parseTime(text: string, param: string): Timestamp {
 export const parseTimeIfGiven = (text: string | null | undefined, param: string): Timestamp | undefined =>
   text == null ? undefined : parseTime(text, param);
 
-export const usdOrNull = (nanoUsd: NanoUsd | undefined): unknown => (nanoUsd === undefined ? null : usdJson(nanoUsd));
+export const usdOrNull = (nanoUsd: NanoUsd | undefined): number | null =>
+  nanoUsd === undefined ? null : usdJson(nanoUsd);
 
 /** The pagination object of service.md. */
-export const paginationJson = (page: Omit<PageInfo, '$typeName' | '$unknown'> | undefined) => ({
+const paginationSchema = Type.Object(
+  {
+    page: Type.Integer(),
+    limit: Type.Integer(),
+    total: Type.Integer(),
+    total_pages: Type.Integer(),
+    has_next: Type.Boolean(),
+    has_prev: Type.Boolean(),
+  },
+  { $id: 'Pagination' },
+);
+export const paginationJson = (
+  page: Omit<PageInfo, '$typeName' | '$unknown'> | undefined,
+): Static<typeof paginationSchema> => ({
   page: page?.page ?? 1,
   limit: page?.limit ?? 0,
   total: Number(page?.total ?? 0n),
@@ -40,3 +66,7 @@ export const paginationJson = (page: Omit<PageInfo, '$typeName' | '$unknown'> | 
   has_next: page?.hasNext ?? false,
   has_prev: page?.hasPrev ?? false,
 });
+
+/** A page of a list. */
+export const pageOf = <Item extends TSchema>(item: Item) =>
+  Type.Object({ data: Type.Array(item), pagination: paginationSchema });

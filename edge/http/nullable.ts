@@ -1,5 +1,7 @@
-import { Type } from 'typebox';
+import { type TSchema, Type } from 'typebox';
 
-/** A field, or a whole body, that may be absent or null. */
-export const nullable = <Schema extends Parameters<typeof Type.Optional>[0]>(schema: Schema) =>
-  Type.Optional(Type.Union([schema, Type.Null()]));
+/** A field of an answer that is always there, and may be null. */
+export const orNull = <Schema extends TSchema>(schema: Schema) => Type.Union([schema, Type.Null()]);
+
+/** A field of a request, or a whole body, that may be absent or null. */
+export const nullable = <Schema extends TSchema>(schema: Schema) => Type.Optional(orNull(schema));

@@ -19,7 +19,7 @@ export function spelling<const Values extends Readonly<Record<string, number>>>(
     schema: Type.Enum(Object.keys(values) as Name[]),
     /** The value that a name stands for; UNSPECIFIED when none is given. */
     value,
-    /** The name of a value; null for one that has none. */
-    name: (value: number): Name | null => nameOf.get(value) ?? null,
+    /** The name of a value. One that only a newer service knows has none: it is null, which no type needs to provide for. */
+    name: (value: number): Name => nameOf.get(value) ?? (null as unknown as Name),
   };
 }

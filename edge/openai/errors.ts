@@ -1,8 +1,20 @@
+import { type Static, Type } from 'typebox';
 import { errorCode, type KnownReason } from '#shared/error-codes.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { orNull } from '../http/nullable.ts';
 
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
-type ErrorBody = { error: { message: string; type: string; param: string | null; code: string | null } };
+export const errorBodySchema = Type.Object(
+  {
+    error: Type.Object({
+      message: Type.String(),
+      type: Type.String(),
+      param: orNull(Type.String()),
+      code: orNull(Type.String()),
+    }),
+  },
+  { $id: 'Error', description: 'What went wrong; `param` names the field.' },
+);
 
 /** The platform's error type of each reason. A reason without one does not compile. */
 const types: Readonly<Record<KnownReason, string>> = {
@@ -61,7 +73,7 @@ const budgetReasons: ReadonlySet<ErrorReason> = new Set([
 ]);
 
 /** The body of an error. */
-export const errorBody = (error: GatewayError): ErrorBody => ({
+export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
     message: error.message,
     // A newer service may send a reason which this edge does not know.

@@ -27,12 +27,15 @@ export function usdText(nanoUsd: NanoUsd): string {
 declare global {
   interface JSON {
     /** ECMAScript proposal "JSON.parse source text access": text that JSON.stringify writes as it is. */
-    rawJSON(text: string): unknown;
+    rawJSON(text: string): object;
   }
 }
 
-/** The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without a float in between. */
-export const usdJson = (nanoUsd: NanoUsd): unknown => JSON.rawJSON(usdText(nanoUsd));
+/**
+ * The amount as a JSON number with exactly the digits of `usdText`; `JSON.stringify` writes it without a float in between. Its type is
+ * what readers of the JSON get; here it is for nothing but to be written.
+ */
+export const usdJson = (nanoUsd: NanoUsd): number => JSON.rawJSON(usdText(nanoUsd)) as unknown as number;
 
 const decimalPattern = /^(-?)(\d{1,10})(?:\.(\d{1,9}))?$/;
 

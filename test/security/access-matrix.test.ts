@@ -60,6 +60,7 @@ const publicToKeys: Readonly<Record<string, readonly string[]>> = {
 
 /** What needs no credential at all. */
 const open = [
+  'GET /openapi.json',
   'GET /healthz',
   'GET /readyz',
   'GET /metrics',

@@ -8,6 +8,7 @@ import { createLogger } from '#shared/logger.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
 import { serviceNames } from '../../services/cmd/service-names.ts';
+import { checkAnswer } from './described-answers.ts';
 import { createTestDatabase } from './postgres.ts';
 
 /** What the processes of one gateway share. */
@@ -23,7 +24,10 @@ export type TestGateway = AsyncDisposable & {
   url: string;
   gateway: Gateway;
   env: Env;
-  /** A REST call with a bearer token (none when it is empty). A form or bytes are sent as they are, a text as JSON, the rest in JSON. */
+  /**
+   * A REST call with a bearer token (none when it is empty). A form or bytes are sent as they are, a text as JSON, the rest in JSON. Fails
+   * when the answer is not as /openapi.json describes it.
+   */
   call(method: string, path: string, token?: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
   /** An access token of the first owner, or of somebody else. */
   login(credentials?: { email: string; password: string }): Promise<string>;
@@ -104,7 +108,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     });
     const text = await response.text();
     const json = response.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : undefined;
-    return { status: response.status, headers: response.headers, text, json };
+    const answer = { status: response.status, headers: response.headers, text, json };
+    await checkAnswer(url, method, path, answer);
+    return answer;
   };
 
   return {

@@ -6,7 +6,7 @@ import { isoTime, paginationJson } from '../../http/json.ts';
 import { spelling } from '../../http/spelling.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
-import { roleSchema } from './members.ts';
+import { roleSchema } from './user-json.ts';
 
 const statuses = spelling({
   pending: InvitationStatus.PENDING,

@@ -1,12 +1,10 @@
 import { Type } from 'typebox';
 import { roleNamed } from '#shared/session-token.ts';
 import { asCaller } from '../../caller.ts';
-import { paginationJson } from '../../http/json.ts';
+import { pageOf, paginationJson } from '../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
-import { memberJson } from './user-json.ts';
-
-export const roleSchema = Type.Union([Type.Literal('member'), Type.Literal('admin'), Type.Literal('owner')]);
+import { memberJson, memberSchema, roleSchema } from './user-json.ts';
 
 /** The users of the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const memberRoutes: Routes = (app, { auth }) => {
@@ -15,6 +13,8 @@ export const memberRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
+        summary: 'List members',
+        response: { 200: pageOf(memberSchema) },
         querystring: Type.Object({ ...pageQuerySchema, search: Type.Optional(Type.String({ maxLength: 255 })) }),
       },
     },
@@ -30,6 +30,8 @@ export const memberRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
+        summary: 'Change a member',
+        response: { 200: memberSchema },
         params: Type.Object({ user_id: Type.String() }),
         body: Type.Object(
           { role: Type.Optional(roleSchema), is_active: Type.Optional(Type.Boolean()) },

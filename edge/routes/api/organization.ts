@@ -1,22 +1,33 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../caller.ts';
 import type { Routes } from '../routes.ts';
-import { organizationJson } from './user-json.ts';
+import { organizationJson, organizationSchema } from './user-json.ts';
 
 export const organizationNameSchema = Type.String({ minLength: 2, maxLength: 255 });
 
 /** The caller's own organization (decisions.md, Auth): sessions only; admins and owners rename it. */
 export const organizationRoutes: Routes = (app, { auth }) => {
-  app.get('/api/v1/organization', { config: { access: { surface: 'session' } } }, async (request) => {
-    const { organization } = await auth.getOrganization({}, asCaller(request));
-    return organizationJson(organization!);
-  });
+  app.get(
+    '/api/v1/organization',
+    {
+      config: { access: { surface: 'session' } },
+      schema: { summary: 'Get the organization', response: { 200: organizationSchema } },
+    },
+    async (request) => {
+      const { organization } = await auth.getOrganization({}, asCaller(request));
+      return organizationJson(organization!);
+    },
+  );
 
   app.patch(
     '/api/v1/organization',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { body: Type.Object({ name: Type.Optional(organizationNameSchema) }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Rename the organization',
+        body: Type.Object({ name: Type.Optional(organizationNameSchema) }, { additionalProperties: false }),
+        response: { 200: organizationSchema },
+      },
     },
     async (request) => {
       const { organization } = await auth.updateOrganization({ name: request.body.name }, asCaller(request));

@@ -2,15 +2,25 @@ import { Type } from 'typebox';
 import { asCaller } from '../../caller.ts';
 import { nullable } from '../../http/nullable.ts';
 import type { Routes } from '../routes.ts';
-import { profileJson } from './user-json.ts';
+import { profileJson, profileSchema } from './user-json.ts';
 
 /** The caller's own profile: by session, or by a management key with `profile:read` (service.md). Only a session changes it. */
 export const profileRoutes: Routes = (app, { auth }) => {
   for (const path of ['/api/v1/profile', '/api/v1/auth/profile']) {
-    app.get(path, { config: { access: { surface: 'api', scope: 'profile:read' } } }, async (request) => {
-      const answer = await auth.getProfile({}, asCaller(request));
-      return profileJson(answer.user!, answer.organization!);
-    });
+    app.get(
+      path,
+      {
+        config: { access: { surface: 'api', scope: 'profile:read' } },
+        schema: {
+          ...(path === '/api/v1/profile' && { summary: 'Get the profile' }),
+          response: { 200: profileSchema },
+        },
+      },
+      async (request) => {
+        const answer = await auth.getProfile({}, asCaller(request));
+        return profileJson(answer.user!, answer.organization!);
+      },
+    );
   }
 
   app.patch(
@@ -18,6 +28,8 @@ export const profileRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'Change the profile',
+        response: { 200: profileSchema },
         body: Type.Object(
           {
             first_name: Type.Optional(Type.String({ maxLength: 100 })),

@@ -1,3 +1,5 @@
+import type { Static } from 'typebox';
+import type { profileSchema } from '../../../routes/api/user-json.ts';
 import type { Role } from './client.ts';
 
 /** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
@@ -13,20 +15,7 @@ export type List<Item> = { data: Item[]; pagination: Pagination };
 /** The list of keys also says how many the user may have; `limit` is null when there is no limit. */
 export type KeyList = List<ApiKey> & { quota: { limit: number | null; used: number } };
 
-export type Profile = {
-  id: string;
-  email: string;
-  first_name: string | null;
-  last_name: string | null;
-  tenant_id: string;
-  is_active: boolean;
-  created_at: string;
-  email_verified: boolean;
-  onboarding_completed: boolean;
-  role: Role;
-  phone: string | null;
-  organization: Pick<Organization, 'id' | 'name' | 'status'>;
-};
+export type Profile = Static<typeof profileSchema>;
 
 export type KeyType = 'inference' | 'management';
 export type ApiKey = {

@@ -1,0 +1,143 @@
+import { STATUS_CODES } from 'node:http';
+import swagger from '@fastify/swagger';
+import type { FastifySchema, RouteOptions } from 'fastify';
+import { type TSchema, Type } from 'typebox';
+import type { Access } from '../access.ts';
+import { errorBodySchema } from '../openai/errors.ts';
+import type { EdgeApp } from '../routes/routes.ts';
+
+declare module 'fastify' {
+  interface FastifySchema {
+    /** A body that is described here, and read by whoever takes its bytes. */
+    uncheckedBody?: unknown;
+    /** Whether a repeat with the same `Idempotency-Key` gets the first answer. */
+    idempotent?: boolean;
+  }
+}
+
+type Components = Record<string, object>;
+
+/**
+ * GET /openapi.json: the public API in OpenAPI 3.1, made of what each route declares where it is registered. A route is described once it
+ * has a `summary`, which also gives its operation id: `List invoices` becomes `listInvoices`. Schemas with an `$id` become components.
+ */
+export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.1',
+      info: { title: 'Model Gateway', version: '1', description: introduction },
+      servers: [{ url: publicUrl }],
+      components: {
+        securitySchemes: {
+          apiKey: { type: 'http', scheme: 'bearer', description: 'An API key.' },
+          session: {
+            type: 'http',
+            scheme: 'bearer',
+            bearerFormat: 'JWT',
+            description: 'The `access_token` of a login.',
+          },
+        },
+      },
+    },
+    // Paths stand as they are called.
+    stripBasePath: false,
+    transform: ({ schema, url, route, ...document }) => {
+      if (route.method === 'HEAD' || schema?.summary === undefined) return { schema: { hide: true }, url };
+      const { schemas } = (document as { openapiObject: { components: { schemas: Components } } }).openapiObject
+        .components;
+      return {
+        schema: withReferences(described(schema, route), schemas) as FastifySchema,
+        // The name in a path that ends in one.
+        url: url.replace('*', ':model'),
+      };
+    },
+  });
+  app.get('/openapi.json', { config: { access: { surface: 'public' } } }, () => app.swagger());
+}
+
+const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC, amounts are exact decimals of USD.
+Inference under \`/v1\` is answered alike under \`/api/v1\`.`;
+
+function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
+  const { uncheckedBody, idempotent, body = uncheckedBody, response, ...rest } = schema;
+  const access = config!.access!;
+  const answers = Object.entries({ ...(response as Record<string, TSchema>), default: errorBodySchema });
+  return {
+    ...rest,
+    operationId: operationIdOf(schema.summary!),
+    tags: [tagOf(url)],
+    description: [schema.description, whoMayCall(access)].filter(Boolean).join('\n\n'),
+    security: securityOf(access),
+    ...(body !== undefined && { body: inJson(body as TSchema) }),
+    ...(idempotent && { headers: idempotencyHeader }),
+    response: Object.fromEntries(
+      answers.map(([status, answer]) => [status, inJson(answer, STATUS_CODES[status] ?? 'An error')]),
+    ),
+  };
+}
+
+/** What has a schema has it in JSON, unless it says itself what it is in. */
+const inJson = (schema: TSchema, description?: string): object =>
+  'content' in schema || Type.IsNull(schema)
+    ? { description, ...schema }
+    : { description, content: { 'application/json': { schema } } };
+
+/** Makes a component of each schema with an `$id`, and a reference of each of its uses. */
+function withReferences(value: unknown, components: Components): unknown {
+  if (Array.isArray(value)) return value.map((one) => withReferences(one, components));
+  if (typeof value !== 'object' || value === null) return value;
+  const { $id, ...rest } = value as { $id?: string };
+  const schema: Record<string, unknown> = Object.fromEntries(
+    Object.entries(rest).map(([name, one]) => [name, withReferences(one, components)]),
+  );
+  // TypeBox leaves the type out, and generators of clients want it.
+  if (Array.isArray(schema.enum)) schema.type ??= 'string';
+  if ($id === undefined) return schema;
+  components[$id] = schema;
+  return { $ref: `#/components/schemas/${$id}` };
+}
+
+const idempotencyHeader = Type.Object({
+  'Idempotency-Key': Type.Optional(
+    Type.String({ maxLength: 255, description: 'A repeat with the same key within 24 hours gets the first answer.' }),
+  ),
+});
+
+const operationIdOf = (summary: string): string =>
+  summary
+    .toLowerCase()
+    .replace(/[^a-z0-9]+(.)/g, (_, letter: string) => letter.toUpperCase())
+    .replace(/[^a-zA-Z0-9]/g, '');
+
+/** The resource that a path is about: its first part behind the prefix; `inference` for what OpenAI's clients call. */
+function tagOf(url: string): string {
+  const [, platform, name] = /^(\/api)?\/v1\/([a-z-]+)/.exec(url) ?? [];
+  if (name === undefined) return 'other';
+  return platform === undefined && name !== 'models' ? 'inference' : name;
+}
+
+function whoMayCall(access: Access): string {
+  const role = 'role' in access ? ' of an admin or owner' : '';
+  switch (access.surface) {
+    case 'public':
+      return 'Needs no credential.';
+    case 'api':
+      return `Needs an API key with the scope \`${access.scope}\`, or a session${role}.`;
+    case 'session':
+      return `Needs a session${role}.`;
+    case 'operator':
+      return 'Needs a session of a platform operator.';
+  }
+}
+
+/** A scope stands where OpenAPI has the role that is required (OpenAPI 3.1, Security Requirement Object). */
+function securityOf(access: Access): Record<string, string[]>[] {
+  switch (access.surface) {
+    case 'public':
+      return [];
+    case 'api':
+      return [{ apiKey: [access.scope] }, { session: [] }];
+    default:
+      return [{ session: [] }];
+  }
+}
