@@ -101,3 +101,19 @@ test('an end of a range can be typed, though its year passes by the years 2, 20 
   expect(await from.inputValue()).toBe(wanted);
   await close();
 });
+
+test('an operation of the API reference is found by a word, and its address leads to it', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/reference');
+  await page.getByRole('searchbox', { name: 'Search operations' }).fill('patch organization');
+  await page.getByRole('button', { name: /^GET/ }).first().waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: /Rename the organization/ }).click();
+  await page.getByText('Needs a session of an admin or owner.').waitFor();
+  expect(new URL(page.url()).searchParams.get('operation')).toBe('renameTheOrganization');
+  await page.reload();
+  await page.getByRole('list', { name: 'Fields of Body' }).getByText('name', { exact: true }).waitFor();
+  expect(await page.getByRole('region', { name: 'Rename the organization with curl' }).textContent()).toContain(
+    `curl -X PATCH "${portal.url}/api/v1/organization"`,
+  );
+  await close();
+});

@@ -23,6 +23,8 @@ export function pagesOf(
     { name: 'transcribe', path: '/playground?mode=transcribe', as: 'owner' },
     { name: 'jobs', path: '/jobs', as: 'owner' },
     { name: 'job', path: `/jobs/${ids.jobId}`, as: 'owner' },
+    { name: 'reference', path: '/reference', as: 'owner' },
+    { name: 'reference-operation', path: '/reference?operation=listMembers', as: 'owner' },
     { name: 'usage', path: '/usage', as: 'owner' },
     { name: 'usage-requests', path: '/usage?by=request', as: 'owner' },
     { name: 'billing', path: '/billing', as: 'owner' },

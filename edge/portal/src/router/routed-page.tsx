@@ -52,6 +52,7 @@ const routes: readonly Route[] = [
   { pattern: '/models', for: 'user', page: page(() => import('../pages/models/models.tsx'), 'Models') },
   { pattern: '/models/*id', for: 'user', page: page(() => import('../pages/models/model.tsx'), 'ModelPage') },
   { pattern: '/playground', for: 'user', page: page(() => import('../pages/playground/playground.tsx'), 'Playground') },
+  { pattern: '/reference', for: 'user', page: page(() => import('../pages/reference/reference.tsx'), 'Reference') },
   { pattern: '/jobs', for: 'user', page: page(() => import('../pages/jobs/jobs.tsx'), 'Jobs') },
   { pattern: '/jobs/:id', for: 'user', page: page(() => import('../pages/jobs/job.tsx'), 'JobPage') },
   { pattern: '/usage', for: 'user', page: page(() => import('../pages/usage/usage.tsx'), 'Usage') },

@@ -16,6 +16,7 @@ export function navigationFor(claims: Claims): readonly NavigationGroup[] {
         { name: 'Models', href: '/models', icon: 'model', words: 'catalog prices retirement snippets' },
         { name: 'Playground', href: '/playground', icon: 'play', words: 'chat transcribe try' },
         { name: 'Jobs', href: '/jobs', icon: 'job', words: 'background async' },
+        { name: 'API reference', href: '/reference', icon: 'code', words: 'openapi endpoints documentation curl' },
       ],
     },
     {

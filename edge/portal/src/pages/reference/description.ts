@@ -1,0 +1,118 @@
+/** What the page reads of an OpenAPI 3.1 document. */
+export type ApiDescription = {
+  paths: Readonly<Record<string, Readonly<Record<string, Described>>>>;
+  components: { schemas: Schemas };
+};
+type Described = {
+  operationId: string;
+  summary: string;
+  description: string;
+  tags: readonly [string];
+  security: readonly Readonly<Record<string, readonly string[]>>[];
+  parameters?: readonly Parameter[];
+  requestBody?: { content: Content };
+  responses: Readonly<Record<string, { description: string; content?: Content }>>;
+};
+export type Operation = Described & { method: string; path: string };
+export type Parameter = { name: string; in: string; required?: boolean; description?: string; schema: Schema };
+export type Content = Readonly<Record<string, { schema: Schema }>>;
+export type Schemas = Readonly<Record<string, Schema>>;
+export type Schema = {
+  $ref?: string;
+  type?: string;
+  format?: string;
+  description?: string;
+  default?: unknown;
+  const?: unknown;
+  enum?: readonly unknown[];
+  anyOf?: readonly Schema[];
+  items?: Schema;
+  properties?: Readonly<Record<string, Schema>>;
+  required?: readonly string[];
+  minimum?: number;
+  maximum?: number;
+  maxLength?: number;
+  maxItems?: number;
+};
+
+/** Every operation, in the order of the document. */
+export const operationsOf = ({ paths }: ApiDescription): readonly Operation[] =>
+  Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, described]) => ({ ...described, method: method.toUpperCase(), path })),
+  );
+
+const nameOf = ($ref: string): string => $ref.slice($ref.lastIndexOf('/') + 1);
+const isNull = ({ type }: Schema): boolean => type === 'null';
+
+/** What a schema takes, in a few words. */
+export function typeName(schema: Schema): string {
+  const { $ref, anyOf, items, type, format } = schema;
+  if ($ref !== undefined) return nameOf($ref);
+  if (anyOf !== undefined) return anyOf.map(typeName).join(' or ');
+  if (schema.enum !== undefined) return schema.enum.map((value) => JSON.stringify(value)).join(' or ');
+  if ('const' in schema) return JSON.stringify(schema.const);
+  if (items !== undefined) return `list of ${typeName(items)}${boundsOf(schema)}`;
+  return (formats[format ?? ''] ?? type ?? 'anything') + boundsOf(schema);
+}
+
+const formats: Readonly<Record<string, string>> = { 'date-time': 'time', uuid: 'UUID', binary: 'file' };
+
+/** Behind which values something is refused. */
+function boundsOf({ minimum, maximum, maxLength, maxItems }: Schema): string {
+  if (minimum !== undefined) return maximum === undefined ? ` from ${minimum}` : ` from ${minimum} to ${maximum}`;
+  if (maximum !== undefined) return ` up to ${maximum}`;
+  if (maxLength !== undefined) return ` of up to ${maxLength} characters`;
+  return maxItems === undefined ? '' : `, up to ${maxItems}`;
+}
+
+/** The object that a schema is about, where it is one, a list of them, or either of them and null. */
+export function objectOf(schema: Schema, schemas: Schemas): Schema | undefined {
+  if (schema.$ref !== undefined) return objectOf(schemas[nameOf(schema.$ref)] ?? {}, schemas);
+  if (schema.anyOf !== undefined) {
+    const [one, ...others] = schema.anyOf.filter((part) => !isNull(part));
+    return one === undefined || others.length > 0 ? undefined : objectOf(one, schemas);
+  }
+  if (schema.items !== undefined) return objectOf(schema.items, schemas);
+  return schema.properties === undefined ? undefined : schema;
+}
+
+/** The least that a schema takes, to start from. */
+export function exampleOf(schema: Schema, schemas: Schemas): unknown {
+  if (schema.$ref !== undefined) return exampleOf(schemas[nameOf(schema.$ref)] ?? {}, schemas);
+  if (schema.anyOf !== undefined) return exampleOf(schema.anyOf[0] ?? {}, schemas);
+  if (schema.enum !== undefined) return schema.enum[0];
+  if ('const' in schema) return schema.const;
+  switch (schema.type) {
+    case 'object':
+      return Object.fromEntries(
+        (schema.required ?? []).map((name) => [name, exampleOf(schema.properties?.[name] ?? {}, schemas)]),
+      );
+    case 'array':
+      return [exampleOf(schema.items ?? {}, schemas)];
+    case 'boolean':
+      return true;
+    case 'integer':
+    case 'number':
+      return 1;
+    default:
+      return schema.format === 'date-time' ? '2030-01-31T12:00:00Z' : '…';
+  }
+}
+
+/** A call with curl. Credentials come from the environment, and so do the names in the path. */
+export function curlOf({ method, path, security, requestBody }: Operation, schemas: Schemas, origin: string): string {
+  const address = origin + path.replace(/\{(\w+)\}/g, (_, name: string) => `$${name.toUpperCase()}`);
+  const lines = [`curl ${method === 'GET' ? '' : `-X ${method} `}"${address}"`];
+  const [first] = security;
+  if (first !== undefined) {
+    lines.push(`-H "Authorization: Bearer $${'apiKey' in first ? 'MODEL_GATEWAY_KEY' : 'ACCESS_TOKEN'}"`);
+  }
+  const { 'application/json': json, 'multipart/form-data': form } = requestBody?.content ?? {};
+  if (json !== undefined) {
+    const body = JSON.stringify(exampleOf(json.schema, schemas)).replaceAll("'", "'\\''");
+    lines.push('-H "Content-Type: application/json"', `-d '${body}'`);
+  } else if (form !== undefined) {
+    for (const name of form.schema.required ?? []) lines.push(`-F ${name}=${name === 'file' ? '@speech.mp3' : '…'}`);
+  }
+  return lines.join(' \\\n  ');
+}

@@ -1,0 +1,79 @@
+import { useQuery } from '@tanstack/react-query';
+import { useMemo } from 'react';
+import type { ApiError } from '../../api/error.ts';
+import { useApi, useClaims } from '../../api/hooks.ts';
+import { useSearchParameter } from '../../router/router.ts';
+import { ButtonLink } from '../../ui/button.tsx';
+import { Card } from '../../ui/card.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
+import { Loaded } from '../../ui/failure.tsx';
+import { Page } from '../../ui/page.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
+import { type ApiDescription, type Operation, operationsOf } from './description.ts';
+import { OperationEntry } from './operation.tsx';
+
+/** Every operation of the API, as /openapi.json describes it. */
+export function Reference() {
+  const api = useApi();
+  const description = useQuery<ApiDescription, ApiError>({
+    queryKey: ['/openapi.json'],
+    queryFn: ({ signal }) => api.request<ApiDescription>('/openapi.json', { signal }),
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+  return (
+    <Page
+      title="API reference"
+      description="What the portal does, a program can do too. Clients are generated from the OpenAPI description."
+      actions={
+        <ButtonLink icon="code" href="/openapi.json" target="_blank" rel="noreferrer">
+          OpenAPI description
+        </ButtonLink>
+      }
+    >
+      <Loaded of={description}>{(data) => <Operations description={data} />}</Loaded>
+    </Page>
+  );
+}
+
+function Operations({ description }: { description: ApiDescription }) {
+  const { operator } = useClaims();
+  const [search] = useSearchParameter('search', '');
+  const groups = useMemo(() => {
+    const words = search.toLowerCase().split(/\s+/);
+    const shown = operationsOf(description).filter((operation) => {
+      const text = `${operation.method} ${operation.path} ${operation.summary} ${operation.operationId}`.toLowerCase();
+      return words.every((word) => text.includes(word)) && (operator || operation.tags[0] !== 'admin');
+    });
+    return Object.entries(Object.groupBy(shown, ({ tags }) => tags[0])) as [string, Operation[]][];
+  }, [description, search, operator]);
+  return (
+    <>
+      <div className="flex">
+        <SearchBox label="Search operations" />
+      </div>
+      {groups.length === 0 && (
+        <Card flush>
+          <EmptyState icon="search" title="No operation fits this search" />
+        </Card>
+      )}
+      {groups.map(([tag, operations]) => (
+        <Card key={tag} title={titleOf(tag)} flush>
+          <ul className="divide-y divide-line border-t border-line">
+            {operations.map((operation) => (
+              <OperationEntry
+                key={operation.operationId}
+                operation={operation}
+                schemas={description.components.schemas}
+              />
+            ))}
+          </ul>
+        </Card>
+      ))}
+    </>
+  );
+}
+
+const titleOf = (tag: string): string => {
+  const words = tag.replaceAll('-', ' ').replace(/^api\b/, 'API');
+  return words.slice(0, 1).toUpperCase() + words.slice(1);
+};
