@@ -1,19 +1,30 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { asCaller } from '../../caller.ts';
-import { isoTime, paginationJson, parseTimeIfGiven, timeSchema } from '../../http/json.ts';
+import {
+  idSchema,
+  isoTime,
+  isoTimeSchema,
+  pageOf,
+  paginationJson,
+  parseTimeIfGiven,
+  timeSchema,
+} from '../../http/json.ts';
+import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 
 /** What narrows a list of audit events. */
 export const auditQuerySchema = {
   ...pageQuerySchema,
-  type: Type.Optional(Type.String({ maxLength: 100 })),
+  type: Type.Optional(Type.String({ maxLength: 100, description: 'What happened, such as `api_key_scope_updated`.' })),
   actor_id: Type.Optional(Type.String({ maxLength: 255 })),
   target_id: Type.Optional(Type.String({ maxLength: 255 })),
   occurred_from: Type.Optional(timeSchema),
   occurred_before: Type.Optional(timeSchema),
-  sequence: Type.Optional(Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER })),
+  sequence: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The place in its chain.' }),
+  ),
 };
 
 type AuditQuery = Static<TObject<typeof auditQuerySchema>>;
@@ -24,7 +35,12 @@ export const auditEventRoutes: Routes = (app, { auth }) => {
     '/api/v1/audit-events',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { querystring: Type.Object(auditQuerySchema) },
+      schema: {
+        summary: 'List audit events',
+        description: 'Of your organization, newest first.',
+        response: { 200: pageOf(auditEventSchema) },
+        querystring: Type.Object(auditQuerySchema),
+      },
     },
     async (request) => {
       const answer = await auth.listAuditEvents(auditFilter(request.query), asCaller(request));
@@ -43,14 +59,43 @@ export const auditFilter = (query: AuditQuery) => ({
   sequence: BigInt(query.sequence ?? 0),
 });
 
+const actorTypes = spelling({
+  user: AuditActorType.USER,
+  api_key: AuditActorType.API_KEY,
+  operator: AuditActorType.OPERATOR,
+  system: AuditActorType.SYSTEM,
+});
+
+const fieldsSchema = orNull(Type.Record(Type.String(), Type.Unknown()));
+
 /** An audit event with its place in the chain, so that a reader can check it. */
-export function auditEventJson({ record, sequence, previousHash, hash }: AuditEvent) {
+export const auditEventSchema = Type.Object(
+  {
+    id: idSchema,
+    type: Type.String(),
+    occurred_at: isoTimeSchema,
+    actor: Type.Object({ type: actorTypes.schema, id: orNull(Type.String()), ip: orNull(Type.String()) }),
+    target: Type.Object({ type: Type.String(), id: orNull(Type.String()) }),
+    changes: orNull(
+      Type.Object(
+        { before: fieldsSchema, after: fieldsSchema },
+        { description: 'The changed fields as this API spells them.' },
+      ),
+    ),
+    request_id: orNull(Type.String()),
+    sequence: Type.Integer({ description: "Its place in its organization's chain, from 1." }),
+    previous_hash: orNull(Type.String({ description: 'The hash of the event before; null of the first.' })),
+    hash: Type.String({ description: 'SHA-256 over `previous_hash` and this event, in hex.' }),
+  },
+  { $id: 'AuditEvent' },
+);
+export function auditEventJson({ record, sequence, previousHash, hash }: AuditEvent): Static<typeof auditEventSchema> {
   const { actor, target, beforeJson, afterJson } = record!;
   return {
     id: record!.id,
     type: record!.type,
-    occurred_at: isoTime(record!.occurredAt),
-    actor: { type: actorTypes.name(actor!.type) ?? 'system', id: actor!.id || null, ip: actor!.ip || null },
+    occurred_at: isoTime(record!.occurredAt!),
+    actor: { type: actorTypes.name(actor!.type), id: actor!.id || null, ip: actor!.ip || null },
     target: { type: target!.type, id: target!.id || null },
     changes:
       beforeJson === '' && afterJson === '' ? null : { before: jsonOrNull(beforeJson), after: jsonOrNull(afterJson) },
@@ -61,11 +106,4 @@ export function auditEventJson({ record, sequence, previousHash, hash }: AuditEv
   };
 }
 
-const actorTypes = spelling({
-  user: AuditActorType.USER,
-  api_key: AuditActorType.API_KEY,
-  operator: AuditActorType.OPERATOR,
-  system: AuditActorType.SYSTEM,
-});
-
-const jsonOrNull = (text: string): unknown => (text === '' ? null : JSON.parse(text));
+const jsonOrNull = (text: string): Record<string, unknown> | null => (text === '' ? null : JSON.parse(text));

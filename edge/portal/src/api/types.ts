@@ -1,4 +1,6 @@
 import type { Static } from 'typebox';
+import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
+import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
 import type { profileSchema } from '../../../routes/api/user-json.ts';
 import type { Role } from './client.ts';
 
@@ -252,18 +254,8 @@ export type Invitation = {
   created_at: string;
   expires_at: string;
 };
-export type AuditEvent = {
-  id: string;
-  type: string;
-  occurred_at: string;
-  actor: { type: string; id: string | null; ip: string | null };
-  target: { type: string; id: string | null };
-  changes: { before: unknown; after: unknown } | null;
-  /** Its place in its organization's chain, from 1. */
-  sequence: number;
-  /** Whose chain it is in, which operators alone are told; null: the platform's. */
-  tenant_id?: string | null;
-};
+/** Operators alone are told whose chain it is in. */
+export type AuditEvent = Static<typeof auditEventSchema> & Partial<Static<typeof adminAuditEventSchema>>;
 export type Organization = {
   id: string;
   name: string;

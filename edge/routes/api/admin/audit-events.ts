@@ -1,9 +1,28 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { auditEventJson, auditFilter, auditQuerySchema } from '../audit-events.ts';
+import { auditEventJson, auditEventSchema, auditFilter, auditQuerySchema } from '../audit-events.ts';
+
+export const adminAuditEventSchema = Type.Object(
+  {
+    ...auditEventSchema.properties,
+    tenant_id: orNull(Type.String({ format: 'uuid', description: "Whose chain it is in; null: the platform's." })),
+  },
+  { $id: 'AdminAuditEvent' },
+);
+
+export const verificationSchema = Type.Object(
+  {
+    is_whole: orNull(Type.Boolean({ description: 'Null where the chain goes on behind what was read.' })),
+    events_checked: Type.Integer(),
+    first_broken_sequence: orNull(Type.Integer()),
+    next_after_sequence: orNull(Type.Integer()),
+  },
+  { $id: 'AuditVerification' },
+);
 
 /** The audit events of all organizations and of the platform, for operators, and the check of a chain: in parts where it is long, each answer saying where the next begins. */
 export const adminAuditEventRoutes: Routes = (app, { auth }) => {
@@ -11,7 +30,17 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     '/api/v1/admin/audit-events',
     {
       config: operatorOnly,
-      schema: { querystring: Type.Object({ ...auditQuerySchema, tenant_id: Type.Optional(Type.String()) }) },
+      schema: {
+        summary: 'List the audit events of all organizations',
+        description: 'And of the platform, newest first.',
+        response: { 200: pageOf(adminAuditEventSchema) },
+        querystring: Type.Object({
+          ...auditQuerySchema,
+          tenant_id: Type.Optional(
+            Type.String({ description: "Only this organization's; the nil UUID: only the platform's." }),
+          ),
+        }),
+      },
     },
     async (request) => {
       const answer = await auth.adminListAuditEvents(
@@ -31,10 +60,21 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Verify an audit chain',
+        description: 'A long chain is verified in parts: go on with `next_after_sequence` until it is null.',
+        response: { 200: verificationSchema },
         querystring: Type.Object({
-          tenant_id: Type.Optional(Type.String()),
-          after_sequence: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })),
-          events_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+          tenant_id: Type.Optional(Type.String({ description: "Whose chain; without it the platform's own." })),
+          after_sequence: Type.Optional(
+            Type.Integer({
+              minimum: 0,
+              maximum: Number.MAX_SAFE_INTEGER,
+              description: 'Begin behind this event, whose stored hash is believed.',
+            }),
+          ),
+          events_max: Type.Optional(
+            Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Events to read, at most 20,000 a call.' }),
+          ),
         }),
       },
     },

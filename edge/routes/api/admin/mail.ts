@@ -1,9 +1,10 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Mail, MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, paginationJson } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, paginationJson } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 
@@ -21,11 +22,14 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List mails',
+        description: 'The outbox, newest first.',
+        response: { 200: pageOf(mailSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(statuses.schema),
-          kind: Type.Optional(Type.String({ maxLength: 100 })),
-          search: Type.Optional(Type.String({ maxLength: 255 })),
+          kind: Type.Optional(Type.String({ maxLength: 100, description: 'Such as `model_retirement`.' })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: "A part of the recipient's address." })),
         }),
       },
     },
@@ -45,7 +49,36 @@ export const adminMailRoutes: Routes = (app, { auth }) => {
   );
 };
 
-const mailJson = ({ id, mail, status, attempts, lastError, createdAt, sentAt, nextAttemptAt }: Mail) => ({
+export const mailSchema = Type.Object(
+  {
+    id: idSchema,
+    kind: Type.String(),
+    to: Type.String(),
+    subject: Type.String(),
+    text: orNull(
+      Type.String({
+        description: 'Null where it has a one-time token and a mail server takes it, or can no longer be read.',
+      }),
+    ),
+    status: statuses.schema,
+    attempts: Type.Integer(),
+    last_error: orNull(Type.String()),
+    created_at: isoTimeSchema,
+    sent_at: orNull(isoTimeSchema),
+    next_attempt_at: orNull(isoTimeSchema),
+  },
+  { $id: 'Mail' },
+);
+const mailJson = ({
+  id,
+  mail,
+  status,
+  attempts,
+  lastError,
+  createdAt,
+  sentAt,
+  nextAttemptAt,
+}: Mail): Static<typeof mailSchema> => ({
   id,
   kind: mail!.kind,
   to: mail!.toEmail,
@@ -54,7 +87,7 @@ const mailJson = ({ id, mail, status, attempts, lastError, createdAt, sentAt, ne
   status: statuses.name(status),
   attempts,
   last_error: lastError || null,
-  created_at: isoTime(createdAt),
+  created_at: isoTime(createdAt!),
   sent_at: isoTime(sentAt),
   next_attempt_at: isoTime(nextAttemptAt),
 });

@@ -1,9 +1,9 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime } from '../../../http/json.ts';
-import { nullable } from '../../../http/nullable.ts';
+import { nullable, orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 
@@ -13,25 +13,47 @@ const statuses = spelling({
   retiring: SigningKeyStatus.RETIRING,
 });
 
-const signingKeyJson = (key: SigningKey) => ({
+const signingKeySchema = Type.Object(
+  {
+    kid: Type.String({ description: 'The key id in the head of the tokens that it signs.' }),
+    status: statuses.schema,
+    activated_at: Type.String({ format: 'date-time', description: 'When it began, or begins, to sign.' }),
+    expires_at: orNull(
+      Type.String({ format: 'date-time', description: 'From when on what it signed is refused; null while it signs.' }),
+    ),
+  },
+  { $id: 'SigningKey' },
+);
+const signingKeyJson = (key: SigningKey): Static<typeof signingKeySchema> => ({
   kid: key.kid,
   status: statuses.name(key.status),
-  activated_at: isoTime(key.activatedAt),
+  activated_at: isoTime(key.activatedAt!),
   expires_at: isoTime(key.expiresAt),
 });
 
+export const signingKeysSchema = Type.Object({ data: Type.Array(signingKeySchema) });
+
 /** The keys that sign session tokens, or verify what they signed, and replacing the one that signs; for operators. */
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
-  app.get('/api/v1/admin/signing-keys', { config: operatorOnly }, async (request) => {
-    const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
-    return { data: signingKeys.map(signingKeyJson) };
-  });
+  app.get(
+    '/api/v1/admin/signing-keys',
+    { config: operatorOnly, schema: { summary: 'List signing keys', response: { 200: signingKeysSchema } } },
+    async (request) => {
+      const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
+      return { data: signingKeys.map(signingKeyJson) };
+    },
+  );
 
   app.post(
     '/api/v1/admin/signing-keys/rotate',
     {
       config: operatorOnly,
       schema: {
+        summary: 'Rotate the signing key',
+        description:
+          'The new key signs once every process knows it; the former one verifies what it signed. With `compromised` no older key verifies any more, so that every session ends at once.',
+        idempotent: true,
+        response: { 200: signingKeysSchema },
         body: nullable(Type.Object({ compromised: Type.Optional(Type.Boolean()) }, { additionalProperties: false })),
       },
     },

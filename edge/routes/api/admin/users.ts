@@ -1,11 +1,11 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { idInPath } from '../id-in-path.ts';
-import { memberJson } from '../user-json.ts';
+import { memberJson, memberSchema } from '../user-json.ts';
 
 /** The users of all organizations, for operators. */
 export const adminUserRoutes: Routes = (app, { auth }) => {
@@ -14,10 +14,12 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List the users of all organizations',
+        response: { 200: pageOf(adminUserSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           tenant_id: Type.Optional(Type.String()),
-          search: Type.Optional(Type.String({ maxLength: 255 })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of their address or name.' })),
         }),
       },
     },
@@ -36,6 +38,10 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Change a user',
+        description:
+          'A deactivated user is signed out, and their keys are refused. The last operator of the platform stays.',
+        response: { 200: adminUserSchema },
         params: Type.Object({ user_id: Type.String() }),
         body: Type.Object(
           { is_active: Type.Optional(Type.Boolean()), operator: Type.Optional(Type.Boolean()) },
@@ -54,4 +60,11 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
   );
 };
 
-const adminUserJson = (user: User) => ({ ...memberJson(user), operator: user.operator });
+export const adminUserSchema = Type.Object(
+  { ...memberSchema.properties, operator: Type.Boolean({ description: 'Whether they are a platform operator.' }) },
+  { $id: 'AdminUser' },
+);
+const adminUserJson = (user: User): Static<typeof adminUserSchema> => ({
+  ...memberJson(user),
+  operator: user.operator,
+});

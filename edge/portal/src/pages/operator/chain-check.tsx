@@ -1,6 +1,8 @@
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import type { Static } from 'typebox';
 import { NIL } from 'uuid';
+import type { verificationSchema } from '../../../../routes/api/admin/audit-events.ts';
 import type { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
@@ -14,7 +16,7 @@ import { Time } from '../../ui/time.tsx';
 /** Names the chain of what belongs to no organization, in the API. */
 export const platformChain = NIL;
 
-type Verification = { is_whole: boolean | null; events_checked: number; first_broken_sequence: number | null };
+type Verification = Static<typeof verificationSchema>;
 
 /** Has a chain verified from its first event, in as many parts as the gateway makes of it; also says how many events that has read so far. */
 function useVerification(tenantId: string | undefined) {
@@ -28,10 +30,7 @@ function useVerification(tenantId: string | undefined) {
       for (let after = 0; ; ) {
         setRead(events_checked);
         const query = { tenant_id: tenantId, after_sequence: after };
-        const part = await api.request<Verification & { next_after_sequence: number | null }>(
-          '/api/v1/admin/audit-events/verification',
-          { query, signal },
-        );
+        const part = await api.request<Verification>('/api/v1/admin/audit-events/verification', { query, signal });
         events_checked += part.events_checked;
         if (part.next_after_sequence === null) return { ...part, events_checked };
         after = part.next_after_sequence;

@@ -1,4 +1,6 @@
 import { useState } from 'react';
+import type { Static } from 'typebox';
+import type { signingKeysSchema } from '../../../../routes/api/admin/signing-keys.ts';
 import { useAction, useApi, useGet } from '../../api/hooks.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -11,13 +13,8 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
-type SigningKey = {
-  kid: string;
-  status: 'next' | 'active' | 'retiring';
-  activated_at: string;
-  expires_at: string | null;
-};
-type SigningKeys = { data: SigningKey[] };
+type SigningKeys = Static<typeof signingKeysSchema>;
+type SigningKey = SigningKeys['data'][number];
 
 const path = '/admin/signing-keys';
 

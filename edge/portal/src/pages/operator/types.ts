@@ -1,9 +1,11 @@
+import type { Static } from 'typebox';
+import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
+import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
 import type {
   ApiKey,
   Budget,
   Commitment,
   Job,
-  Member,
   Model,
   Organization,
   Plan,
@@ -37,7 +39,7 @@ export type AdminPlan = Plan & {
   own_rate_limits: OwnRateLimits | null;
   payment_terms_days: number;
 };
-export type AdminUser = Member & { operator: boolean };
+export type AdminUser = Static<typeof adminUserSchema>;
 export type Account = {
   plan: Plan | null;
   wallet: Wallet | null;
@@ -105,16 +107,5 @@ export type Coupon = {
   disabled_at: string | null;
   created_at: string;
 };
-export type Mail = {
-  id: string;
-  to: string;
-  subject: string;
-  text: string | null;
-  status: 'queued' | 'sent' | 'failed' | 'dropped';
-  attempts: number;
-  last_error: string | null;
-  created_at: string;
-  sent_at: string | null;
-  next_attempt_at: string | null;
-};
+export type Mail = Static<typeof mailSchema>;
 export type AdminJob = Job & { tenant_id: string; user_id: string; attempts: number };

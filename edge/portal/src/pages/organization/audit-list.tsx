@@ -153,8 +153,8 @@ function Name({ id, names }: { id: string; names: ReadonlyMap<string, string> })
 
 /** The changed fields, before and after. */
 function Changes({ changes }: { changes: AuditEvent['changes'] }) {
-  const before = (changes?.before ?? {}) as Record<string, unknown>;
-  const after = (changes?.after ?? {}) as Record<string, unknown>;
+  const before = changes?.before ?? {};
+  const after = changes?.after ?? {};
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])];
   if (names.length === 0) return <span className="text-faint">—</span>;
   return (
