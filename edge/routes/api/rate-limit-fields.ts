@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
-import { nullable } from '../../http/nullable.ts';
+import { nullable, orNull } from '../../http/nullable.ts';
 
 const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }));
 
@@ -30,16 +30,33 @@ export function changedLimits(before: RateLimits | undefined, given: GivenLimits
   };
 }
 
+/** Rate limits in force, of each key and of each user's sessions; or what is left of them. */
+export const rateLimitsSchema = Type.Object(
+  {
+    requests_per_minute: Type.Integer(),
+    tokens_per_minute: Type.Integer({ description: 'Input and output together.' }),
+    concurrent_requests: Type.Integer(),
+  },
+  { $id: 'RateLimits' },
+);
 export const limitsJson = (
   limits: Pick<RateLimits, 'requestsPerMinute' | 'tokensPerMinute' | 'concurrentRequests'>,
-) => ({
+): Static<typeof rateLimitsSchema> => ({
   requests_per_minute: limits.requestsPerMinute,
   tokens_per_minute: limits.tokensPerMinute,
   concurrent_requests: limits.concurrentRequests,
 });
 
-/** Limits of an organization's or a key's own; null where there is none. */
-export function ownLimitsJson(limits: RateLimits | undefined) {
+/** Limits of a plan's, an organization's or a key's own: null leaves one to whoever decides above, and all of them where there is none. */
+export const ownRateLimitsSchema = Type.Object(
+  {
+    requests_per_minute: orNull(Type.Integer()),
+    tokens_per_minute: orNull(Type.Integer()),
+    concurrent_requests: orNull(Type.Integer()),
+  },
+  { $id: 'OwnRateLimits' },
+);
+export function ownLimitsJson(limits: RateLimits | undefined): Static<typeof ownRateLimitsSchema> | null {
   if (limits === undefined) return null;
   const fields = ownLimitFields(limits);
   return Object.values(fields).every((limit) => limit === null) ? null : fields;

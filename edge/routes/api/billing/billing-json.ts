@@ -1,3 +1,4 @@
+import { type Static, Type } from 'typebox';
 import type { Budget } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { BudgetPeriod } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Commitment } from '#gen/modelgateway/billing/v1/commitment_pb.ts';
@@ -15,8 +16,10 @@ import { type Transaction, TransactionType } from '#gen/modelgateway/billing/v1/
 import type { Wallet } from '#gen/modelgateway/billing/v1/wallet_pb.ts';
 import { upToWholeCent, usdJson } from '#shared/money.ts';
 import { defaultRateLimits } from '#shared/rate-limits.ts';
-import { isoTime, usdOrNull } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, usdOrNull, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
+import { rateLimitsSchema } from '../rate-limit-fields.ts';
 
 /* Billing's messages as the public API spells them (decisions.md, Billing). */
 
@@ -27,31 +30,78 @@ const lotSources = spelling({
   adjustment: LotSource.ADJUSTMENT,
 });
 
-export const lotJson = (lot: Lot) => ({
+/** Credit that was granted at once. */
+export const lotSchema = Type.Object(
+  {
+    id: idSchema,
+    source: lotSources.schema,
+    granted_usd: usdSchema,
+    remaining_usd: usdSchema,
+    expires_at: orNull(isoTimeSchema),
+    created_at: isoTimeSchema,
+  },
+  { $id: 'Lot' },
+);
+export const lotJson = (lot: Lot): Static<typeof lotSchema> => ({
   id: lot.id,
   source: lotSources.name(lot.source),
   granted_usd: usdJson(lot.grantedNanoUsd),
   remaining_usd: usdJson(lot.remainingNanoUsd),
   expires_at: isoTime(lot.expiresAt),
-  created_at: isoTime(lot.createdAt),
+  created_at: isoTime(lot.createdAt!),
 });
 
-export const walletJson = (wallet: Wallet) => ({
+export const walletSchema = Type.Object(
+  {
+    balance_usd: usdSchema,
+    currency: Type.String({ description: 'Always `USD`.' }),
+    lots: Type.Array(lotSchema, {
+      description: 'Those with something left, in the order in which usage draws on them.',
+    }),
+  },
+  { $id: 'Wallet' },
+);
+export const walletJson = (wallet: Wallet): Static<typeof walletSchema> => ({
   balance_usd: usdJson(wallet.balanceNanoUsd),
   currency: wallet.currency,
   lots: wallet.lots.map(lotJson),
 });
 
-export const commitmentJson = (commitment: Commitment) => ({
+export const commitmentSchema = Type.Object(
+  {
+    id: idSchema,
+    amount_usd: usdSchema,
+    period_start: isoTimeSchema,
+    period_end: Type.String({ format: 'date-time', description: 'The first instant outside.' }),
+    consumed_usd: usdSchema,
+    remaining_usd: usdSchema,
+  },
+  { $id: 'Commitment' },
+);
+export const commitmentJson = (commitment: Commitment): Static<typeof commitmentSchema> => ({
   id: commitment.id,
   amount_usd: usdJson(commitment.amountNanoUsd),
-  period_start: isoTime(commitment.periodStart),
-  period_end: isoTime(commitment.periodEnd),
+  period_start: isoTime(commitment.periodStart!),
+  period_end: isoTime(commitment.periodEnd!),
   consumed_usd: usdJson(commitment.consumedNanoUsd),
   remaining_usd: usdJson(commitment.remainingNanoUsd),
 });
 
-export const planJson = (plan: Plan) => ({
+export const planSchema = Type.Object(
+  {
+    code: Type.String(),
+    name: Type.String(),
+    payg_enabled: Type.Boolean({ description: 'Whether usage beyond commitment and credit is invoiced.' }),
+    rate_limits: rateLimitsSchema,
+    included: Type.Object({
+      monthly_credit_usd: usdSchema,
+      features: Type.Array(Type.String()),
+    }),
+    payment_terms_days: Type.Integer(),
+  },
+  { $id: 'Plan' },
+);
+export const planJson = (plan: Plan): Static<typeof planSchema> => ({
   code: plan.code,
   name: plan.name,
   payg_enabled: plan.paygEnabled,
@@ -68,12 +118,23 @@ export const planJson = (plan: Plan) => ({
   payment_terms_days: plan.paymentTermsDays,
 });
 
-export const budgetJson = (budget: Budget) => ({
+/** A limit with what was spent of it. */
+export const budgetSchema = Type.Object(
+  {
+    limit_usd: orNull(Type.Number({ description: '0 blocks all spend; null: there is no limit.' })),
+    period: Type.Enum(['day', 'month']),
+    spent_usd: usdSchema,
+    remaining_usd: orNull(usdSchema),
+    resets_at: isoTimeSchema,
+  },
+  { $id: 'Budget' },
+);
+export const budgetJson = (budget: Budget): Static<typeof budgetSchema> => ({
   limit_usd: usdOrNull(budget.limitNanoUsd),
   period: budget.period === BudgetPeriod.MONTH ? 'month' : 'day',
   spent_usd: usdJson(budget.spentNanoUsd),
   remaining_usd: usdOrNull(budget.remainingNanoUsd),
-  resets_at: isoTime(budget.resetsAt),
+  resets_at: isoTime(budget.resetsAt!),
 });
 
 export const transactionTypes = spelling({
@@ -85,9 +146,23 @@ export const transactionTypes = spelling({
   adjustment: TransactionType.ADJUSTMENT,
 });
 
-export const transactionJson = (transaction: Transaction) => ({
+export const transactionSchema = Type.Object(
+  {
+    id: idSchema,
+    occurred_at: isoTimeSchema,
+    type: transactionTypes.schema,
+    amount_usd: Type.Number({ description: 'Above 0 for what the organization gains, below 0 for what it spends.' }),
+    balance_after_usd: Type.Number({ description: "The wallet's balance after it." }),
+    invoice_id: orNull(idSchema),
+    description: orNull(Type.String({ description: "Of a charge the model's name." })),
+    usage_event_id: orNull(idSchema),
+    reverses_id: orNull(Type.String({ format: 'uuid', description: 'Of a refund: the charge that it gives back.' })),
+  },
+  { $id: 'Transaction' },
+);
+export const transactionJson = (transaction: Transaction): Static<typeof transactionSchema> => ({
   id: transaction.id,
-  occurred_at: isoTime(transaction.occurredAt),
+  occurred_at: isoTime(transaction.occurredAt!),
   type: transactionTypes.name(transaction.type),
   amount_usd: usdJson(transaction.amountNanoUsd),
   balance_after_usd: usdJson(transaction.balanceAfterNanoUsd),
@@ -109,11 +184,29 @@ export const paymentStatuses = spelling({
 });
 
 /** An invoice as lists show it. */
-export const invoiceJson = (invoice: Invoice) => ({
+export const invoiceSchema = Type.Object(
+  {
+    id: idSchema,
+    number: orNull(Type.String()),
+    period_start: isoTimeSchema,
+    period_end: Type.String({ format: 'date-time', description: 'The first instant outside the month.' }),
+    issued_at: orNull(isoTimeSchema),
+    due_date: orNull(Type.String({ format: 'date', description: 'The last UTC day on which payment is in time.' })),
+    paid_at: orNull(isoTimeSchema),
+    status: invoiceStatuses.schema,
+    payment_status: paymentStatuses.schema,
+    subtotal_usd: usdSchema,
+    credits_usd: Type.Number({ description: 'What commitment and credit paid of it.' }),
+    total_usd: Type.Number({ description: 'What is to be paid: subtotal less credits.' }),
+    amount_due_usd: Type.Number({ description: 'In whole cents; 0 of a draft, and of what is paid or voided.' }),
+  },
+  { $id: 'Invoice' },
+);
+export const invoiceJson = (invoice: Invoice): Static<typeof invoiceSchema> => ({
   id: invoice.id,
   number: invoice.number || null,
-  period_start: isoTime(invoice.periodStart),
-  period_end: isoTime(invoice.periodEnd),
+  period_start: isoTime(invoice.periodStart!),
+  period_end: isoTime(invoice.periodEnd!),
   issued_at: isoTime(invoice.issuedAt),
   due_date: invoice.dueDate || null,
   paid_at: isoTime(invoice.paidAt),
@@ -122,20 +215,14 @@ export const invoiceJson = (invoice: Invoice) => ({
   subtotal_usd: usdJson(invoice.subtotalNanoUsd),
   credits_usd: usdJson(invoice.creditsNanoUsd),
   total_usd: usdJson(invoice.totalNanoUsd),
-  // In whole cents; 0 where nothing is asked for: of a draft, and of what is paid or voided.
   amount_due_usd: usdJson(isOwed(invoice) ? upToWholeCent(invoice.totalNanoUsd) : 0n),
 });
 
 const isOwed = ({ status, paymentStatus }: Invoice): boolean =>
   status === InvoiceStatus.FINALIZED && paymentStatus !== PaymentStatus.PAID;
 
-export const invoiceWithLinesJson = (invoice: Invoice) => ({
-  ...invoiceJson(invoice),
-  line_items: invoice.lineItems.map(lineItemJson),
-});
-
 /** What a price is for, and a billion by how many of the metered quantity make one of it: quantities are exact decimals, as amounts are. */
-const units: Readonly<Record<number, readonly [name: string, billionthsPerOne: bigint]>> = {
+const units = {
   [PriceUnit.MILLION_INPUT_TOKENS]: ['million_input_tokens', 1_000n],
   [PriceUnit.MILLION_CACHED_INPUT_TOKENS]: ['million_cached_input_tokens', 1_000n],
   [PriceUnit.MILLION_OUTPUT_TOKENS]: ['million_output_tokens', 1_000n],
@@ -143,15 +230,22 @@ const units: Readonly<Record<number, readonly [name: string, billionthsPerOne: b
   [PriceUnit.AUDIO_SECOND]: ['audio_second', 1_000_000n],
   [PriceUnit.MILLION_CHARACTERS]: ['million_characters', 1_000n],
   [PriceUnit.REQUEST]: ['request', 1_000_000_000n],
-};
+} as const;
 
-function lineItemJson({ description, model, line }: InvoiceLineItem) {
+const lineItemSchema = Type.Object({
+  description: Type.String(),
+  model: Type.String(),
+  quantity: Type.Number({ description: 'In units of the price, so that quantity times unit price is the amount.' }),
+  unit: Type.Enum(Object.values(units).map(([name]) => name)),
+  unit_price_usd: usdSchema,
+  amount_usd: usdSchema,
+});
+function lineItemJson({ description, model, line }: InvoiceLineItem): Static<typeof lineItemSchema> {
   const { unit, quantity, unitPriceNanoUsd, amountNanoUsd } = line as PricedLine;
-  const [name, billionthsPerOne] = units[unit] ?? ['request', 1_000_000_000n];
+  const [name, billionthsPerOne] = units[unit as keyof typeof units] ?? units[PriceUnit.REQUEST];
   return {
     description,
     model,
-    // In units of the price, so that quantity times unit price is the amount.
     quantity: usdJson(quantity * billionthsPerOne),
     unit: name,
     unit_price_usd: usdJson(unitPriceNanoUsd),
@@ -159,7 +253,30 @@ function lineItemJson({ description, model, line }: InvoiceLineItem) {
   };
 }
 
-export const couponJson = (coupon: Coupon) => ({
+export const invoiceWithLinesSchema = Type.Object(
+  { ...invoiceSchema.properties, line_items: Type.Array(lineItemSchema) },
+  { $id: 'InvoiceWithLines' },
+);
+export const invoiceWithLinesJson = (invoice: Invoice): Static<typeof invoiceWithLinesSchema> => ({
+  ...invoiceJson(invoice),
+  line_items: invoice.lineItems.map(lineItemJson),
+});
+
+export const couponSchema = Type.Object(
+  {
+    id: idSchema,
+    code: Type.String({ description: 'Whole in the answer that makes it, and abridged afterwards.' }),
+    amount_usd: usdSchema,
+    redemptions_max: Type.Integer({ description: 'How many organizations may redeem it.' }),
+    redemptions: Type.Integer(),
+    redeem_until: orNull(isoTimeSchema),
+    credit_lifetime_days: Type.Integer({ description: 'From the redemption; 0: the credit never expires.' }),
+    disabled_at: orNull(isoTimeSchema),
+    created_at: isoTimeSchema,
+  },
+  { $id: 'Coupon' },
+);
+export const couponJson = (coupon: Coupon): Static<typeof couponSchema> => ({
   id: coupon.id,
   code: coupon.code,
   amount_usd: usdJson(coupon.amountNanoUsd),
@@ -168,5 +285,5 @@ export const couponJson = (coupon: Coupon) => ({
   redeem_until: isoTime(coupon.redeemUntil),
   credit_lifetime_days: coupon.creditLifetimeDays,
   disabled_at: isoTime(coupon.disabledAt),
-  created_at: isoTime(coupon.createdAt),
+  created_at: isoTime(coupon.createdAt!),
 });
