@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
+import { pageOf, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { commitmentJson } from '../billing/billing-json.ts';
+import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
@@ -15,7 +15,16 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     path,
-    { config: operatorOnly, schema: { params, querystring: Type.Object(pageQuerySchema) } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List the commitments of an organization',
+        description: 'Newest first.',
+        response: { 200: pageOf(commitmentSchema) },
+        params,
+        querystring: Type.Object(pageQuerySchema),
+      },
+    },
     async (request) => {
       const answer = await billing.listCommitments(
         { tenantId: organizationId(request.params.tenant_id), page: request.query },
@@ -30,6 +39,11 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Create a commitment of an organization',
+        description:
+          'What it has agreed to spend in a period; usage draws on it before credit. One that overlaps another is a conflict.',
+        idempotent: true,
+        response: { 201: commitmentSchema },
         params,
         body: Type.Object(
           {

@@ -1,19 +1,27 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { couponJson } from '../billing/billing-json.ts';
+import { couponJson, couponSchema } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
 
 /** Coupons, for operators. A coupon's code is answered when it is made, and never again. */
 export const adminCouponRoutes: Routes = (app, { billing }) => {
   app.get(
     '/api/v1/admin/coupons',
-    { config: operatorOnly, schema: { querystring: Type.Object(pageQuerySchema) } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List coupons',
+        description: 'Newest first.',
+        response: { 200: pageOf(couponSchema) },
+        querystring: Type.Object(pageQuerySchema),
+      },
+    },
     async (request) => {
       const answer = await billing.listCoupons({ page: request.query }, asCaller(request));
       return { data: answer.coupons.map(couponJson), pagination: paginationJson(answer.pageInfo) };
@@ -25,13 +33,29 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Create a coupon',
+        description: 'This answer alone shows the whole code. A code in use is a conflict.',
+        idempotent: true,
+        response: { 201: couponSchema },
         body: Type.Object(
           {
-            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$' })),
+            code: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9-]{4,64}$', description: 'Made up by default.' })),
             amount_usd: amountSchema,
-            redemptions_max: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
+            redemptions_max: Type.Optional(
+              Type.Integer({
+                minimum: 1,
+                maximum: 1_000_000,
+                description: 'How many organizations may redeem it; 1 by default.',
+              }),
+            ),
             redeem_until: nullable(timeSchema),
-            credit_lifetime_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 3650 })),
+            credit_lifetime_days: Type.Optional(
+              Type.Integer({
+                minimum: 0,
+                maximum: 3650,
+                description: 'From the redemption; 0, the default: the credit never expires.',
+              }),
+            ),
           },
           { additionalProperties: false },
         ),
@@ -56,7 +80,15 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
 
   app.post(
     '/api/v1/admin/coupons/:coupon_id/disable',
-    { config: operatorOnly, schema: { params: Type.Object({ coupon_id: Type.String() }) } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Disable a coupon',
+        description: 'Stops further redemptions; credit that was given stays.',
+        response: { 200: couponSchema },
+        params: Type.Object({ coupon_id: Type.String() }),
+      },
+    },
     async (request) => {
       const { coupon } = await billing.disableCoupon(
         { couponId: idInPath(request.params.coupon_id, 'coupon') },

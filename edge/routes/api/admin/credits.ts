@@ -6,7 +6,7 @@ import { parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { lotJson, transactionJson } from '../billing/billing-json.ts';
+import { lotJson, lotSchema, transactionJson, transactionSchema } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
@@ -21,11 +21,14 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Grant credit to an organization',
+        idempotent: true,
+        response: { 201: lotSchema },
         params,
         body: Type.Object(
           {
             amount_usd: amountSchema,
-            source: Type.Optional(Type.Union([Type.Literal('purchase'), Type.Literal('promotion')])),
+            source: Type.Optional(Type.Enum(['purchase', 'promotion'], { description: '`promotion` by default.' })),
             expires_at: nullable(timeSchema),
             description: Type.Optional(Type.String({ maxLength: 255 })),
           },
@@ -57,6 +60,10 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Adjust the credit of an organization',
+        description: 'An amount below 0 takes credit.',
+        idempotent: true,
+        response: { 201: transactionSchema },
         params,
         body: Type.Object(
           { amount_usd: amountSchema, description: descriptionSchema },
@@ -85,9 +92,16 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Refund a charge of an organization',
+        description: 'Whole or in part. More than is left of it is a conflict.',
+        idempotent: true,
+        response: { 201: transactionSchema },
         params: Type.Object({ tenant_id: Type.String(), transaction_id: Type.String() }),
         body: Type.Object(
-          { amount_usd: Type.Optional(amountSchema), description: descriptionSchema },
+          {
+            amount_usd: Type.Optional(Type.Number({ description: 'All that is left of it by default.' })),
+            description: descriptionSchema,
+          },
           { additionalProperties: false },
         ),
       },

@@ -1,10 +1,17 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { invoiceJson, invoiceWithLinesJson, transactionJson } from '../billing/billing-json.ts';
+import {
+  invoiceJson,
+  invoiceSchema,
+  invoiceWithLinesJson,
+  invoiceWithLinesSchema,
+  transactionJson,
+  transactionSchema,
+} from '../billing/billing-json.ts';
 import { invoiceQuery, invoiceQuerySchema } from '../billing/invoices.ts';
 import { transactionQuery, transactionQuerySchema } from '../billing/transactions.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -18,7 +25,15 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/invoices',
-    { config: operatorOnly, schema: { params: organizationParams, querystring: Type.Object(invoiceQuerySchema) } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List the invoices of an organization',
+        response: { 200: pageOf(invoiceSchema) },
+        params: organizationParams,
+        querystring: Type.Object(invoiceQuerySchema),
+      },
+    },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
@@ -29,7 +44,15 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/transactions',
-    { config: operatorOnly, schema: { params: organizationParams, querystring: Type.Object(transactionQuerySchema) } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List the transactions of an organization',
+        response: { 200: pageOf(transactionSchema) },
+        params: organizationParams,
+        querystring: Type.Object(transactionQuerySchema),
+      },
+    },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
@@ -43,6 +66,9 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Mark an invoice as paid',
+        description: 'For a finalized invoice that was paid elsewhere; `paid_at` is now by default.',
+        response: { 200: invoiceWithLinesSchema },
         params,
         body: nullable(Type.Object({ paid_at: Type.Optional(timeSchema) }, { additionalProperties: false })),
       },
@@ -62,7 +88,15 @@ export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
 
   app.post(
     '/api/v1/admin/organizations/:tenant_id/invoices/:invoice_id/void',
-    { config: operatorOnly, schema: { params } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Void an invoice',
+        description: 'Takes a finalized, unpaid invoice back; credit that refunds of it left stays.',
+        response: { 200: invoiceWithLinesSchema },
+        params,
+      },
+    },
     async (request) => {
       const { invoice } = await billing.voidInvoice(
         {

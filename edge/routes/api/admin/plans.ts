@@ -1,32 +1,80 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
+import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { budgetJson, commitmentJson, planJson, walletJson } from '../billing/billing-json.ts';
-import { changedLimits, limitsJson, ownLimitsJson } from '../rate-limit-fields.ts';
+import {
+  budgetJson,
+  budgetSchema,
+  commitmentJson,
+  commitmentSchema,
+  planJson,
+  planSchema,
+  walletJson,
+  walletSchema,
+} from '../billing/billing-json.ts';
+import {
+  changedLimits,
+  limitsJson,
+  ownLimitsJson,
+  ownRateLimitsSchema,
+  rateLimitsSchema,
+} from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
 
 const tenantParams = Type.Object({ tenant_id: Type.String() });
-const limit = (maximum: number) => Type.Optional(Type.Integer({ minimum: 0, maximum }));
+const limit = (maximum: number) =>
+  Type.Optional(Type.Integer({ minimum: 0, maximum, description: "0, the default: the platform's." }));
 
 /** A plan with the rate limits that it sets itself: whoever replaces it whole leaves the others to the platform. */
-const adminPlanJson = (plan: Plan) => ({ ...planJson(plan), own_rate_limits: ownLimitsJson(plan.rateLimits) });
+export const adminPlanSchema = Type.Object(
+  { ...planSchema.properties, own_rate_limits: orNull(ownRateLimitsSchema) },
+  { $id: 'AdminPlan' },
+);
+const adminPlanJson = (plan: Plan): Static<typeof adminPlanSchema> => ({
+  ...planJson(plan),
+  own_rate_limits: ownLimitsJson(plan.rateLimits),
+});
+
+/** All about an organization's money. */
+export const accountSchema = Type.Object(
+  {
+    plan: planSchema,
+    wallet: walletSchema,
+    commitment: orNull(commitmentSchema),
+    payg: budgetSchema,
+    receivable_usd: Type.Number({ description: 'What is unpaid of finalized invoices.' }),
+    rate_limits: orNull(ownRateLimitsSchema),
+    effective_rate_limits: rateLimitsSchema,
+  },
+  { $id: 'Account' },
+);
 
 /** Plans, and which one an organization is on (decisions.md, Auth: operators). */
 export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
-  app.get('/api/v1/admin/plans', { config: operatorOnly }, async (request) => {
-    const { plans } = await billing.listPlans({}, asCaller(request));
-    return { data: plans.map(adminPlanJson) };
-  });
+  app.get(
+    '/api/v1/admin/plans',
+    {
+      config: operatorOnly,
+      schema: { summary: 'List plans', response: { 200: Type.Object({ data: Type.Array(adminPlanSchema) }) } },
+    },
+    async (request) => {
+      const { plans } = await billing.listPlans({}, asCaller(request));
+      return { data: plans.map(adminPlanJson) };
+    },
+  );
 
   app.put(
     '/api/v1/admin/plans/:code',
     {
       config: operatorOnly,
       schema: {
+        summary: 'Put a plan',
+        description: 'Makes it, or replaces the one with this code whole.',
+        response: { 200: adminPlanSchema },
         params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
         body: Type.Object(
           {
@@ -44,7 +92,13 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             ),
             monthly_credit_usd: Type.Optional(amountSchema),
             features: Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 50 })),
-            payment_terms_days: Type.Optional(Type.Integer({ minimum: 0, maximum: 365 })),
+            payment_terms_days: Type.Optional(
+              Type.Integer({
+                minimum: 0,
+                maximum: 365,
+                description: "From an invoice's issue to its due date; 30 by default.",
+              }),
+            ),
           },
           { additionalProperties: false },
         ),
@@ -77,6 +131,9 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Assign a plan to an organization',
+        description: 'From now on.',
+        response: { 200: planSchema },
         params: tenantParams,
         body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
       },
@@ -91,7 +148,14 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/account',
-    { config: operatorOnly, schema: { params: tenantParams } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Get the account of an organization',
+        response: { 200: accountSchema },
+        params: tenantParams,
+      },
+    },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.tenant_id, options);

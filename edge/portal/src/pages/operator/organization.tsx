@@ -104,11 +104,11 @@ function AccountTiles({ path }: { path: string }) {
     <Loaded of={account}>
       {(data) => (
         <TileRow>
-          <Tile label="Plan" value={data.plan?.name ?? '—'} />
-          <Tile label="Credit left" value={data.wallet == null ? '—' : formatUsd(data.wallet.balance_usd)} />
+          <Tile label="Plan" value={data.plan.name} />
+          <Tile label="Credit left" value={formatUsd(data.wallet.balance_usd)} />
           <Tile
             label="Commitment left"
-            value={data.commitment == null ? '—' : formatUsd(data.commitment.remaining_usd)}
+            value={data.commitment === null ? '—' : formatUsd(data.commitment.remaining_usd)}
           />
           <Tile label="Unpaid invoices" value={formatUsd(data.receivable_usd)} />
         </TileRow>

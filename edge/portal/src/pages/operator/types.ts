@@ -1,23 +1,15 @@
 import type { Static } from 'typebox';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
+import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
-import type {
-  ApiKey,
-  Budget,
-  Commitment,
-  Job,
-  Model,
-  Organization,
-  Plan,
-  Price,
-  RateLimitValues,
-  Wallet,
-} from '../../api/types.ts';
+import type { commitmentSchema, couponSchema } from '../../../../routes/api/billing/billing-json.ts';
+import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
+import type { ApiKey, Job, Model, Organization, Price, RateLimitValues } from '../../api/types.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
-/** Limits of a plan's, an organization's or a key's own; null leaves one to whoever decides above. */
-export type OwnRateLimits = { [Limit in keyof RateLimitValues]: number | null };
+/** Null leaves one to whoever decides above. */
+export type OwnRateLimits = Static<typeof ownRateLimitsSchema>;
 export type AdminOrganization = Organization & {
   suspended_at: string | null;
   suspension_reason: string | null;
@@ -33,20 +25,10 @@ export type AdminOrganizationDetails = AdminOrganization & {
   /** Its code. */
   plan: string;
 };
-export type AdminCommitment = Commitment & { id: string };
-export type AdminPlan = Plan & {
-  /** Null where the platform's hold. */
-  own_rate_limits: OwnRateLimits | null;
-  payment_terms_days: number;
-};
+export type AdminCommitment = Static<typeof commitmentSchema>;
+export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
-export type Account = {
-  plan: Plan | null;
-  wallet: Wallet | null;
-  commitment: Commitment | null;
-  payg: Budget | null;
-  receivable_usd: number;
-};
+export type Account = Static<typeof accountSchema>;
 export type AdminKey = Omit<ApiKey, 'budget'> & {
   tenant_id: string;
   user_id: string;
@@ -96,16 +78,6 @@ export type Reminder = {
   sent_at: string | null;
   last_error: string | null;
 };
-export type Coupon = {
-  id: string;
-  code: string;
-  amount_usd: number;
-  redemptions_max: number;
-  redemptions: number;
-  redeem_until: string | null;
-  credit_lifetime_days: number | null;
-  disabled_at: string | null;
-  created_at: string;
-};
+export type Coupon = Static<typeof couponSchema>;
 export type Mail = Static<typeof mailSchema>;
 export type AdminJob = Job & { tenant_id: string; user_id: string; attempts: number };
