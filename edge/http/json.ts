@@ -21,8 +21,14 @@ export function isoTime(time: Timestamp | undefined): string | null {
 /** An amount in USD with its exact decimals, as `usdJson` writes it. */
 export const usdSchema = Type.Number();
 
+/** The answer that has no body. */
+export const noBody = (description: string) => Type.Unsafe<undefined>(Type.Null({ description }));
+
 /** A time in a request, which `parseTime` reads. */
-export const timeSchema = Type.String({ maxLength: 64 });
+export const timeSchema = Type.String({
+  maxLength: 64,
+  description: 'An ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day.',
+});
 
 /** Reads an ISO 8601 time with its zone, or a date, which means 00:00 UTC of that day. */
 export function parseTime(text: string, param: string): Timestamp {

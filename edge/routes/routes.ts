@@ -28,8 +28,8 @@ export type Routes = (app: EdgeApp, deps: RouteDeps) => void;
 
 /** Query parameters of every list (decisions.md, Common). */
 export const pageQuerySchema = {
-  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000 })),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100 })),
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Counted from 1, the default.' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Of a page; 20 by default.' })),
 };
 
 /** The name in a path that ends in one: names contain slashes, raw or as %2F (openai-contract.md section 1). */

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
+import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
 import type { profileSchema } from '../../../routes/api/user-json.ts';
 import type { Role } from './client.ts';
@@ -14,32 +15,12 @@ export type Pagination = {
   has_prev: boolean;
 };
 export type List<Item> = { data: Item[]; pagination: Pagination };
-/** The list of keys also says how many the user may have; `limit` is null when there is no limit. */
-export type KeyList = List<ApiKey> & { quota: { limit: number | null; used: number } };
-
 export type Profile = Static<typeof profileSchema>;
 
-export type KeyType = 'inference' | 'management';
-export type ApiKey = {
-  id: string;
-  name: string;
-  key_type: KeyType;
-  key_preview: string;
-  scopes: string[];
-  created_at: string;
-  expires_at: string | null;
-  last_used_at: string | null;
-  usage_count: number;
-  is_active: boolean;
-  model_allowlist: string[] | null;
-  ip_allowlist: string[] | null;
-  spend_cap_usd: number | null;
-  /** Of the daily cap; nobody knows what was spent while Billing is out of reach. */
-  budget: { spent_today_usd: number | null; resets_at: string } | null;
-};
-export type CreatedKey = Pick<ApiKey, 'id' | 'name' | 'key_type' | 'scopes' | 'created_at' | 'expires_at'> & {
-  key: string;
-};
+export type ApiKey = Static<typeof keySchema>;
+export type KeyType = ApiKey['key_type'];
+export type KeyList = Static<typeof keyListSchema>;
+export type CreatedKey = Static<typeof newKeySchema>;
 
 export type Volume = {
   requests: number;

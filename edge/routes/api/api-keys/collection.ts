@@ -14,7 +14,7 @@ import {
   nameField,
   scopesField,
 } from './key-fields.ts';
-import { keyJson, newKeyJson } from './key-json.ts';
+import { keyJson, keyListSchema, newKeyJson, newKeySchema } from './key-json.ts';
 
 /** GET and POST /api/v1/api-keys: the user's own keys. */
 export const keyCollectionRoutes: Routes = (app, deps) => {
@@ -24,11 +24,14 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'List keys',
+        description: "The caller's own, and how many of them they may have.",
+        response: { 200: keyListSchema },
         querystring: Type.Object({
           ...pageQuerySchema,
           key_type: keyTypeField,
           status: Type.Optional(Type.Enum(['active', 'expired'])),
-          search: Type.Optional(Type.String({ maxLength: 255 })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of the name or the preview.' })),
         }),
       },
     },
@@ -58,6 +61,11 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'Create a key',
+        description:
+          "Its secret is in this answer alone. Without a `key_type` it is an inference key; without `scopes` it has all of its type, but a member's has no `usage:read_breakdown`.",
+        idempotent: true,
+        response: { 201: newKeySchema },
         body: Type.Object(
           {
             name: nameField,

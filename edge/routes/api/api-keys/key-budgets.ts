@@ -1,11 +1,17 @@
 import type { CallOptions } from '@connectrpc/connect';
+import { type Static, Type } from 'typebox';
 import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { usdJson } from '#shared/money.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import type { RouteDeps } from '../../routes.ts';
 
 /** What was spent of a key's daily cap (decisions.md, Keys). */
-export type KeyBudget = { spent_today_usd: unknown; resets_at: string | null };
+export const keyBudgetSchema = Type.Object(
+  { spent_today_usd: orNull(usdSchema), resets_at: isoTimeSchema },
+  { description: 'What was spent of the daily cap; the amount is null while nobody can tell.' },
+);
+export type KeyBudget = Static<typeof keyBudgetSchema>;
 
 const dayMs = 86_400_000;
 
@@ -25,7 +31,7 @@ export async function budgetsOf(
     return new Map(
       spends.map(({ apiKeyId, spentNanoUsd }) => [
         apiKeyId,
-        { spent_today_usd: usdJson(spentNanoUsd), resets_at: isoTime(resetsAt) },
+        { spent_today_usd: usdJson(spentNanoUsd), resets_at: isoTime(resetsAt!) },
       ]),
     );
   } catch (err) {

@@ -27,6 +27,8 @@ export const constraintFields = {
   model_allowlist: nullable(
     Type.Array(Type.String({ minLength: 1, maxLength: 255 }), { maxItems: 1000, uniqueItems: true }),
   ),
-  ip_allowlist: nullable(Type.Array(Type.String({ maxLength: 64 }), { maxItems: 1000 })),
-  spend_cap_usd: nullable(amountSchema),
+  ip_allowlist: nullable(
+    Type.Array(Type.String({ maxLength: 64, description: 'An address or a CIDR range.' }), { maxItems: 1000 }),
+  ),
+  spend_cap_usd: nullable({ ...amountSchema, description: 'What it may spend in a UTC day; 0 blocks all spend.' }),
 };

@@ -1,11 +1,32 @@
+import { type Static, Type } from 'typebox';
 import { type Key, KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
-import { isoTime, usdOrNull } from '../../../http/json.ts';
-import type { KeyBudget } from './key-budgets.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, usdOrNull } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
+import { type KeyBudget, keyBudgetSchema } from './key-budgets.ts';
 import { keyStatuses, keyTypes } from './key-fields.ts';
 
 /** A list item (service.md, API key, rule 2) with its constraints (decisions.md, Keys). */
-export function keyJson(key: Key, budget: KeyBudget | null) {
+export const keySchema = Type.Object(
+  {
+    id: idSchema,
+    name: Type.String(),
+    key_type: keyTypes.schema,
+    key_preview: Type.String({ description: '`sk-proj-<first 4>...<last 4>`' }),
+    scopes: Type.Array(Type.String()),
+    created_at: isoTimeSchema,
+    expires_at: orNull(isoTimeSchema),
+    last_used_at: orNull(isoTimeSchema),
+    usage_count: Type.Integer(),
+    is_active: Type.Boolean(),
+    model_allowlist: orNull(Type.Array(Type.String())),
+    ip_allowlist: orNull(Type.Array(Type.String())),
+    spend_cap_usd: orNull(Type.Number({ description: 'What it may spend in a UTC day.' })),
+    budget: orNull(keyBudgetSchema),
+  },
+  { $id: 'ApiKey' },
+);
+export function keyJson(key: Key, budget: KeyBudget | null): Static<typeof keySchema> {
   const constraints = key.constraints;
   return {
     id: key.id,
@@ -13,7 +34,7 @@ export function keyJson(key: Key, budget: KeyBudget | null) {
     key_type: keyTypes.name(key.keyType),
     key_preview: key.keyPreview,
     scopes: key.scopes,
-    created_at: isoTime(key.createdAt),
+    created_at: isoTime(key.createdAt!),
     expires_at: isoTime(key.expiresAt),
     last_used_at: isoTime(key.lastUsedAt),
     usage_count: Number(key.usageCount),
@@ -25,8 +46,21 @@ export function keyJson(key: Key, budget: KeyBudget | null) {
   };
 }
 
+/** The list also says how many keys the user may have; null: as many as they like. */
+export const keyListSchema = Type.Object({
+  ...pageOf(keySchema).properties,
+  quota: Type.Object({ used: Type.Integer(), limit: orNull(Type.Integer()) }),
+});
+
 /** What is shown this once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
-export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null) {
+export const newKeySchema = Type.Object(
+  {
+    ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active']).properties,
+    key: Type.String({ description: 'The secret `sk-proj-…`, which no other answer shows.' }),
+  },
+  { $id: 'NewApiKey' },
+);
+export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null): Static<typeof newKeySchema> {
   const { id, name, key_type, scopes, created_at, expires_at, model_allowlist, ip_allowlist, spend_cap_usd } = keyJson(
     key,
     budget,
@@ -61,5 +95,5 @@ export function adminKeyJson(key: Key) {
   };
 }
 
-const listOrNull = (list: readonly string[] | undefined): readonly string[] | null =>
+const listOrNull = (list: string[] | undefined): string[] | null =>
   list === undefined || list.length === 0 ? null : list;

@@ -1,28 +1,35 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { parseTimeIfGiven } from '../../../http/json.ts';
+import { noBody, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
-import { keyJson } from './key-json.ts';
+import { keyJson, keySchema } from './key-json.ts';
 
 /** GET, PATCH and DELETE /api/v1/api-keys/{key_id}: one of the user's own keys. */
 export const keyRoutes: Routes = (app, deps) => {
   const { keys } = deps;
   const config = { access: { surface: 'session' } } as const;
 
-  app.get('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request) => {
-    const options = asCaller(request);
-    const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, options);
-    return keyJson(key!, await budgetOf(deps, key!, options));
-  });
+  app.get(
+    '/api/v1/api-keys/:key_id',
+    { config, schema: { summary: 'Get a key', params: keyIdParams, response: { 200: keySchema } } },
+    async (request) => {
+      const options = asCaller(request);
+      const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, options);
+      return keyJson(key!, await budgetOf(deps, key!, options));
+    },
+  );
 
   app.patch(
     '/api/v1/api-keys/:key_id',
     {
       config,
       schema: {
+        summary: 'Change a key',
+        description: 'What is left out stays; null or an empty list lifts a constraint, and null the expiry.',
+        response: { 200: keySchema },
         params: keyIdParams,
         body: Type.Object(
           {
@@ -58,8 +65,19 @@ export const keyRoutes: Routes = (app, deps) => {
     },
   );
 
-  app.delete('/api/v1/api-keys/:key_id', { config, schema: { params: keyIdParams } }, async (request, reply) => {
-    await keys.deleteKey({ keyId: keyIdInPath(request.params.key_id) }, asCaller(request));
-    return reply.code(204).send();
-  });
+  app.delete(
+    '/api/v1/api-keys/:key_id',
+    {
+      config,
+      schema: {
+        summary: 'Delete a key',
+        params: keyIdParams,
+        response: { 204: noBody('No call with it is admitted any more.') },
+      },
+    },
+    async (request, reply) => {
+      await keys.deleteKey({ keyId: keyIdInPath(request.params.key_id) }, asCaller(request));
+      return reply.code(204).send();
+    },
+  );
 };

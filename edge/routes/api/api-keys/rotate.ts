@@ -1,13 +1,13 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
-import { nullable } from '../../../http/nullable.ts';
+import { nullable, orNull } from '../../../http/nullable.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { keyIdInPath, keyIdParams } from './key-fields.ts';
-import { newKeyJson } from './key-json.ts';
+import { newKeyJson, newKeySchema } from './key-json.ts';
 
 /** 30 days (decisions.md, Keys). */
 const gracePeriodSecondsMax = 2_592_000;
@@ -20,6 +20,13 @@ export const keyRotationRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'Rotate a key',
+        description:
+          'The new secret is in this answer alone. The old one is refused at once, or when the grace period ends.',
+        idempotent: true,
+        response: {
+          200: Type.Object({ ...newKeySchema.properties, previous_key_expires_at: orNull(isoTimeSchema) }),
+        },
         params: keyIdParams,
         body: nullable(
           Type.Object(
