@@ -92,6 +92,12 @@ function withReferences(value: unknown, components: Components): unknown {
   );
   // TypeBox leaves the type out, and generators of clients want it.
   if (Array.isArray(schema.enum)) schema.type ??= 'string';
+  // Nor do they know a map as it writes one.
+  const { patternProperties: patterns } = schema as { patternProperties?: Record<string, object> };
+  if (patterns?.['^.*$'] !== undefined) {
+    schema.additionalProperties = patterns['^.*$'];
+    delete schema.patternProperties;
+  }
   if ($id === undefined) return schema;
   components[$id] = schema;
   return { $ref: `#/components/schemas/${$id}` };

@@ -2,6 +2,8 @@ import type { Static } from 'typebox';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
 import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
+import type { jobSchema, listedJobSchema } from '../../../routes/api/jobs/job-json.ts';
+import type { jobStatsSchema } from '../../../routes/api/jobs/stats.ts';
 import type { profileSchema } from '../../../routes/api/user-json.ts';
 import type { Role } from './client.ts';
 
@@ -199,23 +201,9 @@ export type RateLimits = {
   reset_seconds: Omit<RateLimitValues, 'concurrent_requests'>;
 };
 
-export type Job = {
-  id: string;
-  endpoint: string;
-  model: string;
-  status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled';
-  created_at: string;
-  started_at: string | null;
-  completed_at: string | null;
-  failed_at: string | null;
-  cancelled_at: string | null;
-  expires_at: string | null;
-  error: { message: string; type: string; code: string | null } | null;
-  result?: unknown;
-  usage: Record<string, unknown> | null;
-  metadata: Record<string, string> | null;
-};
-export type JobStats = { total: number; by_status: Record<string, number>; oldest_queued_at: string | null };
+export type Job = Static<typeof jobSchema>;
+export type ListedJob = Static<typeof listedJobSchema>;
+export type JobStats = Static<typeof jobStatsSchema>;
 
 export type Member = {
   id: string;

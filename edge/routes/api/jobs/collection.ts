@@ -3,10 +3,11 @@ import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { jobStatuses, listedJobJson } from './job-json.ts';
+import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from './job-json.ts';
 
 /** Filters of lists of jobs. */
 export const jobFilterQuery = {
@@ -33,12 +34,29 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'api', scope: 'jobs:read_own' } },
       schema: {
+        summary: 'List jobs',
+        response: {
+          200: Type.Object({
+            object: Type.Literal('list'),
+            ...pageOf(listedJobSchema).properties,
+            first_id: orNull(Type.String()),
+            last_id: orNull(Type.String()),
+            has_more: Type.Boolean(),
+          }),
+        },
         querystring: Type.Object({
           ...pageQuerySchema,
           ...jobFilterQuery,
-          endpoint: Type.Optional(Type.String({ maxLength: 255 })),
-          order: Type.Optional(Type.Enum(['asc', 'desc'])),
-          after: Type.Optional(Type.String({ maxLength: 255 })),
+          endpoint: Type.Optional(Type.String({ maxLength: 255, description: 'Such as `/v1/embeddings`.' })),
+          order: Type.Optional(
+            Type.Enum(['asc', 'desc'], { description: 'By the time of submission; the newest come first by default.' }),
+          ),
+          after: Type.Optional(
+            Type.String({
+              maxLength: 255,
+              description: 'The id of the last job of the page before, instead of `page`.',
+            }),
+          ),
         }),
       },
     },
@@ -56,7 +74,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
         asCaller(request),
       );
       return {
-        object: 'list',
+        object: 'list' as const,
         data: answer.jobs.map(listedJobJson),
         first_id: answer.jobs[0]?.id ?? null,
         last_id: answer.jobs.at(-1)?.id ?? null,
@@ -72,8 +90,19 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       config: { access: { surface: 'session' }, startsWork: true },
       bodyLimit: bodyBytesMax,
       schema: {
+        summary: 'Submit a job',
+        description:
+          'Runs an operation in the background. `Location` names the job, whose result is kept for 24 hours.',
+        idempotent: true,
+        response: { 202: writtenJobSchema },
         body: Type.Object(
-          { endpoint: Type.String({ maxLength: 255 }), body: Type.Record(Type.String(), Type.Unknown()) },
+          {
+            endpoint: Type.String({
+              maxLength: 255,
+              description: 'Of an operation that takes JSON, such as `/v1/chat/completions`.',
+            }),
+            body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request of that operation.' }),
+          },
           { additionalProperties: false },
         ),
       },

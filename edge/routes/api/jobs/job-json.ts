@@ -1,10 +1,12 @@
+import { type Static, Type } from 'typebox';
 import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { errorBody } from '../../../openai/errors.ts';
+import { errorBody, errorBodySchema } from '../../../openai/errors.ts';
 import { quantitiesJson } from '../usage/measures-json.ts';
 
 /** The states of a job by their names in JSON, in the order of a job's life. */
@@ -17,13 +19,48 @@ export const jobStatuses = spelling({
 });
 
 /** A job without its result, as in lists (openai-contract.md section 6). */
-export const listedJobJson = (job: Job) => ({
+export const listedJobSchema = Type.Object(
+  {
+    id: Type.String({ description: '`job_` and 32 hexadecimal digits.' }),
+    object: Type.Literal('job'),
+    endpoint: Type.String({ description: 'By which it was submitted, such as `/v1/chat/completions`.' }),
+    model: Type.String(),
+    status: jobStatuses.schema,
+    created_at: isoTimeSchema,
+    started_at: orNull(isoTimeSchema),
+    completed_at: orNull(isoTimeSchema),
+    failed_at: orNull(isoTimeSchema),
+    cancelled_at: orNull(isoTimeSchema),
+    expires_at: orNull(
+      Type.String({ format: 'date-time', description: 'When it is removed with its result; null before its end.' }),
+    ),
+    error: orNull(errorBodySchema.properties.error),
+    usage: orNull(
+      Type.Object(
+        {
+          input_tokens: Type.Integer(),
+          cached_input_tokens: Type.Integer(),
+          output_tokens: Type.Integer(),
+          total_tokens: Type.Integer(),
+          images: Type.Integer(),
+          audio_seconds: Type.Number(),
+          characters: Type.Integer(),
+          cost_usd: usdSchema,
+        },
+        { description: 'Null before its end.' },
+      ),
+    ),
+    metadata: Type.Record(Type.String(), Type.String(), { description: 'What the request had as its `metadata`.' }),
+  },
+  { $id: 'ListedJob' },
+);
+export const listedJobJson = (job: Job): Static<typeof listedJobSchema> => ({
   id: job.id,
   object: 'job',
   endpoint: job.endpoint,
   model: job.model,
   status: jobStatuses.name(job.status),
-  created_at: isoTime(job.createdAt),
+  created_at: isoTime(job.createdAt!),
   started_at: isoTime(job.startedAt),
   completed_at: isoTime(job.completedAt),
   failed_at: isoTime(job.failedAt),
@@ -46,6 +83,20 @@ export const adminJobJson = ({ job, tenantId, userId, apiKeyId, attempts, worker
     worker_id: workerId === '' ? null : workerId,
   };
 };
+
+export const jobSchema = Type.Object(
+  {
+    ...listedJobSchema.properties,
+    result: Type.Unknown({
+      description:
+        'What the synchronous call would have answered, once it is completed: a body in JSON as it is, any other as `{content_type, b64}`.',
+    }),
+  },
+  { $id: 'Job' },
+);
+
+/** The schema of answers that `jobJson` has written. */
+export const writtenJobSchema = Type.Unsafe<Buffer>(jobSchema);
 
 /**
  * A job as JSON text. A result in JSON stands there with the very bytes of the synchronous answer; anything else as `{content_type,

@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
+import { noBody } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { jobJson } from './job-json.ts';
+import { jobJson, writtenJobSchema } from './job-json.ts';
 
 const params = Type.Object({ job_id: Type.String({ maxLength: 255 }) });
 const json = 'application/json; charset=utf-8';
@@ -10,7 +11,10 @@ const json = 'application/json; charset=utf-8';
 export const jobRoutesById: Routes = (app, { jobs }) => {
   app.get(
     '/api/v1/jobs/:job_id',
-    { config: { access: { surface: 'api', scope: 'jobs:read_own' } }, schema: { params } },
+    {
+      config: { access: { surface: 'api', scope: 'jobs:read_own' } },
+      schema: { summary: 'Get a job', params, response: { 200: writtenJobSchema } },
+    },
     async (request, reply) => {
       const { job } = await jobs.getJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.header('content-type', json).send(jobJson(job!));
@@ -19,7 +23,15 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
 
   app.post(
     '/api/v1/jobs/:job_id/cancel',
-    { config: { access: { surface: 'api', scope: 'jobs:cancel_own' } }, schema: { params } },
+    {
+      config: { access: { surface: 'api', scope: 'jobs:cancel_own' } },
+      schema: {
+        summary: 'Cancel a job',
+        description: 'A job that has ended is answered as it is.',
+        params,
+        response: { 200: writtenJobSchema },
+      },
+    },
     async (request, reply) => {
       const { job } = await jobs.cancelJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.header('content-type', json).send(jobJson(job!));
@@ -28,7 +40,15 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
 
   app.delete(
     '/api/v1/jobs/:job_id',
-    { config: { access: { surface: 'session' } }, schema: { params } },
+    {
+      config: { access: { surface: 'session' } },
+      schema: {
+        summary: 'Delete a job',
+        description: 'It must have ended.',
+        params,
+        response: { 204: noBody('The job and its result are gone.') },
+      },
+    },
     async (request, reply) => {
       await jobs.deleteJob({ jobId: request.params.job_id }, asCaller(request));
       return reply.code(204).send();

@@ -1,13 +1,24 @@
+import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, isoTimeSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { jobStatuses } from './job-json.ts';
+
+export const jobStatsSchema = Type.Object({
+  total: Type.Integer(),
+  by_status: Type.Record(Type.String(), Type.Integer()),
+  oldest_queued_at: orNull(isoTimeSchema),
+});
 
 /** GET /api/v1/jobs/stats: how many of the caller's jobs are in each state (decisions.md, Jobs). */
 export const jobStatsRoutes: Routes = (app, { jobs }) => {
   app.get(
     '/api/v1/jobs/stats',
-    { config: { access: { surface: 'api', scope: 'jobs:stats_own' } } },
+    {
+      config: { access: { surface: 'api', scope: 'jobs:stats_own' } },
+      schema: { summary: 'Count jobs', response: { 200: jobStatsSchema } },
+    },
     async (request) => {
       const stats = await jobs.getJobStats({}, asCaller(request));
       return {

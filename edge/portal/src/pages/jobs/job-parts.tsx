@@ -24,7 +24,7 @@ export function JobStatus({ job }: { job: Pick<Job, 'status' | 'error'> }) {
 export const hasEnded = (job: Pick<Job, 'status'>): boolean => job.status !== 'queued' && job.status !== 'in_progress';
 
 /** Cancels a job that still waits or runs. */
-export function CancelJob({ job, size = 'small' }: { job: Job; size?: 'small' | 'medium' }) {
+export function CancelJob({ job, size = 'small' }: { job: Pick<Job, 'id' | 'status'>; size?: 'small' | 'medium' }) {
   const toast = useToast();
   const cancel = useAction<Job>({
     stale: ['/jobs'],

@@ -63,7 +63,7 @@ export function JobPage({ parameters }: PageParameters) {
       <Loaded of={job}>
         {(loaded) => (
           <>
-            {loaded.error !== null && loaded.error !== undefined && (
+            {loaded.error !== null && (
               <Notice tone="danger">
                 {loaded.error.message}
                 {loaded.error.code !== null && (
@@ -100,7 +100,7 @@ export function JobPage({ parameters }: PageParameters) {
                 ]}
               />
             </Card>
-            {loaded.usage != null && (
+            {loaded.usage !== null && (
               <Card title="Usage">
                 <CodeBlock label="Usage" code={JSON.stringify(loaded.usage, null, 2)} />
               </Card>

@@ -1,5 +1,5 @@
 import { useGet } from '../../api/hooks.ts';
-import type { Job, JobStats, Model } from '../../api/types.ts';
+import type { JobStats, ListedJob, Model } from '../../api/types.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
 import { useSearchParameter } from '../../router/router.ts';
@@ -45,7 +45,7 @@ export function Jobs() {
       <div>
         <Select aria-label="Status" value={status} onChange={setStatus} choices={jobStatusChoices} />
       </div>
-      <PagedCard<Job>
+      <PagedCard<ListedJob>
         label="Jobs"
         wordy
         path="/jobs"
@@ -79,7 +79,7 @@ function NoJobs({ filtered }: { filtered: boolean }) {
   );
 }
 
-const columns: readonly Column<Job>[] = [
+const columns: readonly Column<ListedJob>[] = [
   {
     name: 'Job',
     cell: (job) => (
