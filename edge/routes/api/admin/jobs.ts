@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
-import { adminJobJson, jobStatuses } from '../jobs/job-json.ts';
+import { adminJobJson, adminJobSchema, jobStatuses } from '../jobs/job-json.ts';
 
 /** /api/v1/admin/jobs: the jobs of every organization, without their bodies and results. */
 export const adminJobRoutes: Routes = (app, { jobs }) => {
@@ -13,6 +13,9 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List the jobs of all organizations',
+        description: 'Newest first, without what was asked and answered.',
+        response: { 200: pageOf(adminJobSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           ...jobFilterQuery,

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
-import { adminKeyJson } from '../api-keys/key-json.ts';
+import { adminKeyJson, adminKeySchema } from '../api-keys/key-json.ts';
 import { changedLimits, limitsSchema } from '../rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
@@ -15,13 +15,15 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List the keys of all organizations',
+        response: { 200: pageOf(adminKeySchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           tenant_id: Type.Optional(Type.String({ maxLength: 64 })),
           user_id: Type.Optional(Type.String({ maxLength: 64 })),
           key_type: keyTypeField,
           status: Type.Optional(keyStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255 })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of its name or preview.' })),
         }),
       },
     },
@@ -47,6 +49,9 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Revoke a key',
+        description: 'Every edge refuses it from then on; this cannot be undone.',
+        response: { 200: adminKeySchema },
         params: keyIdParams,
         body: nullable(
           Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
@@ -66,7 +71,13 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     '/api/v1/admin/keys/:key_id/rate-limits',
     {
       config: operatorOnly,
-      schema: { params: keyIdParams, body: limitsSchema },
+      schema: {
+        summary: 'Set the rate limits of a key',
+        description: "A limit that is absent or null is its organization's again, or else the plan's.",
+        response: { 200: adminKeySchema },
+        params: keyIdParams,
+        body: limitsSchema,
+      },
     },
     async (request) => {
       const { key } = await keys.setKeyRateLimits(

@@ -3,6 +3,7 @@ import { type Key, KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
 import { idSchema, isoTime, isoTimeSchema, pageOf, usdOrNull } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
+import { ownRateLimitsSchema } from '../rate-limit-fields.ts';
 import { type KeyBudget, keyBudgetSchema } from './key-budgets.ts';
 import { keyStatuses, keyTypes } from './key-fields.ts';
 
@@ -81,8 +82,19 @@ export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null): 
 }
 
 /** The same as an operator sees it: whose it is, and what was done to it. Never the secret. */
-export function adminKeyJson(key: Key) {
-  // The budget is its owner's to see; operators see the account.
+export const adminKeySchema = Type.Object(
+  {
+    // The budget is its owner's to see; operators see the account.
+    ...Type.Omit(keySchema, ['budget']).properties,
+    tenant_id: idSchema,
+    user_id: idSchema,
+    status: keyStatuses.schema,
+    revoked_at: orNull(isoTimeSchema),
+    rate_limits: ownRateLimitsSchema,
+  },
+  { $id: 'AdminApiKey' },
+);
+export function adminKeyJson(key: Key): Static<typeof adminKeySchema> {
   const { budget: _, ...item } = keyJson(key, null);
   return {
     ...item,
@@ -90,7 +102,6 @@ export function adminKeyJson(key: Key) {
     user_id: key.userId,
     status: keyStatuses.name(key.status),
     revoked_at: isoTime(key.revokedAt),
-    // Null leaves one to the plan.
     rate_limits: ownLimitFields(key.rateLimits!),
   };
 }

@@ -3,7 +3,7 @@ import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/jo
 import { asBuffer } from '#shared/as-buffer.ts';
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { errorBody, errorBodySchema } from '../../../openai/errors.ts';
@@ -72,7 +72,25 @@ export const listedJobJson = (job: Job): Static<typeof listedJobSchema> => ({
 });
 
 /** A job for operators: never what was asked or answered. */
-export const adminJobJson = ({ job, tenantId, userId, apiKeyId, attempts, workerId }: AdminJob) => {
+export const adminJobSchema = Type.Object(
+  {
+    ...Type.Omit(listedJobSchema, ['metadata']).properties,
+    tenant_id: idSchema,
+    user_id: idSchema,
+    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null where a session submitted it.' })),
+    attempts: Type.Integer(),
+    worker_id: orNull(Type.String()),
+  },
+  { $id: 'AdminJob' },
+);
+export const adminJobJson = ({
+  job,
+  tenantId,
+  userId,
+  apiKeyId,
+  attempts,
+  workerId,
+}: AdminJob): Static<typeof adminJobSchema> => {
   const { metadata: _, ...rest } = listedJobJson(job!);
   return {
     ...rest,

@@ -2,9 +2,11 @@ import type { Static } from 'typebox';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
+import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts';
 import type { commitmentSchema, couponSchema } from '../../../../routes/api/billing/billing-json.ts';
+import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
-import type { ApiKey, Job, Model, Organization, Price, RateLimitValues } from '../../api/types.ts';
+import type { Model, Organization, Price, RateLimitValues } from '../../api/types.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
@@ -29,13 +31,7 @@ export type AdminCommitment = Static<typeof commitmentSchema>;
 export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
 export type Account = Static<typeof accountSchema>;
-export type AdminKey = Omit<ApiKey, 'budget'> & {
-  tenant_id: string;
-  user_id: string;
-  status: 'active' | 'expired' | 'revoked';
-  revoked_at: string | null;
-  rate_limits: OwnRateLimits;
-};
+export type AdminKey = Static<typeof adminKeySchema>;
 export type AdminDeployment = {
   id: string;
   model: string;
@@ -80,4 +76,4 @@ export type Reminder = {
 };
 export type Coupon = Static<typeof couponSchema>;
 export type Mail = Static<typeof mailSchema>;
-export type AdminJob = Job & { tenant_id: string; user_id: string; attempts: number };
+export type AdminJob = Static<typeof adminJobSchema>;
