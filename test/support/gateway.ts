@@ -108,9 +108,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     });
     const text = await response.text();
     const json = response.headers.get('content-type')?.startsWith('application/json') ? JSON.parse(text) : undefined;
-    const answer = { status: response.status, headers: response.headers, text, json };
-    await checkAnswer(url, method, path, answer);
-    return answer;
+    const { status, headers: head } = response;
+    await checkAnswer(url, method, path, { status, type: head.get('content-type'), text });
+    return { status, headers: head, text, json };
   };
 
   return {

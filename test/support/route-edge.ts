@@ -1,5 +1,6 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
 import { installAccess } from '../../edge/guards/access.ts';
+import { describeApi } from '../../edge/http/api-description.ts';
 import { managementBodies } from '../../edge/http/bodies.ts';
 import { installErrors } from '../../edge/http/errors.ts';
 import { installValidation } from '../../edge/http/validation.ts';
@@ -17,6 +18,7 @@ export async function startRouteEdge(
   installErrors(app, deps.clock);
   installValidation(app);
   installAccess(app, deps.credentials);
+  await describeApi(app, 'http://127.0.0.1');
   await app.register(async (management: EdgeApp) => {
     managementBodies(management);
     for (const register of routes) register(management, deps as RouteDeps);
