@@ -2,8 +2,18 @@ import type { Static } from 'typebox';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
 import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
+import type {
+  budgetSchema,
+  commitmentSchema,
+  invoiceSchema,
+  invoiceWithLinesSchema,
+  planSchema,
+  transactionSchema,
+  walletSchema,
+} from '../../../routes/api/billing/billing-json.ts';
 import type { jobSchema, listedJobSchema } from '../../../routes/api/jobs/job-json.ts';
 import type { jobStatsSchema } from '../../../routes/api/jobs/stats.ts';
+import type { rateLimitsSchema } from '../../../routes/api/rate-limit-fields.ts';
 import type { profileSchema } from '../../../routes/api/user-json.ts';
 import type { Role } from './client.ts';
 
@@ -135,66 +145,14 @@ export type TenantBreakdown = {
   users: { user_id: string; email: string; requests: number; tokens: number; cost_usd: number }[];
 };
 
-export type Lot = { id: string; source: string; granted_usd: number; remaining_usd: number; expires_at: string | null };
-export type Wallet = { balance_usd: number; currency: string; lots: Lot[] };
-export type Commitment = {
-  amount_usd: number;
-  period_start: string;
-  period_end: string;
-  consumed_usd: number;
-  remaining_usd: number;
-};
-export type RateLimitValues = { requests_per_minute: number; tokens_per_minute: number; concurrent_requests: number };
-export type Plan = {
-  code: string;
-  name: string;
-  payg_enabled: boolean;
-  rate_limits: RateLimitValues;
-  included: { monthly_credit_usd: number; features: string[] };
-};
-export type Invoice = {
-  id: string;
-  number: string | null;
-  period_start: string;
-  period_end: string;
-  issued_at: string | null;
-  due_date: string | null;
-  paid_at: string | null;
-  status: 'draft' | 'finalized' | 'voided';
-  payment_status: 'pending' | 'paid' | 'overdue';
-  subtotal_usd: number;
-  credits_usd: number;
-  total_usd: number;
-  /** In whole cents; 0 of a draft, and of what is paid or voided. */
-  amount_due_usd: number;
-  line_items?: {
-    description: string;
-    model: string;
-    quantity: number;
-    unit: string;
-    unit_price_usd: number;
-    amount_usd: number;
-  }[];
-};
-export type Transaction = {
-  id: string;
-  occurred_at: string;
-  type: string;
-  amount_usd: number;
-  balance_after_usd: number;
-  invoice_id: string | null;
-  /** Of a charge the model's name. */
-  description: string | null;
-  /** Of a refund: what it gives back. */
-  reverses_id?: string | null;
-};
-export type Budget = {
-  limit_usd: number | null;
-  period: 'day' | 'month';
-  spent_usd: number;
-  remaining_usd: number | null;
-  resets_at: string;
-};
+export type Wallet = Static<typeof walletSchema>;
+export type Commitment = Static<typeof commitmentSchema>;
+export type RateLimitValues = Static<typeof rateLimitsSchema>;
+export type Plan = Static<typeof planSchema>;
+export type Invoice = Static<typeof invoiceSchema>;
+export type InvoiceWithLines = Static<typeof invoiceWithLinesSchema>;
+export type Transaction = Static<typeof transactionSchema>;
+export type Budget = Static<typeof budgetSchema>;
 export type RateLimits = {
   limits: RateLimitValues;
   remaining: RateLimitValues;

@@ -2,8 +2,14 @@ import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { asCaller } from '../../../caller.ts';
+import { usdSchema } from '../../../http/json.ts';
 import { idempotencyKey, type Routes } from '../../routes.ts';
-import { lotJson } from './billing-json.ts';
+import { lotJson, lotSchema } from './billing-json.ts';
+
+const redeemedSchema = Type.Object({
+  lot: lotSchema,
+  balance_usd: Type.Optional({ ...usdSchema, description: "The wallet's balance after it, for admins and owners." }),
+});
 
 /** POST /api/v1/billing/coupons/redeem: sessions only (service.md, Management endpoints). */
 export const couponRoutes: Routes = (app, { billing }) => {
@@ -12,7 +18,10 @@ export const couponRoutes: Routes = (app, { billing }) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'Redeem a coupon',
+        idempotent: true,
         body: Type.Object({ code: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: false }),
+        response: { 201: redeemedSchema },
       },
     },
     async (request, reply) => {

@@ -1,6 +1,9 @@
 import { Type } from 'typebox';
 
-const daySchema = Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$' });
+const day = (description: string) => Type.Optional(Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description }));
 
 /** The UTC days to which a list of money's documents is narrowed, as YYYY-MM-DD, both included. */
-export const daysQuerySchema = { start_date: Type.Optional(daySchema), end_date: Type.Optional(daySchema) };
+export const daysQuerySchema = {
+  start_date: day('The first UTC day, as YYYY-MM-DD.'),
+  end_date: day('The last UTC day, itself included.'),
+};

@@ -1,13 +1,16 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import {
   invoiceJson,
+  invoiceSchema,
   invoiceStatuses,
   invoiceWithLinesJson,
+  invoiceWithLinesSchema,
   paymentStatuses,
   transactionJson,
+  transactionSchema,
 } from './billing-json.ts';
 import { daysQuerySchema } from './days-query.ts';
 
@@ -39,7 +42,10 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     {
       config,
       schema: {
+        summary: 'List invoices',
+        description: 'Newest first: those of the UTC months that have one of the given days.',
         querystring: Type.Object(invoiceQuerySchema),
+        response: { 200: pageOf(invoiceSchema) },
       },
     },
     async (request) => {
@@ -53,10 +59,21 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
     {
       config,
       schema: {
+        summary: 'Get an invoice',
         params,
         querystring: Type.Object({
-          format: Type.Optional(Type.Union([Type.Literal('json'), Type.Literal('pdf')])),
+          format: Type.Optional(
+            Type.Union([Type.Literal('json'), Type.Literal('pdf')], { description: 'JSON unless it says otherwise.' }),
+          ),
         }),
+        response: {
+          200: {
+            content: {
+              'application/json': { schema: invoiceWithLinesSchema },
+              'application/pdf': { schema: Type.Unsafe<Buffer>(Type.String({ format: 'binary' })) },
+            },
+          },
+        },
       },
     },
     async (request, reply) => {
@@ -76,7 +93,16 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
 
   app.get(
     '/api/v1/billing/documents/invoices/:invoice_id/transactions',
-    { config, schema: { params, querystring: Type.Object(pageQuerySchema) } },
+    {
+      config,
+      schema: {
+        summary: 'List the transactions of an invoice',
+        description: 'Newest first.',
+        params,
+        querystring: Type.Object(pageQuerySchema),
+        response: { 200: pageOf(transactionSchema) },
+      },
+    },
     async (request) => {
       const answer = await billing.listInvoiceTransactions(
         { invoiceId: request.params.invoice_id, page: request.query },

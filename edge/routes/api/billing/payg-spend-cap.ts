@@ -2,23 +2,39 @@ import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
-import { budgetJson } from './billing-json.ts';
+import { budgetJson, budgetSchema } from './billing-json.ts';
 
 /** The organization's monthly pay-as-you-go cap: any user reads it, admins and owners change it (service.md, Management endpoints). */
 export const paygSpendCapRoutes: Routes = (app, { billing }) => {
   const path = '/api/v1/billing/payg-spend-cap';
   const update = { access: { surface: 'api', scope: 'budgets:update_own', role: 'admin' } } as const;
 
-  app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
-    const { budget } = await billing.getPaygSpendCap({}, asCaller(request));
-    return budgetJson(budget!);
-  });
+  app.get(
+    path,
+    {
+      config: { access: { surface: 'api', scope: 'budgets:read_own' } },
+      schema: {
+        summary: 'Get the pay-as-you-go cap',
+        description: 'What the organization may spend in a UTC month beyond commitment and credit.',
+        response: { 200: budgetSchema },
+      },
+    },
+    async (request) => {
+      const { budget } = await billing.getPaygSpendCap({}, asCaller(request));
+      return budgetJson(budget!);
+    },
+  );
 
   app.put(
     path,
     {
       config: update,
-      schema: { body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Set the pay-as-you-go cap',
+        description: '0 blocks all such spend. What was spent already stays counted.',
+        body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }),
+        response: { 200: budgetSchema },
+      },
     },
     async (request) => {
       const { budget } = await billing.setPaygSpendCap(
@@ -29,8 +45,18 @@ export const paygSpendCapRoutes: Routes = (app, { billing }) => {
     },
   );
 
-  app.delete(path, { config: update }, async (request, reply) => {
-    await billing.deletePaygSpendCap({}, asCaller(request));
-    return reply.code(204).send();
-  });
+  app.delete(
+    path,
+    {
+      config: update,
+      schema: {
+        summary: 'Remove the pay-as-you-go cap',
+        response: { 204: Type.Null({ description: 'There is no limit any more.' }) },
+      },
+    },
+    async (request, reply) => {
+      await billing.deletePaygSpendCap({}, asCaller(request));
+      return reply.code(204).send(null);
+    },
+  );
 };

@@ -1,8 +1,8 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { transactionJson, transactionTypes } from './billing-json.ts';
+import { transactionJson, transactionSchema, transactionTypes } from './billing-json.ts';
 import { daysQuerySchema } from './days-query.ts';
 
 /** What a list of transactions is narrowed by. */
@@ -28,7 +28,10 @@ export const transactionRoutes: Routes = (app, { billing }) => {
     {
       config: { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } },
       schema: {
+        summary: 'List transactions',
+        description: 'Newest first.',
         querystring: Type.Object(transactionQuerySchema),
+        response: { 200: pageOf(transactionSchema) },
       },
     },
     async (request) => {

@@ -1,21 +1,44 @@
 import { asCaller } from '../../../caller.ts';
+import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { commitmentJson, walletJson } from './billing-json.ts';
+import { commitmentJson, commitmentSchema, walletJson, walletSchema } from './billing-json.ts';
 
 /** Credit and commitment (service.md, Management endpoints); the role is Billing's to check. */
 export const walletRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_current', role: 'admin' } } as const;
 
-  app.get('/api/v1/billing/wallet', { config }, async (request) => {
-    const { wallet } = await billing.getWallet({}, asCaller(request));
-    return walletJson(wallet!);
-  });
+  app.get(
+    '/api/v1/billing/wallet',
+    {
+      config,
+      schema: {
+        summary: 'Get the wallet',
+        description: 'What is left of prepaid credit.',
+        response: { 200: walletSchema },
+      },
+    },
+    async (request) => {
+      const { wallet } = await billing.getWallet({}, asCaller(request));
+      return walletJson(wallet!);
+    },
+  );
 
-  app.get('/api/v1/billing/commitment', { config }, async (request, reply) => {
-    const { commitment } = await billing.getCommitment({}, asCaller(request));
-    // As text: an answer of null would be sent as an empty body.
-    return reply
-      .type('application/json; charset=utf-8')
-      .send(JSON.stringify(commitment === undefined ? null : commitmentJson(commitment)));
-  });
+  app.get(
+    '/api/v1/billing/commitment',
+    {
+      config,
+      schema: {
+        summary: 'Get the commitment',
+        description: 'The one in force, on which usage draws before anything else; null without one.',
+        response: { 200: orNull(commitmentSchema) },
+      },
+    },
+    async (request, reply) => {
+      const { commitment } = await billing.getCommitment({}, asCaller(request));
+      // As text: an answer of null would be sent as an empty body.
+      return reply
+        .type('application/json; charset=utf-8')
+        .send(JSON.stringify(commitment === undefined ? null : commitmentJson(commitment)) as never);
+    },
+  );
 };

@@ -2,23 +2,39 @@ import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
-import { budgetJson } from '../billing/billing-json.ts';
+import { budgetJson, budgetSchema } from '../billing/billing-json.ts';
 
 /** The caller's personal daily limit over all of their keys and sessions (service.md, Management endpoints). */
 export const costLimitRoutes: Routes = (app, { billing }) => {
   const path = '/api/v1/profile/cost-limit';
   const update = { access: { surface: 'api', scope: 'budgets:update_own' } } as const;
 
-  app.get(path, { config: { access: { surface: 'api', scope: 'budgets:read_own' } } }, async (request) => {
-    const { budget } = await billing.getCostLimit({}, asCaller(request));
-    return budgetJson(budget!);
-  });
+  app.get(
+    path,
+    {
+      config: { access: { surface: 'api', scope: 'budgets:read_own' } },
+      schema: {
+        summary: 'Get the personal daily limit',
+        description: 'What the user may spend in a UTC day, over all keys and sessions.',
+        response: { 200: budgetSchema },
+      },
+    },
+    async (request) => {
+      const { budget } = await billing.getCostLimit({}, asCaller(request));
+      return budgetJson(budget!);
+    },
+  );
 
   app.put(
     path,
     {
       config: update,
-      schema: { body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Set the personal daily limit',
+        description: '0 blocks all spend. What was spent already stays counted.',
+        body: Type.Object({ limit_usd: amountSchema }, { additionalProperties: false }),
+        response: { 200: budgetSchema },
+      },
     },
     async (request) => {
       const { budget } = await billing.setCostLimit(
@@ -29,8 +45,18 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
     },
   );
 
-  app.delete(path, { config: update }, async (request, reply) => {
-    await billing.deleteCostLimit({}, asCaller(request));
-    return reply.code(204).send();
-  });
+  app.delete(
+    path,
+    {
+      config: update,
+      schema: {
+        summary: 'Remove the personal daily limit',
+        response: { 204: Type.Null({ description: 'There is no limit any more.' }) },
+      },
+    },
+    async (request, reply) => {
+      await billing.deleteCostLimit({}, asCaller(request));
+      return reply.code(204).send(null);
+    },
+  );
 };

@@ -1,5 +1,5 @@
 import { useGet } from '../../api/hooks.ts';
-import type { Invoice } from '../../api/types.ts';
+import type { InvoiceWithLines } from '../../api/types.ts';
 import { formatUsdExact } from '../../format/number.ts';
 import { formatUtcDay, formatUtcRange } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
@@ -16,7 +16,7 @@ import { Transactions } from './transactions.tsx';
 
 export function InvoicePage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
-  const invoice = useGet<Invoice>(`/billing/documents/invoices/${id}`, undefined, { keepPrevious: false });
+  const invoice = useGet<InvoiceWithLines>(`/billing/documents/invoices/${id}`, undefined, { keepPrevious: false });
   const data = invoice.data;
   return (
     <Page
@@ -31,7 +31,7 @@ export function InvoicePage({ parameters }: PageParameters) {
   );
 }
 
-type Line = NonNullable<Invoice['line_items']>[number];
+type Line = InvoiceWithLines['line_items'][number];
 
 const columns: readonly Column<Line>[] = [
   { name: 'Description', cell: (line) => <span className="wrap-anywhere">{line.description}</span> },
@@ -44,7 +44,7 @@ const columns: readonly Column<Line>[] = [
   { name: 'Amount', end: true, cell: (line) => <Money exact usd={line.amount_usd} /> },
 ];
 
-function Details({ invoice }: { invoice: Invoice }) {
+function Details({ invoice }: { invoice: InvoiceWithLines }) {
   return (
     <>
       <Card>
@@ -80,7 +80,7 @@ function Details({ invoice }: { invoice: Invoice }) {
       <Card flush title="Line items">
         <Table
           label="Line items"
-          rows={invoice.line_items ?? []}
+          rows={invoice.line_items}
           columns={columns}
           rowKey={(line) => `${line.description} ${line.unit} ${line.unit_price_usd}`}
           empty={<EmptyState icon="card" title="Nothing was used" />}
