@@ -1,3 +1,4 @@
+import type { Commitment } from '../../api/types.ts';
 import { formatUtcRange } from '../../format/time.ts';
 import { Status } from '../../ui/badge.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -5,13 +6,12 @@ import { Money } from '../../ui/money.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { CommitmentForm } from './money-forms.tsx';
-import type { AdminCommitment } from './types.ts';
 
 /** What an organization committed itself to spend: what was, is and will be, and a form for another. */
 export function OrganizationCommitments({ path }: { path: string }) {
   return (
     <>
-      <PagedCard<AdminCommitment>
+      <PagedCard<Commitment>
         label="Commitments"
         path={`${path}/commitments`}
         columns={columns}
@@ -25,7 +25,7 @@ export function OrganizationCommitments({ path }: { path: string }) {
   );
 }
 
-const columns: readonly Column<AdminCommitment>[] = [
+const columns: readonly Column<Commitment>[] = [
   {
     name: 'Period (UTC)',
     sortBy: (commitment) => commitment.period_start,
@@ -37,7 +37,7 @@ const columns: readonly Column<AdminCommitment>[] = [
   { name: 'Left', end: true, sortBy: (row) => row.remaining_usd, cell: (row) => <Money usd={row.remaining_usd} /> },
 ];
 
-function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: AdminCommitment }) {
+function PeriodStatus({ commitment: { period_start, period_end } }: { commitment: Commitment }) {
   if (Date.parse(period_end) <= Date.now()) return <Status tone="neutral">Over</Status>;
   return Date.parse(period_start) > Date.now() ? (
     <Status tone="accent">Later</Status>

@@ -3,7 +3,7 @@ import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
 import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts';
-import type { commitmentSchema, couponSchema } from '../../../../routes/api/billing/billing-json.ts';
+import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
 import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
 import type { Model, Organization, Price, RateLimitValues } from '../../api/types.ts';
@@ -27,7 +27,6 @@ export type AdminOrganizationDetails = AdminOrganization & {
   /** Its code. */
   plan: string;
 };
-export type AdminCommitment = Static<typeof commitmentSchema>;
 export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
 export type Account = Static<typeof accountSchema>;
