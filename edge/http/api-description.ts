@@ -88,7 +88,10 @@ function withReferences(value: unknown, components: Components): unknown {
   if (typeof value !== 'object' || value === null) return value;
   const { $id, ...rest } = value as { $id?: string };
   const schema: Record<string, unknown> = Object.fromEntries(
-    Object.entries(rest).map(([name, one]) => [name, withReferences(one, components)]),
+    Object.entries(rest)
+      // What is still taken, and no longer published.
+      .filter(([, one]) => (one as { deprecated?: true } | undefined)?.deprecated !== true)
+      .map(([name, one]) => [name, withReferences(one, components)]),
   );
   // TypeBox leaves the type out, and generators of clients want it.
   if (Array.isArray(schema.enum)) schema.type ??= 'string';

@@ -1,8 +1,9 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Invitation, InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { roleName, roleNamed } from '#shared/session-token.ts';
 import { asCaller } from '../../caller.ts';
-import { isoTime, paginationJson } from '../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, paginationJson } from '../../http/json.ts';
+import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
@@ -21,7 +22,11 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     '/api/v1/invitations',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) }) },
+      schema: {
+        summary: 'List invitations',
+        response: { 200: pageOf(invitationSchema) },
+        querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) }),
+      },
     },
     async (request) => {
       const { page, limit, status } = request.query;
@@ -38,6 +43,10 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
+        summary: 'Invite somebody',
+        description: 'Mails a one-time token. The role is `member` where none is given; only an owner invites owners.',
+        idempotent: true,
+        response: { 201: invitationSchema },
         body: Type.Object(
           { email: Type.String({ minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
           { additionalProperties: false },
@@ -58,7 +67,11 @@ export const invitationRoutes: Routes = (app, { auth }) => {
     '/api/v1/invitations/:invitation_id',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { params: Type.Object({ invitation_id: Type.String() }) },
+      schema: {
+        summary: 'Withdraw an invitation',
+        params: Type.Object({ invitation_id: Type.String() }),
+        response: { 204: noBody('Its token is good for nothing.') },
+      },
     },
     async (request, reply) => {
       await auth.deleteInvitation(
@@ -71,13 +84,26 @@ export const invitationRoutes: Routes = (app, { auth }) => {
 };
 
 /** An invitation; its token is in the mail alone. */
-export const invitationJson = (invitation: Invitation) => ({
+export const invitationSchema = Type.Object(
+  {
+    id: idSchema,
+    email: Type.String(),
+    role: roleSchema,
+    status: statuses.schema,
+    created_at: isoTimeSchema,
+    expires_at: isoTimeSchema,
+    accepted_at: orNull(isoTimeSchema),
+    invited_by_user_id: orNull(idSchema),
+  },
+  { $id: 'Invitation' },
+);
+export const invitationJson = (invitation: Invitation): Static<typeof invitationSchema> => ({
   id: invitation.id,
   email: invitation.email,
   role: roleName(invitation.role),
   status: statuses.name(invitation.status),
-  created_at: isoTime(invitation.createdAt),
-  expires_at: isoTime(invitation.expiresAt),
+  created_at: isoTime(invitation.createdAt!),
+  expires_at: isoTime(invitation.expiresAt!),
   accepted_at: isoTime(invitation.acceptedAt),
   invited_by_user_id: invitation.invitedByUserId || null,
 });

@@ -1,23 +1,48 @@
+import { type Static, Type } from 'typebox';
 import { tokenAlgorithm } from '#shared/session-token.ts';
 import { asAnonymous } from '../../caller.ts';
 import type { Routes } from '../routes.ts';
 
+const jwksSchema = Type.Object({
+  keys: Type.Array(
+    Type.Object({
+      kty: Type.Literal('OKP'),
+      crv: Type.Literal('Ed25519'),
+      x: Type.String(),
+      kid: Type.String(),
+      alg: Type.Literal(tokenAlgorithm),
+      use: Type.Literal('sig'),
+    }),
+  ),
+});
+
 /** The public keys of session tokens as a JWK set (RFC 7517 section 5, RFC 8037 section 2). */
 export const jwksRoutes: Routes = (app, { auth }) => {
-  app.get('/.well-known/jwks.json', { config: { access: { surface: 'public' } } }, async (request, reply) => {
-    const { signingKeys } = await auth.getSigningKeys({}, asAnonymous(request));
-    const keys = signingKeys.map(({ kid, publicKey }) => ({
-      kty: 'OKP',
-      crv: 'Ed25519',
-      x: Buffer.from(publicKey).toString('base64url'),
-      kid,
-      alg: tokenAlgorithm,
-      use: 'sig',
-    }));
-    // Short, since a compromised key must go soon; whoever meets an unknown kid asks again.
-    return reply
-      .header('content-type', 'application/jwk-set+json')
-      .header('cache-control', 'public, max-age=60')
-      .send(JSON.stringify({ keys }));
-  });
+  app.get(
+    '/.well-known/jwks.json',
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        summary: 'Get the keys of session tokens',
+        description: 'With which an access token can be verified. To be asked again for a `kid` that is not known.',
+        response: { 200: { content: { 'application/jwk-set+json': { schema: jwksSchema } } } },
+      },
+    },
+    async (request, reply) => {
+      const { signingKeys } = await auth.getSigningKeys({}, asAnonymous(request));
+      const keys: Static<typeof jwksSchema>['keys'] = signingKeys.map(({ kid, publicKey }) => ({
+        kty: 'OKP',
+        crv: 'Ed25519',
+        x: Buffer.from(publicKey).toString('base64url'),
+        kid,
+        alg: tokenAlgorithm,
+        use: 'sig',
+      }));
+      // Short, since a compromised key must go soon; whoever meets an unknown kid asks again.
+      return reply
+        .header('content-type', 'application/jwk-set+json')
+        .header('cache-control', 'public, max-age=60')
+        .send({ keys });
+    },
+  );
 };

@@ -11,11 +11,11 @@ import type {
   transactionSchema,
   walletSchema,
 } from '../../../routes/api/billing/billing-json.ts';
+import type { invitationSchema } from '../../../routes/api/invitations.ts';
 import type { jobSchema, listedJobSchema } from '../../../routes/api/jobs/job-json.ts';
 import type { jobStatsSchema } from '../../../routes/api/jobs/stats.ts';
 import type { rateLimitsSchema } from '../../../routes/api/rate-limit-fields.ts';
-import type { profileSchema } from '../../../routes/api/user-json.ts';
-import type { Role } from './client.ts';
+import type { memberSchema, organizationSchema, profileSchema } from '../../../routes/api/user-json.ts';
 
 /** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
 export type Pagination = {
@@ -163,29 +163,8 @@ export type Job = Static<typeof jobSchema>;
 export type ListedJob = Static<typeof listedJobSchema>;
 export type JobStats = Static<typeof jobStatsSchema>;
 
-export type Member = {
-  id: string;
-  email: string;
-  first_name: string | null;
-  last_name: string | null;
-  role: Role;
-  is_active: boolean;
-  created_at: string;
-  last_login_at: string | null;
-};
-export type Invitation = {
-  id: string;
-  email: string;
-  role: Role;
-  status: 'pending' | 'accepted' | 'expired' | 'withdrawn';
-  created_at: string;
-  expires_at: string;
-};
+export type Member = Static<typeof memberSchema>;
+export type Invitation = Static<typeof invitationSchema>;
 /** Operators alone are told whose chain it is in. */
 export type AuditEvent = Static<typeof auditEventSchema> & Partial<Static<typeof adminAuditEventSchema>>;
-export type Organization = {
-  id: string;
-  name: string;
-  status: 'active' | 'suspended';
-  created_at: string;
-};
+export type Organization = Static<typeof organizationSchema>;

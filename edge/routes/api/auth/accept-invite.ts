@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
 import { roleName } from '#shared/session-token.ts';
 import { asAnonymous } from '../../../caller.ts';
+import { idSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
-import { userJson } from '../user-json.ts';
-import { passwordSchema } from './login.ts';
+import { roleSchema, userJson, userSchema } from '../user-json.ts';
+import { newPasswordSchema } from './login.ts';
 
 /** Accepting an invitation (service.md, Invitation flow). The token alone says who is meant. */
 export const acceptInviteRoutes: Routes = (app, { auth }) => {
@@ -14,16 +15,26 @@ export const acceptInviteRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'public' } },
       schema: {
+        summary: 'Accept an invitation',
+        description: 'Makes the account of whoever the token was mailed to, who logs in next.',
+        response: {
+          201: Type.Object({
+            user: userSchema,
+            organization: Type.Object({ id: idSchema, name: Type.String(), role: roleSchema }),
+          }),
+        },
         body: Type.Object(
           {
-            token: Type.String({ minLength: 1, maxLength: 512 }),
-            password: passwordSchema,
+            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the mail.' }),
+            password: newPasswordSchema,
             first_name: Type.String({ maxLength: 100 }),
             last_name: Type.String({ maxLength: 100 }),
             phone: nullable(Type.String({ maxLength: 50 })),
-            organization_name: nullable(Type.String({ maxLength: 255 })),
+            organization_name: nullable(
+              Type.String({ maxLength: 255, description: 'Required where the invitation makes an organization.' }),
+            ),
             // No longer published, still accepted, without effect (service.md, Versioning).
-            email: Type.Optional(Type.Unknown()),
+            email: Type.Optional(Type.Unknown({ deprecated: true })),
           },
           { additionalProperties: false },
         ),

@@ -1,15 +1,38 @@
 import type { FastifyReply } from 'fastify';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
-import { userJson } from '../user-json.ts';
+import { userJson, userSchema } from '../user-json.ts';
 
 /** What a password field takes; Auth hashes nothing longer. */
 export const passwordSchema = Type.String({ minLength: 1, maxLength: 1024 });
+
+/** A password to be. */
+export const newPasswordSchema = Type.String({
+  ...passwordSchema,
+  description:
+    'At least 8 characters: an upper-case and a lower-case letter, a digit and a special character among them.',
+});
+
+export const loginResultSchema = Type.Object(
+  {
+    access_token: Type.String({ description: 'A JWT, good for 30 minutes.' }),
+    refresh_token: Type.Optional(
+      Type.String({
+        description:
+          "A JWT, good for 7 days and one refresh. Absent for the gateway's own pages, which get it as a cookie.",
+      }),
+    ),
+    token_type: Type.Literal('bearer'),
+    expires_in: Type.Integer({ description: 'Until the access token ends, in seconds.' }),
+    user: userSchema,
+  },
+  { $id: 'LoginResult' },
+);
 
 /** Login (service.md, Authentication endpoints). */
 export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
@@ -18,6 +41,8 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
     {
       config: { access: { surface: 'public' } },
       schema: {
+        summary: 'Log in',
+        response: { 200: loginResultSchema },
         body: Type.Object(
           { email: Type.String({ minLength: 1, maxLength: 254 }), password: passwordSchema },
           { additionalProperties: false },
@@ -39,11 +64,12 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
  */
 export function sendTokens(reply: FastifyReply, tokens: SessionTokens, asCookie: boolean): FastifyReply {
   if (asCookie) setRefreshCookie(reply, tokens.refreshToken, tokens.refreshTokenExpiresAt!);
-  return noStore(reply).send({
+  const result: Static<typeof loginResultSchema> = {
     access_token: tokens.accessToken,
     ...(!asCookie && { refresh_token: tokens.refreshToken }),
     token_type: 'bearer',
     expires_in: tokens.expiresInSeconds,
     user: userJson(tokens.user!),
-  });
+  };
+  return noStore(reply).send(result);
 }

@@ -4,6 +4,7 @@ import { type Caller, callerContext } from '#shared/rpc/caller.ts';
 import { anonymousCaller, callerOfRequest } from '../../../caller.ts';
 import type { Credentials } from '../../../guards/access.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
+import { noBody } from '../../../http/json.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
@@ -16,7 +17,15 @@ import { refreshTokenBody } from './refresh.ts';
 export const logoutRoutes: Routes = (app, { auth, credentials, publicUrl }) => {
   app.post(
     '/api/v1/auth/logout',
-    { config: { access: { surface: 'public' } }, schema: { body: refreshTokenBody } },
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        summary: 'Log out',
+        description: 'Ends the session of the access token, or else of the refresh token.',
+        response: { 204: noBody('The session has ended, if it had not before.') },
+        body: refreshTokenBody,
+      },
+    },
     async (request, reply) => {
       const cookie = readRefreshCookie(request);
       if (cookie !== undefined) refuseForeignPage(request, publicUrl);

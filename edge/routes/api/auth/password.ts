@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { GatewayError, invalidRequest } from '#shared/errors.ts';
 import { asAnonymous, asCaller } from '../../../caller.ts';
+import { noBody } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { passwordSchema } from './login.ts';
+import { newPasswordSchema, passwordSchema } from './login.ts';
 
 /** Forgotten, reset and changed passwords (decisions.md, Auth). */
 export const passwordRoutes: Routes = (app, { auth }) => {
@@ -11,6 +12,9 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'public' } },
       schema: {
+        summary: 'Ask for a new password',
+        description: 'Mails a token for one reset, if there is an account with this address.',
+        response: { 202: Type.Object({ message: Type.String() }) },
         body: Type.Object({ email: Type.String({ minLength: 1, maxLength: 254 }) }, { additionalProperties: false }),
       },
     },
@@ -25,8 +29,13 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'public' } },
       schema: {
+        summary: 'Reset the password',
+        response: { 204: noBody('The password is the new one.') },
         body: Type.Object(
-          { token: Type.String({ minLength: 1, maxLength: 512 }), password: passwordSchema },
+          {
+            token: Type.String({ minLength: 1, maxLength: 512, description: 'From the mail.' }),
+            password: newPasswordSchema,
+          },
           { additionalProperties: false },
         ),
       },
@@ -51,8 +60,10 @@ export const passwordRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session' } },
       schema: {
+        summary: 'Change the password',
+        response: { 204: noBody('The password is the new one.') },
         body: Type.Object(
-          { current_password: passwordSchema, new_password: passwordSchema },
+          { current_password: passwordSchema, new_password: newPasswordSchema },
           { additionalProperties: false },
         ),
       },

@@ -5,7 +5,7 @@ import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
 import type { Routes } from '../../routes.ts';
-import { sendTokens } from './login.ts';
+import { loginResultSchema, sendTokens } from './login.ts';
 
 /** A refresh token in the body, or none when a cookie brings it. */
 export const refreshTokenBody = nullable(
@@ -19,7 +19,16 @@ export const refreshTokenBody = nullable(
 export const refreshRoutes: Routes = (app, { auth, publicUrl }) => {
   app.post(
     '/api/v1/auth/refresh',
-    { config: { access: { surface: 'public' } }, schema: { body: refreshTokenBody } },
+    {
+      config: { access: { surface: 'public' } },
+      schema: {
+        summary: 'Refresh a login',
+        description:
+          'Each refresh token is taken once: a repeat within 10 s gets the same answer, any later one ends the session.',
+        response: { 200: loginResultSchema },
+        body: refreshTokenBody,
+      },
+    },
     async (request, reply) => {
       const fromBody = request.body?.refresh_token;
       const refreshToken = fromBody ?? readRefreshCookie(request);

@@ -1,4 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { errorBodySchema } from '../../../openai/errors.ts';
 import type { Routes } from '../../routes.ts';
 
 /** Self-service registration is unavailable (service.md, Authentication endpoints), whatever the body says. */
@@ -7,6 +8,11 @@ export const registerRoutes: Routes = (app) => {
     '/api/v1/auth/register',
     {
       config: { access: { surface: 'public' } },
+      schema: {
+        summary: 'Register',
+        description: 'Registration is unavailable: new users join by invitation.',
+        response: { 503: errorBodySchema },
+      },
       onRequest: (_request, _reply, done) =>
         done(
           gatewayError(
