@@ -1,5 +1,4 @@
 import { Migration } from '@mikro-orm/migrations';
-import { nextVersion } from '#shared/db/next-version.ts';
 
 /**
  * From here on versions are times. Gateways from before read them as integers of four bytes, and could tell no edge of a key: that this
@@ -7,6 +6,8 @@ import { nextVersion } from '#shared/db/next-version.ts';
  */
 export class CountByTime extends Migration {
   override up(): void {
-    this.addSql(`update feed set version = ${nextVersion}`);
+    this.addSql(
+      'update feed set version = greatest(version + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)',
+    );
   }
 }
