@@ -1,7 +1,6 @@
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import type { StatementRunner } from '#shared/db/run.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 
 /** What is said of a change. */
@@ -16,4 +15,4 @@ export type Audited = {
 
 /** Records a change of Billing's in its own transaction. Amounts go in the public API's spelling, by usdJson. */
 export const audit = (tx: StatementRunner, caller: Caller, event: Audited, nowMs: number): Promise<void> =>
-  recordAuditEvent(tx, { id: uuidv7(), occurredAtMs: nowMs, caller, ...event });
+  recordAuditEvent(tx, { occurredAtMs: nowMs, caller, ...event });

@@ -103,7 +103,6 @@ export function addDigest(
 
 const recordCreation = (em: SqlEntityManager, key: KeyRow, caller: Caller, nowMs: number): Promise<void> =>
   recordAuditEvent(em, {
-    id: uuidv7(),
     tenantId: key.tenantId,
     type: 'api_key_created',
     occurredAtMs: nowMs,

@@ -1,6 +1,5 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
 import { findDigests, removeDigests } from '../db/digests.ts';
@@ -20,7 +19,6 @@ export const revokeKey =
       key.revokedAt = new Date(nowMs);
       const digests = removeDigests(em, await findDigests(em, key));
       await recordAuditEvent(em, {
-        id: uuidv7(),
         tenantId: key.tenantId,
         type: 'api_key_revoked',
         occurredAtMs: nowMs,

@@ -6,7 +6,6 @@ import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { onceNamed } from '#shared/idempotency.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { keyPreview } from '#shared/key-secret.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, type Change, currentVersion } from '../db/changes.ts';
@@ -52,7 +51,6 @@ export const rotateKey =
         key.preview = keyPreview(secret);
         addDigest(em, key, secret, pepper, nowMs);
         await recordAuditEvent(em, {
-          id: uuidv7(),
           tenantId: key.tenantId,
           type: 'api_key_rotated',
           occurredAtMs: nowMs,

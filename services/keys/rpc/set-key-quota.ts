@@ -3,7 +3,6 @@ import type { KeyQuota } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { findQuota } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
@@ -20,7 +19,6 @@ export const setKeyQuota =
       if (before === quota) return;
       await storeQuota(em, tenantId, quota);
       await recordAuditEvent(em, {
-        id: uuidv7(),
         tenantId,
         type: 'key_quota_updated',
         occurredAtMs: clock.now(),

@@ -1,7 +1,6 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
@@ -23,7 +22,6 @@ export const setKeyRateLimits =
       const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };
       await recordAuditEvent(em, {
-        id: uuidv7(),
         tenantId: key.tenantId,
         type: 'api_key_rate_limits_updated',
         occurredAtMs: nowMs,

@@ -4,7 +4,6 @@ import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, currentVersion } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
@@ -81,7 +80,6 @@ async function recordUpdate(
     const changes = { before: pick(before, ordinary), after: pick(after, ordinary) };
     if (Object.keys(changes.after).length === 0) continue;
     await recordAuditEvent(em, {
-      id: uuidv7(),
       tenantId: key.tenantId,
       type: ordinary ? 'api_key_updated' : 'api_key_scope_updated',
       occurredAtMs: nowMs,

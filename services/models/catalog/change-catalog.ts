@@ -5,7 +5,6 @@ import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind, callerOf, operatorCaller } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../deps.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
@@ -75,7 +74,6 @@ export async function changeCatalogBy<Answer>(
       await em.flush();
       await touchCatalog(em);
       await recordAuditEvent(em, {
-        id: uuidv7(),
         tenantId: '',
         occurredAtMs: nowMs,
         caller,

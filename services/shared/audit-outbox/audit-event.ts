@@ -3,12 +3,11 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { AuditActorType, type AuditRecord, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind } from '#shared/rpc/caller.ts';
 
 /** What a service says about a change which it made. */
 export type AuditEvent = {
-  /** UUIDv7; the record's identity until the end of time. */
-  id: string;
   /** The organization whose chain it joins; empty for the platform's own. */
   tenantId: string;
   type: AuditEventType;
@@ -25,10 +24,10 @@ export type AuditEvent = {
 /** So much Auth takes of `before` and of `after`, in bytes (AuditRecord in audit.proto). */
 const fieldsBytesMax = 262_144;
 
-/** The record as Auth takes it. @throws GatewayError INVALID_REQUEST when what is changed is too much to record. */
+/** The record as Auth takes it, under an id of its own, a UUIDv7: its identity until the end of time. @throws GatewayError INVALID_REQUEST when what is changed is too much to record. */
 export const auditRecord = (event: AuditEvent): AuditRecord =>
   create(AuditRecordSchema, {
-    id: event.id,
+    id: uuidv7(),
     tenantId: event.tenantId,
     type: event.type,
     occurredAt: timestampFromMs(event.occurredAtMs),

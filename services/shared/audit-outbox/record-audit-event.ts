@@ -8,6 +8,7 @@ import { type AuditEvent, auditRecord } from './audit-event.ts';
  * relay (relay.ts) hands it on to Auth, which chains it.
  */
 export async function recordAuditEvent(tx: StatementRunner, event: AuditEvent): Promise<void> {
-  const record = Buffer.from(toBinary(AuditRecordSchema, auditRecord(event)));
-  await run(tx, 'insert into audit_outbox (id, record) values (?, ?)', [event.id, record]);
+  const record = auditRecord(event);
+  const bytes = Buffer.from(toBinary(AuditRecordSchema, record));
+  await run(tx, 'insert into audit_outbox (id, record) values (?, ?)', [record.id, bytes]);
 }
