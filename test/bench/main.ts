@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSyn
 import { cpus, loadavg, release, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
+import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { cpuChart } from './chart.ts';
 import type { Contender } from './contender.ts';
 import { fastifyUndici } from './contenders/fastify-undici.ts';
@@ -41,34 +41,55 @@ const contenders: readonly Contender[] = [nginx, fastifyUndici, gateway, portkey
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const resultsPath = 'test/bench/results';
 
-const { values: flags } = parseArgs({
-  options: {
-    quick: { type: 'boolean', default: false },
-    accept: { type: 'boolean', default: false },
-    contenders: { type: 'string', default: contenders.map(({ name }) => name).join(',') },
-    workloads: { type: 'string', default: workloads.map(({ name }) => name).join(',') },
-    rates: { type: 'string', default: '200,500,1000' },
-    rounds: { type: 'string', default: '5' },
-    seconds: { type: 'string', default: '3' },
-    starts: { type: 'string', default: '3' },
-    keys: { type: 'string', default: '50000' },
-    soak: { type: 'string', default: '0' },
-    priority: { type: 'string' },
-    profile: { type: 'boolean', default: false },
-    publish: { type: 'boolean', default: false },
-    help: { type: 'boolean', default: false },
-  },
+const { values: flags } = parseFlags({
+  quick: { type: 'boolean', default: false },
+  accept: { type: 'boolean', default: false },
+  contenders: { type: 'string', default: contenders.map(({ name }) => name).join(',') },
+  workloads: { type: 'string', default: workloads.map(({ name }) => name).join(',') },
+  rates: { type: 'string', default: '200,500,1000' },
+  rounds: { type: 'string', default: '5' },
+  seconds: { type: 'string', default: '3' },
+  starts: { type: 'string', default: '3' },
+  keys: { type: 'string', default: '50000' },
+  soak: { type: 'string', default: '0' },
+  priority: { type: 'string' },
+  profile: { type: 'boolean', default: false },
+  publish: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
 });
+const chosen = {
+  contenders: choose(contenders, flags.contenders),
+  workloads: choose(workloads, flags.workloads),
+  rates: flags.rates === 'none' ? [] : flags.rates.split(',').map(Number),
+};
+for (const name of ['rounds', 'seconds', 'starts', 'keys', 'soak', 'priority'] as const) {
+  if (Number.isNaN(Number(flags[name] ?? 0))) refuse(`--${name} takes a number.`);
+}
+if (chosen.rates.some(Number.isNaN)) refuse('--rates takes numbers, or none.');
 const print = (line: string): void => void process.stdout.write(`${line}\n`);
+
+/** The flags of the command line. */
+function parseFlags<const Options extends ParseArgsOptionsConfig>(options: Options) {
+  try {
+    return parseArgs({ options });
+  } catch (error) {
+    return refuse((error as Error).message);
+  }
+}
 
 /** The named ones in the order of the flag. */
 function choose<Item extends { name: string }>(items: readonly Item[], names: string): Item[] {
   if (names === 'none') return [];
   return names.split(',').map((name) => {
     const item = items.find((one) => one.name === name);
-    if (item === undefined) throw new Error(`There is no ${name} among ${items.map((one) => one.name).join(', ')}.`);
-    return item;
+    return item ?? refuse(`There is no ${name} among ${items.map((one) => one.name).join(', ')}.`);
   });
+}
+
+/** What cannot be a command line ends the process with a line and 2, as it does that of `npm run admin`. */
+function refuse(message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(2);
 }
 
 async function main(): Promise<void> {
@@ -100,7 +121,7 @@ async function main(): Promise<void> {
 async function compare(stage: Stage, commit: string): Promise<void> {
   const [rounds, seconds] = [Number(flags.rounds), Number(flags.seconds)];
   const loadBefore = loadavg()[0]!;
-  const { entrants, missing } = await enterAll(stage, choose(contenders, flags.contenders));
+  const { entrants, missing } = await enterAll(stage, chosen.contenders);
   for (const { contender, reason } of missing) print(`${contender.title} ${reason}`);
   if (entrants.length === 0) throw new Error('None of the contenders could be started.');
   await using _scraper = scrapeMetrics(entrants.find(({ contender }) => contender === gateway));
@@ -118,13 +139,13 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   const idle = new Map(entrants.map((entrant) => [entrant, memoryMiBOfTree(entrant.running!.pid)]));
 
   const small = workloads[0]!;
-  if (flags.workloads !== 'none' || flags.rates !== 'none') {
+  if (chosen.workloads.length + chosen.rates.length > 0) {
     print('warming up …');
     for (const entrant of entrants) await warmUp(stage, entrant, small);
   }
   const requests = new Map<string, number>();
   const costsOf: Results['workloads'] = [];
-  for (const workload of choose(workloads, flags.workloads)) {
+  for (const workload of chosen.workloads) {
     const able = entrants.filter(({ prepared }) => !workload.manyKeys || prepared.tokens !== undefined);
     print(`${workload.title} …`);
     const costs = await measureCosts(stage, able, workload, { rounds, seconds });
@@ -135,7 +156,7 @@ async function compare(stage: Stage, commit: string): Promise<void> {
   }
 
   const rates: Results['rates'] = [];
-  for (const rate of flags.rates === 'none' ? [] : flags.rates.split(',').map(Number)) {
+  for (const rate of chosen.rates) {
     print(`latency at ${rate} a second …`);
     const latencies = await measureLatencies(stage, entrants, small, { rounds, seconds, rate }, 'latenciesMs');
     rates.push({ rate, latencies: Object.fromEntries(latencies) });
