@@ -3,13 +3,16 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
+import type { LeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { DigestLookUp } from './authentication/digest-look-up.ts';
-import type { KeyFeed } from './feed/key-feed.ts';
+import type { KeyEvent } from './feed/key-events.ts';
+import type { LeaseKeeper } from './feed/lease-keeper.ts';
 
 /** What Keys' RPCs are made of; start.ts puts it together. */
 export type KeysDeps = {
   database: ServiceDatabase;
-  feed: KeyFeed;
+  feed: LeasedFeed<KeyEvent>;
+  leases: LeaseKeeper;
   digestLookUp: DigestLookUp;
   /** Newest first: the first makes new digests. */
   peppers: readonly KeyPepper[];

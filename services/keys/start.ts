@@ -6,12 +6,14 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { KeyPepper } from '#shared/env.ts';
+import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as feedHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { createDigestLookUp } from './authentication/digest-look-up.ts';
 import { DigestEntity } from './db/digest.entity.ts';
 import { KeyEntity } from './db/key.entity.ts';
-import { openKeyFeed } from './feed/key-feed.ts';
+import { keyEvents } from './feed/key-events.ts';
+import { openLeaseKeeper } from './feed/lease-keeper.ts';
 import { keysService } from './index.ts';
 import { startHousekeeping } from './workers/housekeeping.ts';
 
@@ -38,7 +40,10 @@ export async function startKeys(options: {
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'keys', connection, entities, logger });
   opened.defer(() => database.close());
-  const feed = await openKeyFeed({ database, connection, clock, logger, heartbeatMs });
+  const leases = await openLeaseKeeper({ database, clock, logger, beatMs: heartbeatMs });
+  opened.defer(() => leases.close());
+  const source = keyEvents(database);
+  const feed = await openLeasedFeed({ database, connection, source, keeper: leases, logger, heartbeatMs });
   opened.defer(() => feed.close());
   const digestLookUp = createDigestLookUp(database);
   const auditRelay = startAuditRelay({ database, auth, logger });
@@ -47,7 +52,7 @@ export async function startKeys(options: {
   opened.defer(() => housekeeping.close());
   const closing = opened.move();
   return {
-    implementation: keysService({ database, feed, digestLookUp, peppers, clock }),
+    implementation: keysService({ database, feed, leases, digestLookUp, peppers, clock }),
     close: () => closing.disposeAsync(),
   };
 }

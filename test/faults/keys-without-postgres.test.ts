@@ -5,7 +5,7 @@ import { makeKeySecret } from '#shared/key-secret.ts';
 import { startTestEdge, type TestEdge } from '../support/edge-keys.ts';
 import type { FaultProxy } from '../support/fault-proxy.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../support/keys.ts';
-import { createTestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { startPostgresProxy } from '../support/postgres-proxy.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -15,6 +15,7 @@ import { waitFor } from '../support/wait-for.ts';
 /** Edges and their Keys run on a clock that stands still; the database, and the other Keys, on the real one. */
 let closers: AsyncDisposableStack;
 let clock: ManualClock;
+let database: TestDatabase;
 /** Between the first Keys process and Postgres. */
 let proxy: FaultProxy;
 let cutOff: TestKeys;
@@ -28,7 +29,7 @@ const user = as(sessionOf());
 beforeEach(async () => {
   closers = new AsyncDisposableStack();
   clock = new ManualClock(Date.now());
-  const database = closers.use(await createTestDatabase());
+  database = closers.use(await createTestDatabase());
   const postgres = closers.use(await startPostgresProxy(database.url));
   proxy = postgres;
   cutOff = closers.use(await startTestKeys(postgres.url, { clock, heartbeatMs: 20 }));
@@ -125,6 +126,22 @@ test('a deletion through a process that still has the database waits for the edg
   await deletion;
   expect(await edge.decide(secret)).not.toBe('accepted');
   expect(acceptedAfter).toBe(0);
+});
+
+test('behind an outage for longer than changes are kept, an edge whose feed lasted accepts nothing of what was deleted', async () => {
+  const [one, two] = await Promise.all(['one', 'two'].map((name) => cutOff.keys.createKey({ name }, user)));
+  for (const { secret } of [one!, two!]) expect(await edge.decide(secret)).toBe('accepted');
+  await away();
+  await pass(5);
+  const deletions = Promise.all([one!, two!].map(({ key }) => other.keys.deleteKey({ keyId: key!.id }, user)));
+  const changes = () => rowsOf(database.url, 'select version from keys.changes');
+  await waitFor(async () => (await changes()).length === 2, { description: 'the deletions to be committed' });
+  // What the housekeeping of a process that has the database does after ten minutes.
+  await rowsOf(database.url, 'delete from keys.changes where version < (select version from keys.feed)');
+  await back();
+  await deletions;
+  await waitFor(() => edge.isLive, { description: 'the feed to go on', timeoutMs: 10_000 });
+  for (const { secret } of [one!, two!]) expect(await edge.decide(secret)).toBe('INVALID_API_KEY');
 });
 
 test('an edge that says goodbye is not waited for', async () => {

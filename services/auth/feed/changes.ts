@@ -1,6 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { nextVersion } from '#shared/db/next-version.ts';
 import { notify } from '#shared/db/notify.ts';
+import { nextVersion } from '#shared/leased-feed/versions.ts';
 import { accessToken } from '#shared/session-token.ts';
 
 /** A change that may alter an edge's decisions. What is told of it is read when it is told, so that only its subject is kept. */

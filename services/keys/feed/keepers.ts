@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync } from 'node:fs';
 import { hostname } from 'node:os';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { isRunning } from '#shared/is-running.ts';
-import { leaseMs } from './watchers.ts';
+import { leaseMs } from '#shared/leased-feed/leases.ts';
 
 type Database = Pick<ServiceDatabase, 'query'>;
 
@@ -51,6 +51,16 @@ export async function noteDeadNeighbours(database: Database): Promise<void> {
   });
   const dead = rows.filter(({ pid }) => !isRunning(pid)).map(({ keeper_id }) => keeper_id);
   if (dead.length > 0) await noteGone(database, dead);
+}
+
+/** Deletes the lapsed leases of keepers which were in touch with the database since, or are gone: nobody has extended those. */
+export async function dropLapsed(database: Database): Promise<void> {
+  await database.query({
+    name: 'keys-drop-lapsed',
+    text: `delete from watchers using keepers
+      where keepers.keeper_id = watchers.keeper_id and keepers.seen_at >= lease_until and lease_until <= clock_timestamp()`,
+    values: [],
+  });
 }
 
 /** Within it a process id means one process: a boot of a machine and a namespace of process ids, where the system has them. */

@@ -3,9 +3,9 @@ import { type Clock, systemClock } from '#shared/clock.ts';
 import { isOutOfReach } from '#shared/db/errors.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { type Acknowledgement, acknowledge, dropWatcher, leaseMs } from '#shared/leased-feed/leases.ts';
 import type { Logger } from '#shared/logger.ts';
-import { noteDeadNeighbours, noteGone, noteInTouch } from './keepers.ts';
-import { type Acknowledgement, acknowledge, dropWatcher, leaseMs, outageMsMax } from './watchers.ts';
+import { dropLapsed, noteDeadNeighbours, noteGone, noteInTouch } from './keepers.ts';
 
 /**
  * This process's part in the edges' leases. While the database answers, it alone grants them. While it does not, the keeper
@@ -24,10 +24,13 @@ export type LeaseKeeper = {
   leave(edgeId: string): Promise<void>;
   /** Whether the database answered lately. */
   readonly isInTouch: boolean;
-  /** Says now what it would say with the next beat, for whoever waits for edges; and looks for keepers that have died. */
+  /** Says now what it would say with the next beat, for whoever waits for edges; and deletes the lapsed leases which nobody has extended. */
   settleLapsed(): Promise<void>;
   close(): Promise<void>;
 };
+
+/** How long an edge may go on at most while the database is away (reliability.md, How), in milliseconds. */
+const outageMsMax = 60_000;
 
 /** `recordedMs`: before the lease was stored, so that the keeper's minute ends before the stored one. */
 type Grant = { recordedMs: number; untilMs: number; isExtended: boolean };
@@ -38,13 +41,14 @@ const patienceMs = 400;
 const giveUpMs = 300;
 
 export async function openLeaseKeeper(options: {
-  database: Pick<ServiceDatabase, 'query'>;
+  database: Pick<ServiceDatabase, 'query' | 'service'>;
   clock: Pick<Clock, 'monotonic'>;
   logger: Logger;
   beatMs: number;
 }): Promise<LeaseKeeper> {
   const { database, clock, logger, beatMs } = options;
   const keeperId = uuidv7();
+  const keeper = { id: keeperId, outageMs: outageMsMax };
   const grants = new Map<string, Grant>();
   /** The last word of the database: its time, and when it came, both in milliseconds. */
   let contact: { databaseMs: number; heardMs: number } | null = null;
@@ -90,7 +94,7 @@ export async function openLeaseKeeper(options: {
 
   const acknowledgeInDatabase = async (edgeId: string, version: bigint): Promise<Acknowledgement> => {
     const recordedMs = clock.monotonic();
-    const answer = await acknowledge(database, { edgeId, version, keeperId });
+    const answer = await acknowledge(database, { edgeId, version, keeper });
     if (answer.leaseMs === 0) grants.delete(edgeId);
     else grants.set(edgeId, { recordedMs, untilMs: recordedMs + answer.leaseMs, isExtended: false });
     return answer;
@@ -139,6 +143,7 @@ export async function openLeaseKeeper(options: {
     async settleLapsed() {
       if (!closed) await touch();
       await noteDeadNeighbours(database);
+      await dropLapsed(database);
     },
     async close() {
       closed = true;

@@ -3,10 +3,10 @@ import type { KeysDeps, KeysRpc } from '../deps.ts';
 
 /** Takes note of how far an edge has come and lets it go on deciding for a while, or lets it go. */
 export const acknowledgeKeys =
-  ({ feed }: Pick<KeysDeps, 'feed'>): KeysRpc<'acknowledgeKeys'> =>
+  ({ leases }: Pick<KeysDeps, 'leases'>): KeysRpc<'acknowledgeKeys'> =>
   async ({ edgeId, version, leaseHolder, leaving }, context) => {
     requireService(callerOf(context), 'edge');
-    if (!leaving) return feed.leases.acknowledge(edgeId, version, leaseHolder);
-    await feed.leases.leave(edgeId);
+    if (!leaving) return leases.acknowledge(edgeId, version, leaseHolder);
+    await leases.leave(edgeId);
     return { leaseMs: 0 };
   };

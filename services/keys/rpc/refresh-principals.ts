@@ -1,8 +1,9 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { TenantState, UserState } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import { appendChanges, type Change, currentVersion } from '../db/changes.ts';
+import { appendChanges, type Change } from '../db/changes.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
 /** A state that is not newer changes nothing; the answer waits for the edges all the same, since it may be a repeat. */

@@ -1,7 +1,8 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { appendChanges, currentVersion } from '../db/changes.ts';
+import { appendChanges } from '../db/changes.ts';
 import { findDigests, removeDigests } from '../db/digests.ts';
 import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';

@@ -1,9 +1,10 @@
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { appendChanges, currentVersion } from '../db/changes.ts';
+import { appendChanges } from '../db/changes.ts';
 import { lockKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { keyMessage } from './key-message.ts';

@@ -4,8 +4,9 @@ import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
-import { appendChanges, currentVersion } from '../db/changes.ts';
+import { appendChanges } from '../db/changes.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';

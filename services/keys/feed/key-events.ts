@@ -1,11 +1,12 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { WatchKeysResponseSchema } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { FeedSource } from '#shared/leased-feed/leased-feed.ts';
 import type { Role } from '#shared/rpc/caller.ts';
 import type { Change, RemovedDigest } from '../db/changes.ts';
 import { livePrincipals, type PrincipalRow, principalColumns, principalMessage } from '../db/principals.ts';
 
-export type FeedEvent = MessageInitShape<typeof WatchKeysResponseSchema> & { version: bigint };
+export type KeyEvent = MessageInitShape<typeof WatchKeysResponseSchema> & { version: bigint };
 
 type ChangeRow = {
   version: bigint;
@@ -18,44 +19,16 @@ type ChangeRow = {
 type OwnerRow = { user_id: string; role: Role; is_active: boolean; auth_version: string };
 type TenantRow = { tenant_id: string; suspended: boolean; auth_version: string };
 
-/** Changes in one reading. */
-const changesMax = 500;
-
 type Database = Pick<ServiceDatabase, 'query'>;
 
-/**
- * Where an edge's feed begins: after the version it knows when that is kept, and so all that came later, otherwise at the current one,
- * and the edge must forget what it knows.
- */
-export async function startOfFeed(
-  database: Database,
-  knownVersion: bigint,
-): Promise<{ version: bigint; reset: boolean }> {
-  const { rows } = await database.query<{ version: bigint; kept: boolean }>({
-    name: 'keys-start-of-feed',
-    text: `select version, $1::bigint > 0 and (version = $1 or exists (select from changes where changes.version = $1)) as kept
-      from feed`,
-    values: [knownVersion],
-  });
-  const { version, kept } = rows[0]!;
-  return kept ? { version: knownVersion, reset: false } : { version, reset: true };
-}
-
-/** The events after a version, oldest first, and the version up to which they tell; states are those of the reading. */
-export async function readEvents(
-  database: Database,
-  afterVersion: bigint,
-): Promise<{ events: FeedEvent[]; version: bigint }> {
-  const { rows: changes } = await database.query<ChangeRow>({
-    name: 'keys-changes',
-    text: `select version, kind, tenant_id, subject_id, removed_digests from changes
-      where version > $1 order by version limit ${changesMax}`,
-    values: [afterVersion],
-  });
-  if (changes.length === 0) return { events: [], version: afterVersion };
-  const states = await readStates(database, changes);
-  return { events: changes.flatMap((change) => eventsOf(change, states)), version: changes.at(-1)!.version };
-}
+/** What Keys tells edges: they start with an empty cache, and look up what they need. */
+export const keyEvents = (database: Database): FeedSource<ChangeRow, KeyEvent> => ({
+  start: async (version) => ({ version, event: { case: 'cacheReset', value: {} } }),
+  async eventsOf(changes) {
+    const states = await readStates(database, changes);
+    return changes.flatMap((change) => eventsOf(change, states));
+  },
+});
 
 type States = {
   principals: ReadonlyMap<string, PrincipalRow[]>;
@@ -92,7 +65,7 @@ async function readStates(database: Database, changes: readonly ChangeRow[]): Pr
   };
 }
 
-function eventsOf(change: ChangeRow, states: States): FeedEvent[] {
+function eventsOf(change: ChangeRow, states: States): KeyEvent[] {
   const { version, kind, tenant_id: tenantId, subject_id: subjectId } = change;
   switch (kind) {
     case 'key_changed':
@@ -125,7 +98,7 @@ function eventsOf(change: ChangeRow, states: States): FeedEvent[] {
  * One event for each moment at which secrets of the key expire. All but the last carry the version before: whoever acknowledges
  * a version must know all of it. A key that has been removed since has no event; its removal follows.
  */
-function keyChangedEvents(rows: readonly PrincipalRow[], version: bigint): FeedEvent[] {
+function keyChangedEvents(rows: readonly PrincipalRow[], version: bigint): KeyEvent[] {
   const groups = [...Map.groupBy(rows, ({ secret_expires_at }) => secret_expires_at?.getTime() ?? null).values()];
   return groups.map((group, index) => ({
     version: index === groups.length - 1 ? version : version - 1n,

@@ -1,24 +1,28 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 
-/** Tells those who wait for edges that one has come further. */
-export const acknowledgedChannel = 'keys_acknowledged';
+/** Where those who wait for a service's edges hear that one has come further. */
+export const acknowledgedChannel = (service: string): string => `${service}_acknowledged`;
 
-/** How long an edge may decide from its cache without renewing (design.md, Snapshots), in milliseconds. */
+/** How long an edge may decide by what it was told without renewing (design.md, Snapshots), in milliseconds. */
 export const leaseMs = 2_000;
-
-/** How long an edge may go on at most while the database is away (reliability.md, How), in milliseconds. */
-export const outageMsMax = 60_000;
 
 /** An edge which is behind a change of this age is not waited for any further: its lease is not renewed, in milliseconds. */
 const behindMsMax = 1_000;
 
-type Database = Pick<ServiceDatabase, 'query'>;
+type Database = Pick<ServiceDatabase, 'query' | 'service'>;
 
-type Acknowledged = { edgeId: string; version: bigint; keeperId: string };
+type Acknowledged = {
+  edgeId: string;
+  version: bigint;
+  /** Who may extend the lease while the database is away, and for how long from now, in milliseconds. Without one it lapses. */
+  keeper?: { id: string | null; outageMs: number };
+};
+
+const nobody = { id: null, outageMs: leaseMs };
 
 /**
- * What an acknowledgement gives an edge: how long it may decide from its cache, 0 when it has to catch up first, and whether
- * it knows more than Keys does, as after a restored backup, so that it must begin anew.
+ * What an acknowledgement gives an edge: how long it may decide by what it was told, 0 when it has to catch up first, and whether
+ * it knows more than its service does, as after a restored backup, so that it must begin anew.
  */
 export type Acknowledgement = { leaseMs: number; rewatch: boolean };
 
@@ -30,9 +34,9 @@ export async function acknowledge(database: Database, acknowledged: Acknowledged
 }
 
 /** Renews a lease that has not lapsed, unless the edge is too far behind. */
-async function renewLease(database: Database, { edgeId, version, keeperId }: Acknowledged): Promise<boolean> {
+async function renewLease(database: Database, { edgeId, version, keeper = nobody }: Acknowledged): Promise<boolean> {
   const { rowCount } = await database.query({
-    name: 'keys-renew-lease',
+    name: 'feed-renew-lease',
     text: `with before as (
         select edge_id, acknowledged_version from watchers
         where edge_id = $1 and lease_until > clock_timestamp()
@@ -49,7 +53,7 @@ async function renewLease(database: Database, { edgeId, version, keeperId }: Ack
         returning before.acknowledged_version < $2 as advanced
       )
       select case when advanced then pg_notify($5, '') end from renewed`,
-    values: [edgeId, version, leaseMs, behindMsMax, acknowledgedChannel, outageMsMax, keeperId],
+    values: [edgeId, version, leaseMs, behindMsMax, acknowledgedChannel(database.service), keeper.outageMs, keeper.id],
   });
   return rowCount === 1;
 }
@@ -60,10 +64,10 @@ async function renewLease(database: Database, { edgeId, version, keeperId }: Ack
  */
 async function beginLease(
   database: Database,
-  { edgeId, version, keeperId }: Acknowledged,
+  { edgeId, version, keeper = nobody }: Acknowledged,
 ): Promise<{ granted: boolean; currentVersion: bigint }> {
   const { rows } = await database.query<{ granted: boolean; version: bigint }>({
-    name: 'keys-begin-lease',
+    name: 'feed-begin-lease',
     text: `with current as materialized (select version from feed for share),
       granted as (
         insert into watchers (edge_id, acknowledged_version, lease_until, outage_until, keeper_id)
@@ -75,7 +79,7 @@ async function beginLease(
         returning edge_id
       )
       select version, exists (select from granted) as granted from current`,
-    values: [edgeId, version, leaseMs, outageMsMax, keeperId],
+    values: [edgeId, version, leaseMs, keeper.outageMs, keeper.id],
   });
   return { granted: rows[0]!.granted, currentVersion: rows[0]!.version };
 }
@@ -85,26 +89,23 @@ export async function dropWatcher(database: Database, edgeId: string): Promise<v
   await database.query({
     text: `with gone as (delete from watchers where edge_id = $1 returning edge_id)
       select pg_notify($2, '') from gone`,
-    values: [edgeId, acknowledgedChannel],
+    values: [edgeId, acknowledgedChannel(database.service)],
   });
 }
 
 /**
  * How many edges that may still decide have not acknowledged a version. Lapsed leases are deleted first: a renewal that runs at
  * the same time either comes before and is counted, or finds its row gone and must begin a new lease. A lease which has
- * lapsed here may have been extended by its keeper without the database, unless the keeper was in touch afterwards.
+ * lapsed here may have been extended by its keeper without the database: who keeps leases deletes those which were not.
  */
 export async function countBehind(database: Database, version: bigint): Promise<number> {
   await database.query({
-    name: 'keys-drop-lapsed',
-    text: `delete from watchers where lease_until <= clock_timestamp() and (
-        outage_until <= clock_timestamp()
-        or exists (select from keepers
-          where keepers.keeper_id = watchers.keeper_id and keepers.seen_at >= watchers.lease_until))`,
+    name: 'feed-drop-lapsed',
+    text: 'delete from watchers where lease_until <= clock_timestamp() and outage_until <= clock_timestamp()',
     values: [],
   });
   const { rows } = await database.query<{ behind: bigint }>({
-    name: 'keys-count-behind',
+    name: 'feed-count-behind',
     text: 'select count(*) as behind from watchers where acknowledged_version < $1',
     values: [version],
   });

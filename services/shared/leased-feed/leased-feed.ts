@@ -1,0 +1,135 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { listen } from '#shared/db/notify.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { patiently } from '#shared/db/patiently.ts';
+import { GatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
+import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
+import { Signal } from '#shared/signal.ts';
+import { acknowledgedChannel, countBehind } from './leases.ts';
+import { changedChannel } from './versions.ts';
+
+/**
+ * How a service tells edges of its changes, and waits until they know. The service's schema has the tables `feed` (the version), `changes`
+ * (what changed at each) and `watchers` (leases.ts). One per process.
+ */
+export type LeasedFeed<Event> = {
+  /**
+   * What an edge that knows a version is told until the signal aborts: what came later, and after some quiet a heartbeat. Whoever knows
+   * nothing, too little, or more than there is, as after a restored backup, starts anew. While the database is out of reach heartbeats go
+   * on: whether the edge may is told by what it gets for its acknowledgements.
+   */
+  watch(knownVersion: bigint, signal: AbortSignal): AsyncGenerator<Event | Heartbeat>;
+  /** Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. */
+  knownEverywhere(version: bigint, signal: AbortSignal): Promise<void>;
+  close(): Promise<void>;
+};
+
+type Heartbeat = { version: bigint; event: { case: 'heartbeat'; value: object } };
+
+/** What a service's changes mean to edges. An edge that acknowledges a version must know all of it: only its last event may carry it. */
+export type FeedSource<Change, Event> = {
+  /** From which event an edge starts, at a version. */
+  start(version: bigint): Promise<Event>;
+  /** The events of rows of `changes`, oldest first; states are those of now. */
+  eventsOf(changes: readonly Change[]): Promise<Event[]>;
+};
+
+/** Changes in one reading. */
+const changesMax = 500;
+
+/** Should a notification of an acknowledgement be lost, the wait goes on after this time, in milliseconds. */
+const recheckMs = 100;
+
+/** Opens the process's ear for changes and acknowledgements. Resolves once it listens. */
+export async function openLeasedFeed<Change extends { version: bigint }, Event>(options: {
+  database: Pick<ServiceDatabase, 'query' | 'service'>;
+  connection: DatabaseUrl;
+  source: FeedSource<Change, Event>;
+  /** Extends leases while the database is away; without one they lapse. */
+  keeper?: { readonly isInTouch: boolean; settleLapsed(): Promise<void> };
+  logger: Logger;
+  /** How long the feed may be quiet, in milliseconds. */
+  heartbeatMs?: number;
+}): Promise<LeasedFeed<Event>> {
+  const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
+  const changed = new Signal();
+  const acknowledged = new Signal();
+  const listener = await patiently(() =>
+    listen({
+      connection,
+      channels: {
+        [changedChannel(database.service)]: () => changed.raise(),
+        [acknowledgedChannel(database.service)]: () => acknowledged.raise(),
+      },
+      // Notifications were lost meanwhile: everybody reads again.
+      onGap: () => {
+        changed.raise();
+        acknowledged.raise();
+      },
+      logger,
+    }),
+  );
+
+  type News = { events: Event[]; version: bigint };
+
+  /** An edge has missed nothing when what it knows last is kept, or is the current version, of which there need be no row. */
+  const readNews = async (knownVersion: bigint): Promise<News> => {
+    const { rows } = await database.query<Change & { current_version: bigint }>({
+      name: 'feed-changes',
+      text: `select feed.version as current_version, changes.* from feed left join changes on changes.version >= $1
+        order by changes.version limit ${changesMax}`,
+      values: [knownVersion],
+    });
+    const { version: first, current_version: current } = rows[0]!;
+    if (first !== knownVersion && current !== knownVersion)
+      return { events: [await source.start(current)], version: current };
+    const news = first === knownVersion ? rows.slice(1) : [];
+    return { events: await source.eventsOf(news), version: news.at(-1)?.version ?? current };
+  };
+
+  /** No news without a database that answers. */
+  const newsIfAny = async (knownVersion: bigint): Promise<News> => {
+    const none = { events: [], version: knownVersion };
+    if (keeper?.isInTouch === false) return none;
+    try {
+      return await readNews(knownVersion);
+    } catch (error) {
+      if (error instanceof GatewayError) return none;
+      throw error;
+    }
+  };
+
+  return {
+    async *watch(knownVersion, signal) {
+      let version = knownVersion;
+      const heartbeat = (): Heartbeat => ({ version, event: { case: 'heartbeat', value: {} } });
+      while (!signal.aborted) {
+        // Read as often as heartbeats go, should a notification be lost.
+        const nextChange = changed.next(heartbeatMs, signal);
+        const reading = newsIfAny(version);
+        // The answer of a database that falls silent must not keep the edge waiting for a sign of life.
+        let news = await Promise.race([reading, delay(heartbeatMs, undefined, { ref: false })]);
+        while (news === undefined) {
+          yield heartbeat();
+          news = await Promise.race([reading, delay(heartbeatMs, undefined, { ref: false })]);
+        }
+        yield* news.events;
+        version = news.version;
+        yield heartbeat();
+        await nextChange;
+      }
+    },
+    async knownEverywhere(version, signal) {
+      for (;;) {
+        signal.throwIfAborted();
+        const next = acknowledged.next(recheckMs, signal);
+        if ((await countBehind(database, version)) === 0) return;
+        await keeper?.settleLapsed();
+        await next;
+      }
+    },
+    close: () => listener.close(),
+  };
+}

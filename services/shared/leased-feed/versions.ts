@@ -1,0 +1,33 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { notify } from '#shared/db/notify.ts';
+
+/**
+ * The version that follows `version`, in SQL: the time in microseconds, or one more. A failover may lose what was committed last, and
+ * whoever had heard of it would take what gets the same numbers afterwards for known: times are not given out again.
+ */
+export const nextVersion = 'greatest(version + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)';
+
+/** Where a service's transactions tell its feeds of newer changes; the payload is the version of the last one. */
+export const changedChannel = (service: string): string => `${service}_changed`;
+
+/**
+ * Numbers `count` changes of a service and tells its feeds of them once they are committed; answers the last number, and the others are
+ * those before it. Call it at the end of the transaction: the lock on the feed's row, held until the commit, makes versions appear in
+ * their order.
+ */
+export async function takeVersions(em: SqlEntityManager, service: string, count: number): Promise<bigint> {
+  // Rows that are still in the unit of work must not wait behind the lock.
+  await em.flush();
+  const [feed] = await em.execute<{ version: string }[]>(
+    `update feed set version = ${nextVersion} + ? - 1 returning version`,
+    [count],
+  );
+  await notify(em, changedChannel(service), feed!.version);
+  return BigInt(feed!.version);
+}
+
+/** The version of a service's last change. */
+export async function currentVersion(em: SqlEntityManager): Promise<bigint> {
+  const [feed] = await em.execute<{ version: string }[]>('select version from feed');
+  return BigInt(feed!.version);
+}
