@@ -20,8 +20,12 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
     ['delete from sessions where expires_at < $1', [before(sessionsKeptMs)]],
     ['delete from password_resets where expires_at < $1', [before(dayMs)]],
     ['delete from login_throttles where last_failure_at < $1', [before(dayMs)]],
-    // The last one stays: it is the version.
-    ['delete from changes where forget_after < $1 and version < (select version from feed)', [now]],
+    // The last one stays: it is the version. So does whatever is behind one that counts: whoever knows that one reads on from there.
+    [
+      `delete from changes where version < least(
+        (select version from feed), (select min(version) from changes where forget_after >= $1))`,
+      [now],
+    ],
     ['delete from signing_keys where expires_at < $1', [now]],
     ['delete from signing_keys where status = $1 and activated_at < $2', [SigningKeyStatus.NEXT, before(dayMs)]],
     ['delete from mails where status <> $1 and created_at < $2', [MailStatus.QUEUED, before(mailsKeptMs)]],

@@ -4,10 +4,12 @@ import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
+import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { Logger } from '#shared/logger.ts';
+import { followStream } from '#shared/rpc/follow-stream.ts';
 import { createSecretBox } from '#shared/secret-box.ts';
 import { entities } from './db/entities.ts';
-import { openFeed } from './feed/feed.ts';
+import { authEvents } from './feed/auth-events.ts';
 import { createKeyRefreshes, type KeysClient } from './feed/key-refreshes.ts';
 import { startHousekeeping } from './housekeeping.ts';
 import { authService } from './index.ts';
@@ -47,13 +49,20 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const secretBox = createSecretBox(serviceSecrets, 'model-gateway auth secret box');
   const { jwtPrivateKey } = options;
   const signingKeys = await patiently(() => openSigningKeys({ database, clock, secretBox, jwtPrivateKey }));
-  const feed = await patiently(() => openFeed({ database, connection, clock, logger }));
+  const feed = await openLeasedFeed({ database, connection, source: authEvents(database, clock), logger });
   opened.defer(() => feed.close());
   // Another replica may have rotated the keys.
-  feed.subscribe(({ event }) => {
-    if (event.case !== 'signingKeysChanged') return;
-    signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
+  const rotations = followStream({
+    name: 'the feed of rotations',
+    open: (signal) => feed.watch(0n, signal),
+    onMessage({ event }) {
+      if (event?.case !== 'snapshot' && event?.case !== 'signingKeysChanged') return false;
+      signingKeys.reload().catch((err) => logger.warn({ err }, 'the signing keys could not be read again'));
+      return true;
+    },
+    logger,
   });
+  opened.defer(() => rotations.close());
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
   opened.defer(() => keyRefreshes.close());
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });

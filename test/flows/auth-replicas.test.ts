@@ -1,5 +1,5 @@
 import { generateKeyPairSync } from 'node:crypto';
-import { decodeProtectedHeader } from 'jose';
+import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, test } from 'vitest';
 import { ManualClock, systemClock } from '#shared/clock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
@@ -17,7 +17,7 @@ import {
   startTestAuth,
   type TestAuth,
 } from '../support/auth.ts';
-import { asTableOwner } from '../support/people.ts';
+import { asTableOwner, operatorOf } from '../support/people.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -154,5 +154,37 @@ test('what is out of date is removed, and what counts stays', async () => {
   expect(counts.rows[0].events).toBeGreaterThanOrEqual(4);
   await fixture.auth.refresh({ refreshToken: current.refreshToken }, anonymous());
   await expect(fixture.auth.refresh({ refreshToken: old.refreshToken }, anonymous())).rejects.toThrow();
+  await database.close();
+});
+
+test('a change stays for as long as an earlier one that counts: an edge which knows that one is told of all the rest', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using fixture = await startTestAuth({ clock });
+  const database = await openServiceDatabase({
+    service: 'auth',
+    connection: fixture.database.url,
+    entities: [],
+    logger,
+  });
+  const kinds = async () => (await asTableOwner(fixture, 'select kind from changes order by version')).rows;
+  const logout = async () => {
+    const { user, accessToken } = await login(fixture);
+    const sessionId = decodeJwt(accessToken).sid as string;
+    await fixture.auth.logout({}, session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, sessionId }));
+  };
+  await logout();
+  await fixture.auth.rotateSigningKey({}, operatorOf(fixture));
+  await logout();
+  clock.advance(1);
+  await tidyUp({ database, clock });
+  expect(await kinds()).toMatchObject([
+    { kind: 'session' },
+    { kind: 'signing_keys' },
+    { kind: 'signing_keys' },
+    { kind: 'session' },
+  ]);
+  clock.advance(40 * 86_400_000);
+  await tidyUp({ database, clock });
+  expect(await kinds()).toMatchObject([{ kind: 'session' }]);
   await database.close();
 });

@@ -30,5 +30,5 @@ export async function announce(
   version: bigint | null,
   { feed, keyRefreshes }: Pick<Deps, 'feed' | 'keyRefreshes'>,
 ): Promise<void> {
-  await Promise.all([keyRefreshes.deliver(), version === null ? undefined : feed.leases.settled(version)]);
+  await Promise.all([keyRefreshes.deliver(), version === null ? undefined : feed.knownEverywhere(version)]);
 }

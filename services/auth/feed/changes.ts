@@ -1,6 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { notify } from '#shared/db/notify.ts';
-import { nextVersion } from '#shared/leased-feed/versions.ts';
+import { takeVersions } from '#shared/leased-feed/versions.ts';
 import { accessToken } from '#shared/session-token.ts';
 
 /** A change that may alter an edge's decisions. What is told of it is read when it is told, so that only its subject is kept. */
@@ -11,27 +10,17 @@ export type Change = {
   forgetAfterMs: number;
 };
 
-/** Channel of the notifications that a change was committed; the payload is its version. */
-export const changesChannel = 'auth_changes';
-
 /** When the last access token from before a change has ended by itself; a minute more, since `iat` is rounded up with each change. */
 export const forgetAfterMs = (nowMs: number): number => nowMs + accessToken.lifetimeMs + 60_000;
 
-/**
- * Records a change in the transaction that makes it, and answers its version. Versions rise in the order of the commits,
- * because the row of the counter stays locked until then: call this last.
- */
+/** Records a change at the end of the transaction that makes it, and answers its version. */
 export async function recordChange(em: SqlEntityManager, change: Change): Promise<bigint> {
-  // Rows that are still in the unit of work must not wait behind the counter's lock.
-  await em.flush();
-  const [row] = await em.execute<{ version: string }[]>(`update feed set version = ${nextVersion} returning version`);
-  const version = row!.version;
+  const version = await takeVersions(em, 'auth', 1);
   await em.execute('insert into changes (version, kind, subject_id, forget_after) values (?, ?, ?, ?)', [
-    version,
+    String(version),
     change.kind,
     change.subjectId ?? null,
     new Date(change.forgetAfterMs),
   ]);
-  await notify(em, changesChannel, String(version));
-  return BigInt(version);
+  return version;
 }

@@ -33,7 +33,7 @@ export const changePassword =
       if (locked.passwordHash !== user.passwordHash) throw wrongPassword();
       return setPassword(em, locked, { passwordHash, type: 'password_changed', actor: actorOf(caller) }, deps);
     });
-    await feed.leases.settled(version);
+    await feed.knownEverywhere(version);
     return {};
   };
 

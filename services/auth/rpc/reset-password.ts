@@ -35,7 +35,7 @@ export const resetPassword =
       return { email: user.email, version: await setPassword(em, user, change, deps) };
     });
     await throttle.forgive(email);
-    await feed.leases.settled(version);
+    await feed.knownEverywhere(version);
     return {};
   };
 

@@ -50,7 +50,7 @@ export const rotateSigningKey =
       });
       return { kid, published: await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() }) };
     });
-    await feed.leases.settled(published);
+    await feed.knownEverywhere(published);
 
     const activated = await transaction(database, async (em) => {
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
@@ -77,6 +77,6 @@ export const rotateSigningKey =
       return recordChange(em, { kind: 'signing_keys', forgetAfterMs: forgetAfterMs(clock.now()) });
     });
     await signingKeys.reload();
-    if (activated !== null) await feed.leases.settled(activated);
+    if (activated !== null) await feed.knownEverywhere(activated);
     return { signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage) };
   };

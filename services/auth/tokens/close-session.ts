@@ -29,5 +29,5 @@ export async function closeSession(
     });
     return recordChange(em, { kind: 'session', subjectId: sessionId, forgetAfterMs: forgetAfterMs(clock.now()) });
   });
-  if (version !== null) await feed.leases.settled(version);
+  if (version !== null) await feed.knownEverywhere(version);
 }

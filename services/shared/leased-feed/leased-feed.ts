@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { isOutOfReach } from '#shared/db/errors.ts';
 import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
-import { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
@@ -22,7 +22,7 @@ export type LeasedFeed<Event> = {
    */
   watch(knownVersion: bigint, signal: AbortSignal): AsyncGenerator<Event | Heartbeat>;
   /** Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. */
-  knownEverywhere(version: bigint, signal: AbortSignal): Promise<void>;
+  knownEverywhere(version: bigint, signal?: AbortSignal): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -96,7 +96,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     try {
       return await readNews(knownVersion);
     } catch (error) {
-      if (error instanceof GatewayError) return none;
+      if (isOutOfReach(error)) return none;
       throw error;
     }
   };
@@ -112,6 +112,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
         // The answer of a database that falls silent must not keep the edge waiting for a sign of life.
         let news = await Promise.race([reading, delay(heartbeatMs, undefined, { ref: false })]);
         while (news === undefined) {
+          if (signal.aborted) return;
           yield heartbeat();
           news = await Promise.race([reading, delay(heartbeatMs, undefined, { ref: false })]);
         }
@@ -123,7 +124,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     },
     async knownEverywhere(version, signal) {
       for (;;) {
-        signal.throwIfAborted();
+        signal?.throwIfAborted();
         const next = acknowledged.next(recheckMs, signal);
         if ((await countBehind(database, version)) === 0) return;
         await keeper?.settleLapsed();

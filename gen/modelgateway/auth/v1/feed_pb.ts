@@ -41,7 +41,8 @@ export const WatchAuthRequestSchema: GenMessage<WatchAuthRequest> = /*@__PURE__*
   messageDesc(file_modelgateway_auth_v1_feed, 0);
 
 /**
- * WatchAuthResponse is one event of the feed; the first is a snapshot. Versions never fall.
+ * WatchAuthResponse is one event of the feed, which starts with a snapshot; heartbeats may come
+ * before. Versions never fall, but for that of a snapshot behind a failover.
  *
  * @generated from message modelgateway.auth.v1.WatchAuthResponse
  */
@@ -60,7 +61,7 @@ export type WatchAuthResponse = Message<"modelgateway.auth.v1.WatchAuthResponse"
    */
   event: {
     /**
-     * The whole state; replaces all that came before.
+     * The whole state; replaces all that came before. Comes again when changes were missed.
      *
      * @generated from field: modelgateway.auth.v1.AuthSnapshot snapshot = 2;
      */
@@ -351,14 +352,15 @@ export const AcknowledgeAuthRequestSchema: GenMessage<AcknowledgeAuthRequest> = 
 export type AcknowledgeAuthResponse = Message<"modelgateway.auth.v1.AcknowledgeAuthResponse"> & {
   /**
    * How long the edge may go on deciding from its snapshot, in milliseconds (2,000), counted from
-   * the moment at which it sent the request.
+   * the moment at which it sent the request; 0 when it has to catch up with the feed first.
    *
    * @generated from field: uint32 lease_ms = 1;
    */
   leaseMs: number;
 
   /**
-   * Whether the edge was unknown to Auth (a restart, a lapsed lease): reopen the feed.
+   * Whether the edge knows a later version than Auth does, as after a restored backup: reopen the
+   * feed.
    *
    * @generated from field: bool rewatch = 2;
    */

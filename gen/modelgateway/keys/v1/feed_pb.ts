@@ -49,7 +49,8 @@ export const WatchKeysRequestSchema: GenMessage<WatchKeysRequest> = /*@__PURE__*
   messageDesc(file_modelgateway_keys_v1_feed, 0);
 
 /**
- * WatchKeysResponse is one event of the feed. Versions never fall; several events may share one.
+ * WatchKeysResponse is one event of the feed. Versions never fall, but for that of a reset behind a
+ * failover; several events may share one.
  *
  * @generated from message modelgateway.keys.v1.WatchKeysResponse
  */

@@ -1,5 +1,9 @@
 import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateAuth } from './0001-create-auth.ts';
+import { KeepLeases } from './0002-keep-leases.ts';
 
 /** In the order in which they run. Released names never change. */
-export const migrations: NamedMigration[] = [{ name: '0001-create-auth', class: CreateAuth }];
+export const migrations: NamedMigration[] = [
+  { name: '0001-create-auth', class: CreateAuth },
+  { name: '0002-keep-leases', class: KeepLeases },
+];
