@@ -1,14 +1,15 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf } from '../../../http/json.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
-const grantSchema = Type.Object(
+/** A model, and an organization. */
+const grantedSchema = Type.Object(
   { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },
   { additionalProperties: false },
 );
@@ -19,7 +20,12 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
     '/api/v1/admin/grants',
     {
       config: operatorOnly,
-      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+      schema: {
+        summary: 'List grants',
+        description: 'For which organizations private models exist.',
+        response: { 200: pageOf(Type.Object({ model: Type.String(), tenant_id: idSchema })) },
+        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+      },
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
@@ -32,21 +38,41 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
     },
   );
 
-  app.post('/api/v1/admin/grants', { config: operatorOnly, schema: { body: grantSchema } }, async (request, reply) => {
-    const { model, tenant_id: tenantId } = request.body;
-    checkTenantId(tenantId);
-    const options = asCaller(request);
-    await auth.adminGetOrganization({ tenantId }, options).catch((error) => {
-      if (!hasReason(error, ErrorReason.NOT_FOUND)) throw error;
-      throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
-    });
-    const { grant } = await models.grantModel({ model, tenantId, idempotencyKey: idempotencyKey(request) }, options);
-    return reply.code(201).send(grantJson(grant!));
-  });
+  app.post(
+    '/api/v1/admin/grants',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Grant a model to an organization',
+        description: 'A private model exists for those organizations alone to which it is granted.',
+        idempotent: true,
+        response: { 201: grantSchema },
+        body: grantedSchema,
+      },
+    },
+    async (request, reply) => {
+      const { model, tenant_id: tenantId } = request.body;
+      checkTenantId(tenantId);
+      const options = asCaller(request);
+      await auth.adminGetOrganization({ tenantId }, options).catch((error) => {
+        if (!hasReason(error, ErrorReason.NOT_FOUND)) throw error;
+        throw gatewayError(ErrorReason.NOT_FOUND, 'No such organization.', { param: 'tenant_id' });
+      });
+      const { grant } = await models.grantModel({ model, tenantId, idempotencyKey: idempotencyKey(request) }, options);
+      return reply.code(201).send(grantJson(grant!));
+    },
+  );
 
   app.delete(
     '/api/v1/admin/grants',
-    { config: operatorOnly, schema: { querystring: grantSchema } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Revoke a grant',
+        response: { 204: noBody('The model does not exist for the organization any more.') },
+        querystring: grantedSchema,
+      },
+    },
     async (request, reply) => {
       const { model, tenant_id: tenantId } = request.query;
       checkTenantId(tenantId);
@@ -62,8 +88,12 @@ function checkTenantId(tenantId: string): void {
   }
 }
 
-const grantJson = ({ model, tenantId, grantedAt }: Grant) => ({
+const grantSchema = Type.Object(
+  { model: Type.String(), tenant_id: idSchema, granted_at: isoTimeSchema },
+  { $id: 'Grant' },
+);
+const grantJson = ({ model, tenantId, grantedAt }: Grant): Static<typeof grantSchema> => ({
   model,
   tenant_id: tenantId,
-  granted_at: isoTime(grantedAt),
+  granted_at: isoTime(grantedAt!),
 });

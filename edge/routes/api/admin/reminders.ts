@@ -1,8 +1,9 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Reminder, ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, paginationJson } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema } from './catalog-fields.ts';
@@ -28,6 +29,9 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List reminders',
+        description: 'The mails about retirements, newest due first.',
+        response: { 200: pageOf(reminderSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           model: Type.Optional(modelNameSchema),
@@ -50,7 +54,25 @@ export const adminReminderRoutes: Routes = (app, { models }) => {
   );
 };
 
-const reminderJson = (reminder: Reminder) => ({
+export const reminderSchema = Type.Object(
+  {
+    id: idSchema,
+    retirement_id: idSchema,
+    model: Type.String(),
+    user_id: idSchema,
+    email: Type.String(),
+    point: points.schema,
+    status: statuses.schema,
+    due_at: isoTimeSchema,
+    sent_at: orNull(Type.String({ format: 'date-time', description: 'When it was handed to the outbox.' })),
+    attempts: Type.Integer(),
+    last_error: orNull(Type.String()),
+    subject: orNull(Type.String()),
+    text: orNull(Type.String()),
+  },
+  { $id: 'Reminder' },
+);
+const reminderJson = (reminder: Reminder): Static<typeof reminderSchema> => ({
   id: reminder.id,
   retirement_id: reminder.retirementId,
   model: reminder.model,
@@ -58,7 +80,7 @@ const reminderJson = (reminder: Reminder) => ({
   email: reminder.email,
   point: points.name(reminder.point),
   status: statuses.name(reminder.status),
-  due_at: isoTime(reminder.dueAt),
+  due_at: isoTime(reminder.dueAt!),
   sent_at: isoTime(reminder.sentAt),
   attempts: reminder.attempts,
   last_error: reminder.lastError || null,

@@ -1,10 +1,20 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, paginationJson, parseTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
-import { nullable } from '../../../http/nullable.ts';
+import {
+  idSchema,
+  isoTime,
+  isoTimeSchema,
+  noBody,
+  pageOf,
+  paginationJson,
+  parseTime,
+  parseTimeIfGiven,
+  timeSchema,
+} from '../../../http/json.ts';
+import { nullable, orNull } from '../../../http/nullable.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema } from './catalog-fields.ts';
 
@@ -16,7 +26,12 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/retirements',
     {
       config: operatorOnly,
-      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+      schema: {
+        summary: 'List retirements',
+        description: 'Newest first, those included that were withdrawn.',
+        response: { 200: pageOf(adminRetirementSchema) },
+        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+      },
     },
     async (request) => {
       const { page, limit, model } = request.query;
@@ -30,6 +45,11 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Announce the retirement of a model',
+        description:
+          'Give `replacement_model_name`, or `retirement_note` that explains why there is none. Mails to those who use the model begin with `sunset_at`, which may be set later.',
+        idempotent: true,
+        response: { 201: adminRetirementSchema },
         body: Type.Object(
           {
             model: modelNameSchema,
@@ -60,7 +80,12 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/retirements/*',
     {
       config: operatorOnly,
-      schema: { body: Type.Object({ sunset_at: timeSchema }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Set the date of a retirement',
+        description: 'Sets or moves it. Once a date has passed it moves no more.',
+        response: { 200: adminRetirementSchema },
+        body: Type.Object({ sunset_at: timeSchema }, { additionalProperties: false }),
+      },
     },
     async (request) => {
       const { retirement } = await models.setSunsetDate(
@@ -71,10 +96,21 @@ export const adminRetirementRoutes: Routes = (app, { models }) => {
     },
   );
 
-  app.delete('/api/v1/admin/retirements/*', { config: operatorOnly }, async (request, reply) => {
-    await models.withdrawRetirement({ model: nameInPath(request) }, asCaller(request));
-    return reply.code(204).send();
-  });
+  app.delete(
+    '/api/v1/admin/retirements/*',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Withdraw a retirement',
+        description: 'Before its date; a retired model is a conflict.',
+        response: { 204: noBody('The model stays.') },
+      },
+    },
+    async (request, reply) => {
+      await models.withdrawRetirement({ model: nameInPath(request) }, asCaller(request));
+      return reply.code(204).send();
+    },
+  );
 };
 
 /** Exactly one of the two (service.md, Model retirement fields). */
@@ -100,10 +136,30 @@ function successorOrNote(successor: string | null, note: string | null) {
   );
 }
 
-const adminRetirementJson = ({ id, model, retirement, withdrawnAt, ...counts }: AdminRetirement) => ({
+export const adminRetirementSchema = Type.Object(
+  {
+    id: idSchema,
+    model: Type.String(),
+    deprecated_at: isoTimeSchema,
+    sunset_at: orNull(isoTimeSchema),
+    replacement_model_name: orNull(Type.String()),
+    retirement_note: orNull(Type.String()),
+    withdrawn_at: orNull(isoTimeSchema),
+    reminders_sent: Type.Integer(),
+    reminders_pending: Type.Integer(),
+  },
+  { $id: 'Retirement' },
+);
+const adminRetirementJson = ({
   id,
   model,
-  deprecated_at: isoTime(retirement!.deprecatedAt),
+  retirement,
+  withdrawnAt,
+  ...counts
+}: AdminRetirement): Static<typeof adminRetirementSchema> => ({
+  id,
+  model,
+  deprecated_at: isoTime(retirement!.deprecatedAt!),
   sunset_at: isoTime(retirement!.sunsetAt),
   replacement_model_name: retirement!.replacementModelName || null,
   retirement_note: retirement!.retirementNote || null,

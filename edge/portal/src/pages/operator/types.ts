@@ -1,6 +1,8 @@
 import type { Static } from 'typebox';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
+import type { reminderSchema } from '../../../../routes/api/admin/reminders.ts';
+import type { adminRetirementSchema } from '../../../../routes/api/admin/retirements.ts';
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
 import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts';
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
@@ -53,26 +55,8 @@ export type AdminModel = Omit<Model, 'deployments' | 'prices'> & {
   prices: AdminPrice[];
   granted_tenant_ids: string[];
 };
-export type AdminRetirement = {
-  id: string;
-  model: string;
-  deprecated_at: string;
-  sunset_at: string | null;
-  replacement_model_name: string | null;
-  retirement_note: string | null;
-  withdrawn_at: string | null;
-  reminders_sent: number;
-  reminders_pending: number;
-};
-export type Reminder = {
-  id: string;
-  email: string;
-  point: 'announcement' | 'thirty_days' | 'seven_days' | 'one_day' | 'retirement_day';
-  status: 'pending' | 'sent' | 'failed' | 'cancelled';
-  due_at: string;
-  sent_at: string | null;
-  last_error: string | null;
-};
+export type AdminRetirement = Static<typeof adminRetirementSchema>;
+export type Reminder = Static<typeof reminderSchema>;
 export type Coupon = Static<typeof couponSchema>;
 export type Mail = Static<typeof mailSchema>;
 export type AdminJob = Static<typeof adminJobSchema>;
