@@ -1,12 +1,18 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { invitationJson } from '../invitations.ts';
+import { invitationJson, invitationSchema } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
 import { organizationStatuses } from '../user-json.ts';
-import { adminOrganizationJson } from './organizations/organization-json.ts';
+import { adminOrganizationJson, adminOrganizationSchema } from './organizations/organization-json.ts';
+
+const createdSchema = Type.Object({
+  organization: orNull(adminOrganizationSchema),
+  invitation: invitationSchema,
+});
 
 /** GET and POST /api/v1/admin/organizations, for operators (decisions.md, Auth). */
 export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
@@ -15,10 +21,12 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'List organizations',
+        response: { 200: pageOf(adminOrganizationSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
           status: Type.Optional(organizationStatuses.schema),
-          search: Type.Optional(Type.String({ maxLength: 255 })),
+          search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of its name.' })),
         }),
       },
     },
@@ -41,6 +49,11 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Create an organization',
+        description:
+          'Mails its owner an invitation. Without a name the organization is made when the invitation is accepted, and `organization` is null.',
+        idempotent: true,
+        response: { 201: createdSchema },
         body: Type.Object(
           {
             name: Type.Optional(organizationNameSchema),

@@ -1,5 +1,7 @@
 import type { Static } from 'typebox';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
+import type { organizationDetailsSchema } from '../../../../routes/api/admin/organizations/organization.ts';
+import type { adminOrganizationSchema } from '../../../../routes/api/admin/organizations/organization-json.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
 import type { reminderSchema } from '../../../../routes/api/admin/reminders.ts';
 import type { adminRetirementSchema } from '../../../../routes/api/admin/retirements.ts';
@@ -8,27 +10,15 @@ import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
 import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
-import type { Model, Organization, Price, RateLimitValues } from '../../api/types.ts';
+import type { Model, Price } from '../../api/types.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
 /** Null leaves one to whoever decides above. */
 export type OwnRateLimits = Static<typeof ownRateLimitsSchema>;
-export type AdminOrganization = Organization & {
-  suspended_at: string | null;
-  suspension_reason: string | null;
-};
+export type AdminOrganization = Static<typeof adminOrganizationSchema>;
 /** One that is looked at, and not one of a list. */
-export type AdminOrganizationDetails = AdminOrganization & {
-  member_count: number;
-  /** How many keys each user may have; null: as many as they like. */
-  key_quota: number | null;
-  /** Null where the plan's hold. */
-  rate_limits: OwnRateLimits | null;
-  effective_rate_limits: RateLimitValues;
-  /** Its code. */
-  plan: string;
-};
+export type AdminOrganizationDetails = Static<typeof organizationDetailsSchema>;
 export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
 export type Account = Static<typeof accountSchema>;

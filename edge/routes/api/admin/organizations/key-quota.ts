@@ -1,10 +1,18 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
+import { orNull } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { existingOrganization } from '../organization-id.ts';
+
+/** How many keys each user may have. */
+const quotaSchema = Type.Union([
+  Type.Integer({ minimum: 0, maximum: 1_000_000 }),
+  Type.Literal('default'),
+  Type.Literal('unlimited'),
+]);
 
 /** GET and PUT /api/v1/admin/organizations/{organization_id}/key-quota: how many keys each of its users may have. */
 export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
@@ -12,7 +20,20 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
 
   app.get(
     '/api/v1/admin/organizations/:organization_id/key-quota',
-    { config: operatorOnly, schema: { params } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Get the key quota of an organization',
+        description: 'How many keys each of its users may have.',
+        response: {
+          200: Type.Object({
+            keys_per_user: quotaSchema,
+            effective_keys_per_user: orNull(Type.Integer({ description: 'Null: as many as they like.' })),
+          }),
+        },
+        params,
+      },
+    },
     async (request) => {
       const options = asCaller(request);
       const tenantId = await existingOrganization(auth, request.params.organization_id, options);
@@ -26,17 +47,11 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Set the key quota of an organization',
+        description: 'A lower one deletes no keys.',
+        response: { 200: Type.Object({ keys_per_user: quotaSchema }) },
         params,
-        body: Type.Object(
-          {
-            keys_per_user: Type.Union([
-              Type.Integer({ minimum: 0, maximum: 1_000_000 }),
-              Type.Literal('default'),
-              Type.Literal('unlimited'),
-            ]),
-          },
-          { additionalProperties: false },
-        ),
+        body: Type.Object({ keys_per_user: quotaSchema }, { additionalProperties: false }),
       },
     },
     async (request) => {
@@ -55,7 +70,7 @@ export function quotaOf(value: number | 'default' | 'unlimited' | null): Message
   return { quota: { case: 'keysPerUser', value } };
 }
 
-function quotaJson({ quota }: KeyQuota): number | string {
+function quotaJson({ quota }: KeyQuota): Static<typeof quotaSchema> {
   if (quota.case === 'keysPerUser') return quota.value;
   return quota.case === 'unlimited' ? 'unlimited' : 'default';
 }

@@ -1,24 +1,48 @@
 import type { CallOptions } from '@connectrpc/connect';
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
-import { nullable } from '../../../../http/nullable.ts';
+import { nullable, orNull } from '../../../../http/nullable.ts';
 import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
-import { changedLimits, limitsJson, limitsSchema, ownLimitsJson } from '../../rate-limit-fields.ts';
+import {
+  changedLimits,
+  limitsJson,
+  limitsSchema,
+  ownLimitsJson,
+  ownRateLimitsSchema,
+  rateLimitsSchema,
+} from '../../rate-limit-fields.ts';
 import { organizationId } from '../organization-id.ts';
 import { quotaOf } from './key-quota.ts';
-import { adminOrganizationJson } from './organization-json.ts';
+import { adminOrganizationJson, adminOrganizationSchema } from './organization-json.ts';
 
 const params = Type.Object({ tenant_id: Type.String() });
+
+export const organizationDetailsSchema = Type.Object(
+  {
+    ...adminOrganizationSchema.properties,
+    member_count: Type.Integer(),
+    key_quota: orNull(Type.Integer({ description: 'How many keys each user may have; null: as many as they like.' })),
+    plan: Type.String({ description: 'Its code.' }),
+    rate_limits: orNull(ownRateLimitsSchema),
+    effective_rate_limits: rateLimitsSchema,
+  },
+  { $id: 'OrganizationDetails' },
+);
 
 /** GET and PATCH /api/v1/admin/organizations/{tenant_id}. Its key quota is Keys', its plan Billing's. */
 export const adminOrganizationRoutes: Routes = (app, deps) => {
   const { auth, keys, billing } = deps;
 
-  app.get('/api/v1/admin/organizations/:tenant_id', { config: operatorOnly, schema: { params } }, async (request) =>
-    detailsOf(deps, organizationId(request.params.tenant_id), asCaller(request)),
+  app.get(
+    '/api/v1/admin/organizations/:tenant_id',
+    {
+      config: operatorOnly,
+      schema: { summary: 'Get an organization', response: { 200: organizationDetailsSchema }, params },
+    },
+    async (request) => detailsOf(deps, organizationId(request.params.tenant_id), asCaller(request)),
   );
 
   app.patch(
@@ -26,14 +50,18 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Change an organization',
+        response: { 200: organizationDetailsSchema },
         params,
         body: Type.Object(
           {
             name: Type.Optional(organizationNameSchema),
             key_quota: Type.Optional(
-              Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()]),
+              Type.Union([Type.Integer({ minimum: 0, maximum: 1_000_000 }), Type.Literal('default'), Type.Null()], {
+                description: 'How many keys each user may have; null: as many as they like.',
+              }),
             ),
-            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+            plan: Type.Optional(Type.String({ minLength: 1, maxLength: 64, description: 'Its code.' })),
             rate_limits: nullable(limitsSchema),
           },
           { additionalProperties: false },
@@ -66,14 +94,13 @@ async function detailsOf(
   { auth, keys, billing }: Pick<RouteDeps, 'auth' | 'keys' | 'billing'>,
   tenantId: string,
   options: CallOptions,
-): Promise<object> {
+): Promise<Static<typeof organizationDetailsSchema>> {
   const { organization, memberCount } = await auth.adminGetOrganization({ tenantId }, options);
   const { effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
   const account = await billing.getAccount({ tenantId }, options);
   return {
     ...adminOrganizationJson(organization!),
     member_count: memberCount,
-    // Null: as many as they like.
     key_quota: effectiveKeysPerUser ?? null,
     plan: account.plan!.code,
     rate_limits: ownLimitsJson(account.rateLimits),

@@ -4,7 +4,7 @@ import { asCaller } from '../../../../caller.ts';
 import { nullable } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
-import { adminOrganizationJson } from './organization-json.ts';
+import { adminOrganizationJson, adminOrganizationSchema } from './organization-json.ts';
 
 const params = Type.Object({ tenant_id: Type.String() });
 
@@ -15,6 +15,9 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Suspend an organization',
+        description: 'Its inference, jobs and realtime sessions are refused; reads and billing go on.',
+        response: { 200: adminOrganizationSchema },
         params,
         body: nullable(
           Type.Object({ reason: Type.Optional(Type.String({ maxLength: 1000 })) }, { additionalProperties: false }),
@@ -32,7 +35,10 @@ export const suspensionRoutes: Routes = (app, { auth }) => {
 
   app.post(
     '/api/v1/admin/organizations/:tenant_id/restore',
-    { config: operatorOnly, schema: { params } },
+    {
+      config: operatorOnly,
+      schema: { summary: 'Restore an organization', response: { 200: adminOrganizationSchema }, params },
+    },
     async (request) => {
       const { organization } = await auth.restoreOrganization(
         { tenantId: organizationId(request.params.tenant_id) },
