@@ -1,23 +1,33 @@
 import { createHash } from 'node:crypto';
 import { timestampDate, timestampMs } from '@bufbuild/protobuf/wkt';
 import type { FastifyReply } from 'fastify';
+import { Type } from 'typebox';
 import type { Model } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { escapeHtml } from '#shared/safe-text.ts';
 import { asAnonymous } from '../caller.ts';
 import { nameInPath, type Routes } from './routes.ts';
+
+const pageSchema = { content: { 'text/html': { schema: Type.String() } } };
 
 /**
  * The page that `rel="deprecation"` points to: what retires, when, and what comes after. Anybody may read it, so that it exists for
  * public models alone; for all other names the answer is the same page, byte for byte (service.md, Errors: 404).
  */
 export const retirementPageRoutes: Routes = (app, { models, clock }) => {
-  app.get('/retirements/*', { config: { access: { surface: 'public' } } }, async (request, reply) => {
-    const name = nameInPath(request);
-    const isName = name !== '' && name.length <= 255;
-    const options = asAnonymous(request);
-    const [model] = isName ? (await models.listDeprecations({ model: name }, options)).models : [];
-    return model === undefined ? sendPage(reply, 404, notFoundPage) : sendPage(reply, 200, page(model, clock.now()));
-  });
+  app.get(
+    '/retirements/*',
+    {
+      config: { access: { surface: 'public' } },
+      schema: { summary: 'Show the page of a retirement', response: { 200: pageSchema, 404: pageSchema } },
+    },
+    async (request, reply) => {
+      const name = nameInPath(request);
+      const isName = name !== '' && name.length <= 255;
+      const options = asAnonymous(request);
+      const [model] = isName ? (await models.listDeprecations({ model: name }, options)).models : [];
+      return model === undefined ? sendPage(reply, 404, notFoundPage) : sendPage(reply, 200, page(model, clock.now()));
+    },
+  );
 };
 
 const style = `

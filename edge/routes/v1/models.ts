@@ -1,11 +1,14 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
+import { type Static, Type } from 'typebox';
 import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
 import { asCaller } from '../../caller.ts';
-import { isoTime } from '../../http/json.ts';
+import { idSchema, isoTime, usdSchema } from '../../http/json.ts';
+import { orNull } from '../../http/nullable.ts';
+import { spelling } from '../../http/spelling.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
 import { nameInPath, type Routes } from '../routes.ts';
@@ -14,21 +17,43 @@ import { nameInPath, type Routes } from '../routes.ts';
 export const modelRoutes: Routes = (app, deps) => {
   const { models, metrics, publicUrl } = deps;
   for (const prefix of ['/v1', '/api/v1'] as const) {
-    const modelJson = prefix === '/v1' ? openaiModelJson : platformModelJson;
+    const [modelSchema, modelJson, inDetail] =
+      prefix === '/v1'
+        ? [openaiModelSchema, openaiModelJson, '']
+        : [platformModelSchema, platformModelJson, ' in detail'];
+    const listSchema = Type.Object({ object: Type.Literal('list'), data: Type.Array(modelSchema) });
 
-    app.get(`${prefix}/models`, { config: { access: { surface: 'api', scope: 'models:list' } } }, async (request) => {
-      const answer = await models.listModels({}, asCaller(request));
-      // A client that offers what is listed offers what it may call.
-      const usable = answer.models.filter(({ name }) => allowsModel(request.principal!.constraints, name));
-      return { object: 'list', data: usable.map(modelJson) };
-    });
+    app.get(
+      `${prefix}/models`,
+      {
+        config: { access: { surface: 'api', scope: 'models:list' } },
+        schema: {
+          summary: `List models${inDetail}`,
+          description: 'Those that the caller may call; a retired model is none of them.',
+          response: { 200: listSchema },
+        },
+      },
+      async (request) => {
+        const answer = await models.listModels({}, asCaller(request));
+        // A client that offers what is listed offers what it may call.
+        const usable = answer.models.filter(({ name }) => allowsModel(request.principal!.constraints, name));
+        return { object: 'list' as const, data: usable.map(modelJson) };
+      },
+    );
 
     app.get(
       `${prefix}/models/deprecations`,
-      { config: { access: { surface: 'api', scope: 'models:list' } } },
+      {
+        config: { access: { surface: 'api', scope: 'models:list' } },
+        schema: {
+          summary: `List deprecations${inDetail}`,
+          description: 'The models whose retirement is announced, and those that are retired.',
+          response: { 200: listSchema },
+        },
+      },
       async (request) => {
         const answer = await models.listDeprecations({}, asCaller(request));
-        return { object: 'list', data: answer.models.map(modelJson) };
+        return { object: 'list' as const, data: answer.models.map(modelJson) };
       },
     );
 
@@ -36,6 +61,7 @@ export const modelRoutes: Routes = (app, deps) => {
       `${prefix}/models/*`,
       {
         config: { access: { surface: 'api', scope: 'models:retrieve' } },
+        schema: { summary: `Get a model${inDetail}`, response: { 200: modelSchema } },
         errorHandler: announcingErrors(deps, (request) => ({ model: nameInPath(request) })),
       },
       async (request, reply) => {
@@ -51,7 +77,25 @@ export const modelRoutes: Routes = (app, deps) => {
   }
 };
 
-function openaiModelJson(model: Model) {
+const openaiModelSchema = Type.Object(
+  {
+    id: Type.String({ description: 'Its name, for the field `model` of a call. May have slashes and colons.' }),
+    object: Type.Literal('model'),
+    created: Type.Integer({ description: 'In seconds since the Unix epoch.' }),
+    owned_by: Type.String(),
+    shutdown_date: orNull(Type.String({ format: 'date', description: 'The day of `sunset_at`.' })),
+    deprecated_at: orNull(Type.String({ format: 'date-time', description: 'When its retirement was announced.' })),
+    sunset_at: orNull(
+      Type.String({ format: 'date-time', description: 'When it retires; null while no date is set. May move.' }),
+    ),
+    replacement_model_name: orNull(Type.String()),
+    is_serviceable: Type.Boolean(),
+    retirement_note: orNull(Type.String({ description: 'Why no model replaces it.' })),
+  },
+  { $id: 'Model' },
+);
+
+function openaiModelJson(model: Model): Static<typeof openaiModelSchema> {
   const retirement = model.retirement;
   return {
     id: model.name,
@@ -67,7 +111,52 @@ function openaiModelJson(model: Model) {
   };
 }
 
-export const platformModelJson = (model: Model) => ({
+/** A deployment's status as the API names it. */
+export const deploymentStatuses = spelling({
+  Pending: DeploymentStatus.PENDING,
+  Running: DeploymentStatus.RUNNING,
+  Degraded: DeploymentStatus.DEGRADED,
+  Stopped: DeploymentStatus.STOPPED,
+  Failed: DeploymentStatus.FAILED,
+});
+export const deploymentStatusName = deploymentStatuses.name;
+
+export const ratesSchema = Type.Object(
+  {
+    input_per_million_tokens_usd: usdSchema,
+    cached_input_per_million_tokens_usd: usdSchema,
+    output_per_million_tokens_usd: usdSchema,
+    per_image_usd: usdSchema,
+    per_audio_second_usd: usdSchema,
+    per_million_characters_usd: usdSchema,
+    per_request_usd: usdSchema,
+  },
+  { $id: 'Rates' },
+);
+export const ratesJson = (rates: PriceRates): Static<typeof ratesSchema> => ({
+  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
+  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
+  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
+  per_image_usd: usdJson(rates.perImageNanoUsd),
+  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
+  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
+  per_request_usd: usdJson(rates.perRequestNanoUsd),
+});
+
+export const platformModelSchema = Type.Object(
+  {
+    ...openaiModelSchema.properties,
+    display_name: Type.String(),
+    operations: Type.Array(Type.String({ description: 'Such as `chat_completions`.' })),
+    context_window: orNull(Type.Integer({ description: 'Prompt and answer together, in tokens.' })),
+    max_output_tokens: orNull(Type.Integer()),
+    visibility: Type.Enum(['public', 'private']),
+    prices: orNull(ratesSchema),
+    deployments: Type.Array(Type.Object({ id: idSchema, status: deploymentStatuses.schema })),
+  },
+  { $id: 'DetailedModel' },
+);
+export const platformModelJson = (model: Model): Static<typeof platformModelSchema> => ({
   ...openaiModelJson(model),
   display_name: model.displayName,
   operations: model.operations.map(operationName),
@@ -76,20 +165,4 @@ export const platformModelJson = (model: Model) => ({
   visibility: model.visibility === Visibility.PRIVATE ? 'private' : 'public',
   prices: model.price?.rates === undefined ? null : ratesJson(model.price.rates),
   deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatusName(status) })),
-});
-
-/** A deployment status as the API names it: Pending, Running, Degraded, Stopped or Failed. */
-export function deploymentStatusName(status: DeploymentStatus): string {
-  const [name] = Object.entries(DeploymentStatus).find(([, value]) => value === status) ?? ['UNSPECIFIED'];
-  return name.slice(0, 1) + name.slice(1).toLowerCase();
-}
-
-export const ratesJson = (rates: PriceRates) => ({
-  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
-  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
-  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
-  per_image_usd: usdJson(rates.perImageNanoUsd),
-  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
-  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
-  per_request_usd: usdJson(rates.perRequestNanoUsd),
 });

@@ -16,6 +16,7 @@ import type { jobSchema, listedJobSchema } from '../../../routes/api/jobs/job-js
 import type { jobStatsSchema } from '../../../routes/api/jobs/stats.ts';
 import type { rateLimitsSchema } from '../../../routes/api/rate-limit-fields.ts';
 import type { memberSchema, organizationSchema, profileSchema } from '../../../routes/api/user-json.ts';
+import type { platformModelSchema, ratesSchema } from '../../../routes/v1/models.ts';
 
 /** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
 export type Pagination = {
@@ -74,33 +75,8 @@ export type KeyAnalytics = {
   }[];
 };
 
-export type Rates = {
-  input_per_million_tokens_usd?: number;
-  cached_input_per_million_tokens_usd?: number | null;
-  output_per_million_tokens_usd?: number;
-  per_image_usd?: number;
-  per_audio_second_usd?: number;
-  per_million_characters_usd?: number;
-  per_request_usd?: number;
-};
-export type Price = Rates & { effective_from?: string };
-export type Model = {
-  id: string;
-  owned_by: string;
-  created: number;
-  deprecated_at: string | null;
-  sunset_at: string | null;
-  replacement_model_name: string | null;
-  retirement_note: string | null;
-  is_serviceable: boolean;
-  display_name: string;
-  operations: string[];
-  context_window: number | null;
-  max_output_tokens: number | null;
-  visibility: 'public' | 'private';
-  prices: Price | null;
-  deployments: { id: string; status: string }[];
-};
+export type Rates = Static<typeof ratesSchema>;
+export type Model = Static<typeof platformModelSchema>;
 
 export type Measures = Volume & {
   images: number;

@@ -1,7 +1,7 @@
-import type { Price } from '../../api/types.ts';
+import type { Rates } from '../../api/types.ts';
 import { formatUsd } from '../../format/number.ts';
 
-const kinds: readonly (readonly [keyof Price, string])[] = [
+const kinds: readonly (readonly [keyof Rates, string])[] = [
   ['input_per_million_tokens_usd', 'per million input tokens'],
   ['cached_input_per_million_tokens_usd', 'per million cached input tokens'],
   ['output_per_million_tokens_usd', 'per million output tokens'],
@@ -12,20 +12,20 @@ const kinds: readonly (readonly [keyof Price, string])[] = [
 ];
 
 /** The rates that are not free, as amount and unit. */
-export function priceLines(price: Price | null): { amount: string; unit: string }[] {
+export function priceLines(price: Rates | null): { amount: string; unit: string }[] {
   if (price === null) return [];
   return kinds.flatMap(([field, unit]) => {
     const rate = price[field];
-    return typeof rate === 'number' && rate > 0 ? [{ amount: formatUsd(rate), unit }] : [];
+    return rate > 0 ? [{ amount: formatUsd(rate), unit }] : [];
   });
 }
 
 /** One line: `$0.15 in · $0.60 out` for tokens, otherwise the first rate. */
-export function priceSummary(price: Price | null): string {
+export function priceSummary(price: Rates | null): string {
   if (price === null) return 'No price';
   const tokens = [
-    (price.input_per_million_tokens_usd ?? 0) > 0 ? `${formatUsd(price.input_per_million_tokens_usd!)} in` : '',
-    (price.output_per_million_tokens_usd ?? 0) > 0 ? `${formatUsd(price.output_per_million_tokens_usd!)} out` : '',
+    price.input_per_million_tokens_usd > 0 ? `${formatUsd(price.input_per_million_tokens_usd)} in` : '',
+    price.output_per_million_tokens_usd > 0 ? `${formatUsd(price.output_per_million_tokens_usd)} out` : '',
   ].filter(Boolean);
   if (tokens.length > 0) return tokens.join(' · ');
   const first = priceLines(price)[0];

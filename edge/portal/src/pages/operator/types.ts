@@ -10,7 +10,7 @@ import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
 import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
-import type { Model, Price } from '../../api/types.ts';
+import type { Model, Rates } from '../../api/types.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
@@ -39,7 +39,7 @@ export type AdminDeployment = {
   enabled: boolean;
   created_at: string;
 };
-export type AdminPrice = Price & { id: string; model: string; effective_from: string };
+export type AdminPrice = Rates & { id: string; model: string; effective_from: string };
 export type AdminModel = Omit<Model, 'deployments' | 'prices'> & {
   deployments: AdminDeployment[];
   prices: AdminPrice[];
