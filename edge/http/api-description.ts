@@ -10,12 +10,17 @@ declare module 'fastify' {
   interface FastifySchema {
     /** A body that is described here, and read by whoever takes its bytes. */
     uncheckedBody?: unknown;
+    /** The same of a query. */
+    uncheckedQuery?: unknown;
     /** Whether a repeat with the same `Idempotency-Key` gets the first answer. */
     idempotent?: boolean;
   }
 }
 
 type Components = Record<string, object>;
+type Content = Record<string, { schema: { anyOf?: { type?: string }[] } }>;
+type Operation = { requestBody?: { required: boolean; content: Content } };
+type Document = { paths: Record<string, Record<string, Operation>> };
 
 /**
  * GET /openapi.json: the public API in OpenAPI 3.1, made of what each route declares where it is registered. A route is described once it
@@ -39,6 +44,11 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
         },
       },
     },
+    transformObject: (described) => {
+      const { openapiObject } = described as unknown as { openapiObject: Document };
+      for (const operation of Object.values(openapiObject.paths).flatMap(Object.values)) allowNoBody(operation);
+      return openapiObject;
+    },
     // Paths stand as they are called.
     stripBasePath: false,
     transform: ({ schema, url, route, ...document }) => {
@@ -52,14 +62,23 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
       };
     },
   });
-  app.get('/openapi.json', { config: { access: { surface: 'public' } } }, () => app.swagger());
+  app.get(
+    '/openapi.json',
+    {
+      config: { access: { surface: 'public' } },
+      schema: { summary: 'Get this description', response: { 200: Type.Unknown() } },
+    },
+    () => app.swagger(),
+  );
 }
 
 const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC, amounts are exact decimals of USD.
+Every answer has an \`x-request-id\`. Those about a model that retires say so by \`Deprecation\`, \`Sunset\` and \`Link\`.
 Inference under \`/v1\` is answered alike under \`/api/v1\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
-  const { uncheckedBody, idempotent, body = uncheckedBody, response, ...rest } = schema;
+  const { uncheckedBody, uncheckedQuery, idempotent, response, ...rest } = schema;
+  const { body = uncheckedBody, querystring = uncheckedQuery } = schema;
   const access = config!.access!;
   const answers = Object.entries({ ...(response as Record<string, TSchema>), default: errorBodySchema });
   return {
@@ -68,6 +87,7 @@ function described(schema: FastifySchema, { url, config }: RouteOptions): Fastif
     tags: [tagOf(url)],
     description: [schema.description, whoMayCall(access)].filter(Boolean).join('\n\n'),
     security: securityOf(access),
+    ...(querystring !== undefined && { querystring }),
     ...(body !== undefined && { body: inJson(body as TSchema) }),
     ...(idempotent && { headers: idempotencyHeader }),
     response: Object.fromEntries(
@@ -81,6 +101,12 @@ const inJson = (schema: TSchema, description?: string): object =>
   'content' in schema || Type.IsNull(schema)
     ? { description, ...schema }
     : { description, content: { 'application/json': { schema } } };
+
+/** A body that may be null may be left out, and @fastify/swagger says of every body that it is required. */
+function allowNoBody({ requestBody }: Operation): void {
+  const choices = requestBody?.content['application/json']?.schema.anyOf ?? [];
+  if (choices.some(({ type }) => type === 'null')) requestBody!.required = false;
+}
 
 /** Makes a component of each schema with an `$id`, and a reference of each of its uses. */
 function withReferences(value: unknown, components: Components): unknown {
@@ -121,7 +147,9 @@ const operationIdOf = (summary: string): string =>
 /** The resource that a path is about: its first part behind the prefix; `inference` for what OpenAI's clients call. */
 function tagOf(url: string): string {
   const [, platform, name] = /^(\/api)?\/v1\/([a-z-]+)/.exec(url) ?? [];
-  if (name === undefined) return 'other';
+  if (url.startsWith('/.well-known/')) return 'auth';
+  if (url.startsWith('/retirements/')) return 'models';
+  if (name === undefined) return 'operation';
   return platform === undefined && name !== 'models' ? 'inference' : name;
 }
 

@@ -2,8 +2,10 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
 import type { Upload } from '../http/uploads.ts';
+import { jobSchema } from '../routes/api/jobs/job-json.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 import { answerInference, endpointOf } from './answer.ts';
+import type { Content } from './call-schemas.ts';
 import { answerWithJob, type InvokeBody, prefersJob } from './submit-job.ts';
 
 /** The prefixes under which inference is served by the same handlers (service.md, Endpoints). */
@@ -11,7 +13,15 @@ export const inferencePrefixes = ['/v1', '/api/v1'] as const;
 
 const noBytes = new Uint8Array();
 
-type InferenceRoute = { path: string; operation: Operation; scope: Scope };
+type InferenceRoute = {
+  path: string;
+  operation: Operation;
+  scope: Scope;
+  /** How /openapi.json describes it. */
+  summary: string;
+  body: Content;
+  answer: Content;
+};
 
 /** Registers an inference operation with a JSON body under both prefixes. */
 export const jsonInferenceRoute = (app: EdgeApp, deps: RouteDeps, route: InferenceRoute): void =>
@@ -34,18 +44,26 @@ export const formInferenceRoute = (app: EdgeApp, deps: RouteDeps, route: Inferen
 function inferenceRoute(
   app: EdgeApp,
   deps: RouteDeps,
-  { path, operation, scope }: InferenceRoute,
+  { path, operation, scope, summary, body, answer }: InferenceRoute,
   bodyOf: (body: unknown) => InvokeBody,
 ): void {
+  const schema = {
+    summary,
+    uncheckedBody: { content: body },
+    response: { 200: { content: answer }, 202: jobSchema },
+  };
   for (const prefix of inferencePrefixes) {
     app.post(
       prefix + path,
-      { config: { access: { surface: 'api', scope }, startsWork: true, admitBehindBody: true } },
+      {
+        config: { access: { surface: 'api', scope }, startsWork: true, admitBehindBody: true },
+        ...(prefix === '/v1' && { schema }),
+      },
       async (request, reply) => {
-        const body = bodyOf(request.body);
+        const call = bodyOf(request.body);
         return prefersJob(request)
-          ? answerWithJob(deps, { operation, ...body, endpoint: endpointOf(prefix + path) }, request, reply)
-          : answerInference(deps, operation, body, request, reply);
+          ? answerWithJob(deps, { operation, ...call, endpoint: endpointOf(prefix + path) }, request, reply)
+          : answerInference(deps, operation, call, request, reply);
       },
     );
   }

@@ -29,7 +29,8 @@ const idlePollMs = 50;
 export async function startHealth({ env, metricsText, progress, closers }: Base): Promise<string | undefined> {
   const { host, metricsPort: port } = env;
   if (port === undefined) return undefined;
-  const health = fastify();
+  // What it answers is plain, and no serializer need be compiled for it.
+  const health = fastify().setSerializerCompiler(() => JSON.stringify);
   // Not for Postgres: while it is away, what is in memory is served, and a lease is extended by the process that granted it alone.
   const readiness: Readiness = () => {
     if (progress.closing) return { ready: false, reason: 'draining' };

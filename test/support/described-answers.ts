@@ -40,7 +40,8 @@ export function checkDescribed(description: unknown): CheckAnswer {
     const type = answer.type?.split(';', 1)[0] ?? '';
     const what = `${method} ${path} answered ${answer.status}: ${answer.text}\n/openapi.json`;
     if (answer.text === '' && Object.keys(content).length === 0) return;
-    if (!(type in content)) throw new Error(`${what} describes no ${type} as ${status} of ${route}`);
+    if (!(type in content || type.replace(/[^/]+$/, '*') in content))
+      throw new Error(`${what} describes no ${type} as ${status} of ${route}`);
     if (type !== 'application/json') return;
     const pointer = ['paths', route, method.toLowerCase(), 'responses', status, 'content', type, 'schema'];
     const schema = `openapi#/${pointer.map((part) => encodeURIComponent(part.replaceAll('~', '~0').replaceAll('/', '~1'))).join('/')}`;

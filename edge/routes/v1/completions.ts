@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { eventsAnswer, jsonAnswer, jsonCall, promptSchema, textFields } from '../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../inference/route.ts';
 import type { Routes } from '../routes.ts';
 
@@ -7,4 +9,11 @@ export const completionRoutes: Routes = (app, deps) =>
     path: '/completions',
     operation: Operation.COMPLETIONS,
     scope: 'inference:completions',
+    summary: 'Create a completion',
+    body: jsonCall({
+      prompt: promptSchema,
+      ...textFields,
+      best_of: Type.Optional(Type.Integer({ minimum: 1, maximum: 128 })),
+    }),
+    answer: { ...jsonAnswer, ...eventsAnswer },
   });

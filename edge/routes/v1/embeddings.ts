@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { jsonAnswer, jsonCall, promptSchema } from '../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../inference/route.ts';
 import type { Routes } from '../routes.ts';
 
@@ -7,4 +9,12 @@ export const embeddingRoutes: Routes = (app, deps) =>
     path: '/embeddings',
     operation: Operation.EMBEDDINGS,
     scope: 'inference:embeddings',
+    summary: 'Create embeddings',
+    body: jsonCall({
+      input: promptSchema,
+      encoding_format: Type.Optional(
+        Type.Enum(['float', 'base64'], { description: '`base64`: 32-bit floats, little-endian. `float` by default.' }),
+      ),
+    }),
+    answer: jsonAnswer,
   });

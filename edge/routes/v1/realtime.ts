@@ -1,13 +1,26 @@
-import type { FastifyRequest } from 'fastify';
+import type { FastifyRequest, FastifySchema } from 'fastify';
+import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
+import { noBody } from '../../http/json.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { inferencePrefixes } from '../../inference/route.ts';
-import { errorBody } from '../../openai/errors.ts';
+import { errorBody, errorBodySchema } from '../../openai/errors.ts';
 import { realtimeAuthentication } from '../../realtime/authenticate.ts';
 import { ClientSecrets } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { admitSession } from '../../realtime/session.ts';
 import type { Routes } from '../routes.ts';
+
+const schema: FastifySchema = {
+  summary: 'Transcribe in real time',
+  description:
+    "A WebSocket with the events of OpenAI's realtime transcription. Browsers authenticate by the subprotocols `realtime` and `openai-insecure-api-key.<key>`, best with a client secret for the key.",
+  uncheckedQuery: Type.Object({
+    intent: Type.Optional(Type.Literal('transcription')),
+    model: Type.Optional(Type.String({ maxLength: 255, description: 'Or else in the first `session.update`.' })),
+  }),
+  response: { 101: noBody('The session begins.'), 426: errorBodySchema },
+};
 
 /** GET /realtime: the realtime transcription WebSocket (openai-contract.md section 5). */
 export const realtimeRoutes: Routes = (app, deps) => {
@@ -24,6 +37,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
         startsWork: true,
         authenticate,
       },
+      ...(prefix === '/v1' && { schema }),
       errorHandler: announcingErrors(deps, namedModel),
       preHandler: async (request) => {
         if (!request.ws) return;

@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { eventsAnswer, jsonCall } from '../../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../../inference/route.ts';
 import type { Routes } from '../../routes.ts';
 
@@ -7,4 +9,20 @@ export const speechRoutes: Routes = (app, deps) =>
     path: '/audio/speech',
     operation: Operation.AUDIO_SPEECH,
     scope: 'inference:audio',
+    summary: 'Speak a text',
+    body: jsonCall({
+      input: Type.String({ maxLength: 4096 }),
+      voice: Type.Optional(Type.String()),
+      response_format: Type.Optional(
+        Type.Enum(['mp3', 'opus', 'aac', 'flac', 'wav', 'pcm'], { description: '`mp3` by default.' }),
+      ),
+      stream_format: Type.Optional(
+        Type.Enum(['audio', 'sse'], { description: '`sse`: events with the audio in base64. `audio` by default.' }),
+      ),
+    }),
+    answer: {
+      'audio/*': { schema: Type.String({ format: 'binary' }) },
+      'application/octet-stream': { schema: Type.String({ format: 'binary' }) },
+      ...eventsAnswer,
+    },
   });

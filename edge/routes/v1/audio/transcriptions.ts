@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { eventsAnswer, formCall, streamSchema, transcriptAnswer } from '../../../inference/call-schemas.ts';
 import { formInferenceRoute } from '../../../inference/route.ts';
 import type { Routes } from '../../routes.ts';
 
@@ -7,4 +9,14 @@ export const transcriptionRoutes: Routes = (app, deps) =>
     path: '/audio/transcriptions',
     operation: Operation.AUDIO_TRANSCRIPTIONS,
     scope: 'inference:audio',
+    summary: 'Transcribe audio',
+    body: formCall({
+      response_format: Type.Optional(
+        Type.Enum(['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json'], {
+          description: '`json` by default.',
+        }),
+      ),
+      stream: streamSchema,
+    }),
+    answer: { ...transcriptAnswer, ...eventsAnswer },
   });

@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { formCall, transcriptAnswer } from '../../../inference/call-schemas.ts';
 import { formInferenceRoute } from '../../../inference/route.ts';
 import type { Routes } from '../../routes.ts';
 
@@ -7,4 +9,11 @@ export const translationRoutes: Routes = (app, deps) =>
     path: '/audio/translations',
     operation: Operation.AUDIO_TRANSLATIONS,
     scope: 'inference:audio',
+    summary: 'Translate audio into English',
+    body: formCall({
+      response_format: Type.Optional(
+        Type.Enum(['json', 'text', 'srt', 'verbose_json', 'vtt'], { description: '`json` by default.' }),
+      ),
+    }),
+    answer: transcriptAnswer,
   });

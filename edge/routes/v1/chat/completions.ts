@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { eventsAnswer, jsonAnswer, jsonCall, textFields } from '../../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../../inference/route.ts';
 import type { Routes } from '../../routes.ts';
 
@@ -7,4 +9,11 @@ export const chatCompletionRoutes: Routes = (app, deps) =>
     path: '/chat/completions',
     operation: Operation.CHAT_COMPLETIONS,
     scope: 'inference:chat',
+    summary: 'Create a chat completion',
+    body: jsonCall({
+      messages: Type.Array(Type.Object({}, { additionalProperties: true })),
+      ...textFields,
+      max_completion_tokens: Type.Optional(Type.Integer({ minimum: 0 })),
+    }),
+    answer: { ...jsonAnswer, ...eventsAnswer },
   });

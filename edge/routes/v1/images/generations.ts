@@ -1,4 +1,6 @@
+import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { eventsAnswer, jsonAnswer, jsonCall, streamSchema } from '../../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../../inference/route.ts';
 import type { Routes } from '../../routes.ts';
 
@@ -7,4 +9,16 @@ export const imageGenerationRoutes: Routes = (app, deps) =>
     path: '/images/generations',
     operation: Operation.IMAGES_GENERATIONS,
     scope: 'inference:images',
+    summary: 'Generate images',
+    body: jsonCall({
+      prompt: Type.String(),
+      n: Type.Optional(Type.Integer({ minimum: 1 })),
+      stream: streamSchema,
+      background: Type.Optional(
+        Type.Union([Type.Boolean(), Type.String()], {
+          description: 'true answers with a job, which runs later; a text says what is behind the motif.',
+        }),
+      ),
+    }),
+    answer: { ...jsonAnswer, ...eventsAnswer },
   });

@@ -12,13 +12,24 @@ const secondsDefault = 600;
 const sessionBytesMax = 4 * 1024;
 
 const bodySchema = Type.Object({
-  session: Type.Optional(Type.Object({ type: Type.Optional(Type.String()) })),
+  session: Type.Optional(
+    Type.Object(
+      { type: Type.Optional(Type.String()) },
+      { description: 'What each session starts with; at most 4 KiB.' },
+    ),
+  ),
   expires_after: Type.Optional(
     Type.Object({
       anchor: Type.Optional(Type.Literal('created_at')),
-      seconds: Type.Optional(Type.Integer({ minimum: 10, maximum: 7_200 })),
+      seconds: Type.Optional(Type.Integer({ minimum: 10, maximum: 7_200, description: '600 by default.' })),
     }),
   ),
+});
+
+const secretSchema = Type.Object({
+  value: Type.String({ description: 'The secret `ek_…`.' }),
+  expires_at: Type.Integer({ description: 'In seconds since the Unix epoch.' }),
+  session: Type.Object({ object: Type.String(), type: Type.String() }, { additionalProperties: true }),
 });
 
 /** POST /realtime/client_secrets: a secret for a browser, that opens sessions of its maker for a while (openai-contract.md section 5). */
@@ -29,7 +40,14 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
       `${prefix}/realtime/client_secrets`,
       {
         config: { access: { surface: 'api', scope: 'inference:audio' }, startsWork: true },
-        schema: { body: bodySchema },
+        schema: {
+          ...(prefix === '/v1' && {
+            summary: 'Create a client secret',
+            description: 'With which a browser opens realtime sessions of the caller for a while.',
+          }),
+          response: { 200: secretSchema },
+          body: bodySchema,
+        },
       },
       async (request, reply) => {
         const { session = {}, expires_after: expiry } = request.body;

@@ -1,0 +1,90 @@
+import { type TProperties, Type } from 'typebox';
+
+/** What a body may be, by content type (OpenAPI 3.1, Media Type Object). */
+export type Content = Readonly<Record<string, { schema: object }>>;
+
+const callSchema = (fields: TProperties) =>
+  Type.Object(
+    {
+      model: Type.String({ description: 'The `id` of a model.' }),
+      background: Type.Optional(
+        Type.Boolean({
+          description:
+            'Answers with a job, which runs later, as the header `Prefer: respond-async` does. With an `Idempotency-Key`, a repeat within 24 hours gets the same job.',
+        }),
+      ),
+      ...fields,
+    },
+    {
+      additionalProperties: true,
+      description: "What the gateway reads. All other fields of OpenAI's API reach the upstream untouched.",
+    },
+  );
+
+/** A call in JSON. */
+export const jsonCall = (fields: TProperties): Content => ({
+  'application/json': {
+    schema: callSchema({
+      ...fields,
+      metadata: Type.Optional(
+        Type.Record(Type.String(), Type.String(), { description: 'Is kept with a job that runs later.' }),
+      ),
+    }),
+  },
+});
+
+/** A call with an audio file. */
+export const formCall = (fields: TProperties): Content => ({
+  'multipart/form-data': {
+    schema: callSchema({
+      file: Type.String({
+        format: 'binary',
+        description: 'In flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav or webm; at most 25 MiB.',
+      }),
+      ...fields,
+    }),
+  },
+});
+
+/** What completes a text: one or several, as texts or as tokens. */
+export const promptSchema = Type.Union([
+  Type.String(),
+  Type.Array(Type.String()),
+  Type.Array(Type.Integer()),
+  Type.Array(Type.Array(Type.Integer())),
+]);
+
+/** Whether the answer is a stream of events. */
+export const streamSchema = Type.Optional(Type.Boolean());
+
+/** The fields that chat and text completions have in common. */
+export const textFields = {
+  stream: streamSchema,
+  stream_options: Type.Optional(
+    Type.Object({ include_usage: Type.Optional(Type.Boolean()) }, { additionalProperties: true }),
+  ),
+  n: Type.Optional(Type.Integer({ minimum: 1, maximum: 128 })),
+  max_tokens: Type.Optional(Type.Integer({ minimum: 0 })),
+};
+
+/** The upstream's answer in JSON. */
+export const jsonAnswer: Content = {
+  'application/json': {
+    schema: Type.Object({}, { additionalProperties: true, description: "As OpenAI's API describes it." }),
+  },
+};
+
+/** A stream of events. */
+export const eventsAnswer: Content = {
+  'text/event-stream': {
+    schema: Type.String({ description: 'Server-sent events; an `error` in one ends the stream.' }),
+  },
+};
+
+/** What a transcription or translation may be answered in. */
+export const transcriptAnswer: Content = {
+  ...jsonAnswer,
+  'text/plain': { schema: Type.String() },
+  'application/x-subrip': { schema: Type.String() },
+  'text/vtt': { schema: Type.String() },
+};
