@@ -119,8 +119,6 @@ export const deploymentStatuses = spelling({
   Stopped: DeploymentStatus.STOPPED,
   Failed: DeploymentStatus.FAILED,
 });
-export const deploymentStatusName = deploymentStatuses.name;
-
 export const ratesSchema = Type.Object(
   {
     input_per_million_tokens_usd: usdSchema,
@@ -164,5 +162,5 @@ export const platformModelJson = (model: Model): Static<typeof platformModelSche
   max_output_tokens: model.maxOutputTokens || null,
   visibility: model.visibility === Visibility.PRIVATE ? 'private' : 'public',
   prices: model.price?.rates === undefined ? null : ratesJson(model.price.rates),
-  deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatusName(status) })),
+  deployments: model.deployments.map(({ id, status }) => ({ id, status: deploymentStatuses.name(status) })),
 });

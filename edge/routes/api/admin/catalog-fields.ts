@@ -11,6 +11,17 @@ import { asCaller } from '../../../caller.ts';
 import { paginationJson } from '../../../http/json.ts';
 
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
+export const baseUrlSchema = Type.String({
+  minLength: 1,
+  maxLength: 2048,
+  description: 'With its version, such as `https://host/v1`.',
+});
+export const secretReferenceSchema = Type.Optional(
+  Type.String({
+    maxLength: 255,
+    description: "Where an edge finds the upstream's API key: the name of a variable, such as `env:UPSTREAM_API_KEY`.",
+  }),
+);
 
 /** Operations and dialects are spelled as their enum values in lower case. */
 const spelled = <Value extends number>(values: Readonly<Record<string, Value>>): ReadonlyMap<string, Value> =>
@@ -23,8 +34,11 @@ const spelled = <Value extends number>(values: Readonly<Record<string, Value>>):
 const operations = spelled<Operation>(Operation);
 const dialects = spelled<UpstreamDialect>(UpstreamDialect);
 
-export const operationsSchema = Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 8 });
-export const dialectSchema = Type.String({ maxLength: 64 });
+const nameOf = (values: ReadonlyMap<string, number>) =>
+  Type.String({ maxLength: 64, description: `One of \`${[...values.keys()].join('`, `')}\`.` });
+
+export const operationsSchema = Type.Array(nameOf(operations), { minItems: 1, maxItems: 8 });
+export const dialectSchema = nameOf(dialects);
 
 export const operationsNamed = (names: readonly string[] | undefined): Operation[] => [
   ...new Set((names ?? []).map((name) => named(operations, name, 'operations'))),
@@ -32,6 +46,8 @@ export const operationsNamed = (names: readonly string[] | undefined): Operation
 
 export const dialectNamed = (name: string | undefined): UpstreamDialect =>
   name === undefined ? UpstreamDialect.UNSPECIFIED : named(dialects, name, 'dialect');
+
+export const dialectNameSchema = Type.Enum([...dialects.keys()]);
 
 /** A dialect's public spelling; what nobody chose is OpenAI's. */
 export const dialectName = (dialect: UpstreamDialect | undefined): string =>

@@ -1,43 +1,82 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { deploymentStatusName } from '../../v1/models.ts';
+import { deploymentStatuses } from '../../v1/models.ts';
 import { idInPath } from '../id-in-path.ts';
 import {
+  baseUrlSchema,
   catalogModels,
   dialectName,
   dialectNamed,
+  dialectNameSchema,
   dialectSchema,
   modelNameSchema,
   pageOfItems,
+  secretReferenceSchema,
 } from './catalog-fields.ts';
 
-const timeoutSchema = Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000 }));
+const timeoutSchema = (description: string) =>
+  Type.Optional(Type.Integer({ minimum: 1, maximum: 3_600_000, description }));
 const settings = {
-  base_url: Type.Optional(Type.String({ minLength: 1, maxLength: 2048 })),
-  upstream_model: Type.Optional(modelNameSchema),
-  secret_reference: Type.Optional(Type.String({ maxLength: 255 })),
-  weight: Type.Optional(Type.Integer({ minimum: 1, maximum: 1000 })),
-  priority: Type.Optional(Type.Integer({ minimum: 0, maximum: 1000 })),
-  concurrency_limit: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
-  connect_timeout_ms: Type.Optional(Type.Integer({ minimum: 1, maximum: 600_000 })),
-  first_byte_timeout_ms: timeoutSchema,
-  idle_timeout_ms: timeoutSchema,
-  total_timeout_ms: timeoutSchema,
+  base_url: Type.Optional(baseUrlSchema),
+  upstream_model: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 255,
+      description: "The upstream's own name of the model; the same by default.",
+    }),
+  ),
+  secret_reference: secretReferenceSchema,
+  weight: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: 1000,
+      description: 'Share of traffic among deployments of the same priority; 1 by default.',
+    }),
+  ),
+  priority: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 1000,
+      description: 'Those with the lowest number go first, others on failure; 0 by default.',
+    }),
+  ),
+  concurrency_limit: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 1_000_000,
+      description: 'Most calls at the same time per edge; 1,000 by default, for which 0 stands too.',
+    }),
+  ),
+  connect_timeout_ms: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 600_000, description: 'Until the connection stands; 5,000 by default.' }),
+  ),
+  first_byte_timeout_ms: timeoutSchema('To the first byte of the answer; 120,000 by default.'),
+  idle_timeout_ms: timeoutSchema('Between two pieces of the answer; 60,000 by default.'),
+  total_timeout_ms: timeoutSchema('For the whole call; 600,000 by default.'),
   dialect: Type.Optional(dialectSchema),
-  enabled: Type.Optional(Type.Boolean()),
+  enabled: Type.Optional(Type.Boolean({ description: '`false` makes it Stopped.' })),
   sandbox: Type.Optional(
     Type.Object(
       {
         latency_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 600_000 })),
         chunk_delay_ms: Type.Optional(Type.Integer({ minimum: 0, maximum: 60_000 })),
-        error_per_million: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
-        cut_after_chunks: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000 })),
+        error_per_million: Type.Optional(
+          Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Calls in a million that fail with a 500.' }),
+        ),
+        cut_after_chunks: Type.Optional(
+          Type.Integer({
+            minimum: 0,
+            maximum: 1_000_000,
+            description: 'Bodies are cut after so many pieces; 0: never.',
+          }),
+        ),
       },
-      { additionalProperties: false },
+      { additionalProperties: false, description: 'How the sandbox behaves; with the dialect `sandbox` alone.' },
     ),
   ),
 };
@@ -50,7 +89,11 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/deployments',
     {
       config: operatorOnly,
-      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+      schema: {
+        summary: 'List deployments',
+        response: { 200: pageOf(deploymentSchema) },
+        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+      },
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
@@ -65,7 +108,13 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/deployments',
     {
       config: operatorOnly,
-      schema: { body: Type.Object({ model: modelNameSchema, ...settings }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Create a deployment',
+        description: 'It gets traffic once it has answered a probe.',
+        idempotent: true,
+        response: { 201: deploymentSchema },
+        body: Type.Object({ model: modelNameSchema, ...settings }, { additionalProperties: false }),
+      },
     },
     async (request, reply) => {
       const { model, ...fields } = request.body;
@@ -79,7 +128,16 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
 
   app.patch(
     '/api/v1/admin/deployments/:deployment_id',
-    { config: operatorOnly, schema: { params, body: settingsSchema } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Change a deployment',
+        description: 'Calls in flight go on with the old settings.',
+        response: { 200: deploymentSchema },
+        params,
+        body: settingsSchema,
+      },
+    },
     async (request) => {
       const { deployment } = await models.updateDeployment(
         {
@@ -94,7 +152,10 @@ export const adminDeploymentRoutes: Routes = (app, { models }) => {
 
   app.delete(
     '/api/v1/admin/deployments/:deployment_id',
-    { config: operatorOnly, schema: { params } },
+    {
+      config: operatorOnly,
+      schema: { summary: 'Delete a deployment', response: { 204: noBody('Calls in flight finish.') }, params },
+    },
     async (request, reply) => {
       await models.deleteDeployment(
         { deploymentId: idInPath(request.params.deployment_id, 'deployment') },
@@ -129,24 +190,55 @@ const deploymentSettings = (fields: Type.Static<typeof settingsSchema>) => ({
         },
 });
 
-export function adminDeploymentJson(deployment: Deployment) {
+export const deploymentSchema = Type.Object(
+  {
+    id: idSchema,
+    model: Type.String(),
+    status: deploymentStatuses.schema,
+    status_reason: orNull(Type.String()),
+    status_changed_at: isoTimeSchema,
+    base_url: orNull(Type.String()),
+    upstream_model: Type.String(),
+    secret_reference: orNull(Type.String()),
+    weight: Type.Integer(),
+    priority: Type.Integer(),
+    concurrency_limit: Type.Integer(),
+    connect_timeout_ms: Type.Integer(),
+    first_byte_timeout_ms: Type.Integer(),
+    idle_timeout_ms: Type.Integer(),
+    total_timeout_ms: Type.Integer(),
+    dialect: dialectNameSchema,
+    sandbox: orNull(
+      Type.Object({
+        latency_ms: Type.Integer(),
+        chunk_delay_ms: Type.Integer(),
+        error_per_million: Type.Integer(),
+        cut_after_chunks: Type.Integer(),
+      }),
+    ),
+    enabled: Type.Boolean(),
+    created_at: isoTimeSchema,
+  },
+  { $id: 'Deployment' },
+);
+export function adminDeploymentJson(deployment: Deployment): Static<typeof deploymentSchema> {
   const settings = deployment.settings!;
   return {
     id: deployment.id,
     model: deployment.model,
-    status: deploymentStatusName(deployment.status),
+    status: deploymentStatuses.name(deployment.status),
     status_reason: deployment.statusReason || null,
-    status_changed_at: isoTime(deployment.statusChangedAt),
+    status_changed_at: isoTime(deployment.statusChangedAt!),
     base_url: settings.dialect === UpstreamDialect.SANDBOX ? null : (settings.baseUrl ?? null),
     upstream_model: settings.upstreamModel || deployment.model,
     secret_reference: settings.secretReference || null,
-    weight: settings.weight,
-    priority: settings.priority,
-    concurrency_limit: settings.concurrencyLimit,
-    connect_timeout_ms: settings.connectTimeoutMs,
-    first_byte_timeout_ms: settings.firstByteTimeoutMs,
-    idle_timeout_ms: settings.idleTimeoutMs,
-    total_timeout_ms: settings.totalTimeoutMs,
+    weight: settings.weight!,
+    priority: settings.priority!,
+    concurrency_limit: settings.concurrencyLimit!,
+    connect_timeout_ms: settings.connectTimeoutMs!,
+    first_byte_timeout_ms: settings.firstByteTimeoutMs!,
+    idle_timeout_ms: settings.idleTimeoutMs!,
+    total_timeout_ms: settings.totalTimeoutMs!,
     dialect: dialectName(settings.dialect),
     sandbox:
       settings.sandbox === undefined
@@ -157,7 +249,7 @@ export function adminDeploymentJson(deployment: Deployment) {
             error_per_million: settings.sandbox.errorPerMillion,
             cut_after_chunks: settings.sandbox.cutAfterChunks,
           },
-    enabled: settings.enabled,
-    created_at: isoTime(deployment.createdAt),
+    enabled: settings.enabled!,
+    created_at: isoTime(deployment.createdAt!),
   };
 }

@@ -1,25 +1,26 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { idSchema, noBody, pageOf, paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
-import { platformModelJson } from '../../v1/models.ts';
+import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
 import { catalogModel, modelNameSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
-import { adminDeploymentJson } from './deployments.ts';
-import { adminPriceJson } from './prices.ts';
+import { adminDeploymentJson, deploymentSchema } from './deployments.ts';
+import { adminPriceJson, priceSchema } from './prices.ts';
 
 const visibilities = spelling({ public: Visibility.PUBLIC, private: Visibility.PRIVATE });
-const tokensSchema = nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000 }));
+const tokensSchema = (description: string) =>
+  nullable(Type.Integer({ minimum: 0, maximum: 1_000_000_000, description }));
 const settings = {
   display_name: Type.Optional(modelNameSchema),
   owned_by: Type.Optional(modelNameSchema),
   operations: Type.Optional(operationsSchema),
-  context_window: tokensSchema,
-  max_output_tokens: tokensSchema,
+  context_window: tokensSchema('Prompt and answer together, in tokens; null, as 0: unknown.'),
+  max_output_tokens: tokensSchema('Null, as 0: unknown.'),
   visibility: Type.Optional(visibilities.schema),
 };
 const settingsSchema = Type.Object(settings, { additionalProperties: false });
@@ -31,7 +32,18 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     {
       config: operatorOnly,
       schema: {
-        querystring: Type.Object({ ...pageQuerySchema, search: Type.Optional(Type.String({ maxLength: 255 })) }),
+        summary: 'List the models of the catalog',
+        description: 'All of them by name, private and retired ones included.',
+        response: { 200: pageOf(adminModelSchema) },
+        querystring: Type.Object({
+          ...pageQuerySchema,
+          search: Type.Optional(
+            Type.String({
+              maxLength: 255,
+              description: 'A part of its name; the model of just this name comes first.',
+            }),
+          ),
+        }),
       },
     },
     async (request) => {
@@ -45,7 +57,13 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/models',
     {
       config: operatorOnly,
-      schema: { body: Type.Object({ name: modelNameSchema, ...settings }, { additionalProperties: false }) },
+      schema: {
+        summary: 'Create a model',
+        description: 'It serves once it has a deployment. At least one of `operations` is needed.',
+        idempotent: true,
+        response: { 201: adminModelSchema },
+        body: Type.Object({ name: modelNameSchema, ...settings }, { additionalProperties: false }),
+      },
     },
     async (request, reply) => {
       const { name, ...fields } = request.body;
@@ -57,20 +75,41 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     },
   );
 
-  app.get('/api/v1/admin/models/*', { config: operatorOnly }, async (request) =>
-    adminModelJson(await catalogModel(models, nameInPath(request), request)),
+  app.get(
+    '/api/v1/admin/models/*',
+    { config: operatorOnly, schema: { summary: 'Get a model of the catalog', response: { 200: adminModelSchema } } },
+    async (request) => adminModelJson(await catalogModel(models, nameInPath(request), request)),
   );
 
-  app.patch('/api/v1/admin/models/*', { config: operatorOnly, schema: { body: settingsSchema } }, async (request) => {
-    const name = nameInPath(request);
-    await models.updateModel({ name, settings: modelSettings(request.body) }, asCaller(request));
-    return adminModelJson(await catalogModel(models, name, request));
-  });
+  app.patch(
+    '/api/v1/admin/models/*',
+    {
+      config: operatorOnly,
+      schema: { summary: 'Change a model', response: { 200: adminModelSchema }, body: settingsSchema },
+    },
+    async (request) => {
+      const name = nameInPath(request);
+      await models.updateModel({ name, settings: modelSettings(request.body) }, asCaller(request));
+      return adminModelJson(await catalogModel(models, name, request));
+    },
+  );
 
-  app.delete('/api/v1/admin/models/*', { config: operatorOnly }, async (request, reply) => {
-    await models.deleteModel({ name: nameInPath(request) }, asCaller(request));
-    return reply.code(204).send();
-  });
+  app.delete(
+    '/api/v1/admin/models/*',
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'Delete a model',
+        description:
+          'With its deployments and grants; usage and prices stay. To take a model away from its users retire it instead: one whose retirement is announced is a conflict, and so is a retired one.',
+        response: { 204: noBody('It is no longer there.') },
+      },
+    },
+    async (request, reply) => {
+      await models.deleteModel({ name: nameInPath(request) }, asCaller(request));
+      return reply.code(204).send();
+    },
+  );
 };
 
 /** Null takes a number of tokens back to unknown. */
@@ -83,7 +122,17 @@ const modelSettings = (fields: Type.Static<typeof settingsSchema>) => ({
   visibility: visibilities.value(fields.visibility),
 });
 
-const adminModelJson = (entry: CatalogModel) => ({
+/** A model with all that operators decide of it. */
+export const adminModelSchema = Type.Object(
+  {
+    ...platformModelSchema.properties,
+    deployments: Type.Array(deploymentSchema),
+    prices: Type.Array(priceSchema, { description: 'The one in force, and those that follow.' }),
+    granted_tenant_ids: Type.Array(idSchema, { description: 'The organizations for which a private model exists.' }),
+  },
+  { $id: 'CatalogModel' },
+);
+const adminModelJson = (entry: CatalogModel): Static<typeof adminModelSchema> => ({
   ...platformModelJson(entry.model!),
   deployments: entry.deployments.map(adminDeploymentJson),
   prices: entry.prices.map(adminPriceJson),

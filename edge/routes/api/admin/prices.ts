@@ -1,20 +1,25 @@
-import { Type } from 'typebox';
+import { type Static, Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { isoTime, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
-import { ratesJson } from '../../v1/models.ts';
+import { ratesJson, ratesSchema } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
 const rates = {
   input_per_million_tokens_usd: rateSchema,
-  /** Null, as absent: the same as tokens that were not cached. */
-  cached_input_per_million_tokens_usd: nullable(Type.Number({ minimum: 0, maximum: 1_000_000 })),
+  cached_input_per_million_tokens_usd: nullable(
+    Type.Number({
+      minimum: 0,
+      maximum: 1_000_000,
+      description: 'The same as of tokens that were not cached where it is absent or null.',
+    }),
+  ),
   output_per_million_tokens_usd: rateSchema,
   per_image_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
   per_audio_second_usd: Type.Optional(Type.Number({ minimum: 0, maximum: 1_000 })),
@@ -28,7 +33,12 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/prices',
     {
       config: operatorOnly,
-      schema: { querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }) },
+      schema: {
+        summary: 'List prices',
+        description: 'Those in force, and those that follow.',
+        response: { 200: pageOf(priceSchema) },
+        querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
+      },
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
@@ -44,6 +54,11 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Set the price of a model',
+        description:
+          'Adds a version, which never changes, from `effective_from` on: now by default, and not in the past. It needs at least one rate; the others are 0, free of charge.',
+        idempotent: true,
+        response: { 201: priceSchema },
         body: Type.Object(
           {
             model: modelNameSchema,
@@ -89,10 +104,20 @@ export const adminPriceRoutes: Routes = (app, { models }) => {
   );
 };
 
-export const adminPriceJson = (price: Price) => ({
+export const priceSchema = Type.Object(
+  {
+    id: idSchema,
+    model: Type.String(),
+    effective_from: isoTimeSchema,
+    created_at: isoTimeSchema,
+    ...ratesSchema.properties,
+  },
+  { $id: 'Price' },
+);
+export const adminPriceJson = (price: Price): Static<typeof priceSchema> => ({
   id: price.id,
   model: price.model,
-  effective_from: isoTime(price.effectiveFrom),
-  created_at: isoTime(price.createdAt),
+  effective_from: isoTime(price.effectiveFrom!),
+  created_at: isoTime(price.createdAt!),
   ...ratesJson(price.rates!),
 });

@@ -2,8 +2,20 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
-import { platformModelJson } from '../../v1/models.ts';
-import { dialectNamed, dialectSchema, operationsNamed, operationsSchema } from './catalog-fields.ts';
+import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
+import {
+  baseUrlSchema,
+  dialectNamed,
+  dialectSchema,
+  operationsNamed,
+  operationsSchema,
+  secretReferenceSchema,
+} from './catalog-fields.ts';
+
+export const registeredSchema = Type.Object({
+  models: Type.Array(platformModelSchema),
+  deployments_created: Type.Integer(),
+});
 
 /** POST /api/v1/admin/upstreams: registers every model which an OpenAI-compatible server lists. */
 export const adminUpstreamRoutes: Routes = (app, { models }) => {
@@ -12,10 +24,14 @@ export const adminUpstreamRoutes: Routes = (app, { models }) => {
     {
       config: operatorOnly,
       schema: {
+        summary: 'Register an upstream',
+        description:
+          'Every model that an OpenAI-compatible server lists gets a deployment there; those that the catalog does not have are added. What stands already is changed in what the request names alone.',
+        response: { 200: registeredSchema },
         body: Type.Object(
           {
-            base_url: Type.String({ minLength: 1, maxLength: 2048 }),
-            secret_reference: Type.Optional(Type.String({ maxLength: 255 })),
+            base_url: baseUrlSchema,
+            secret_reference: secretReferenceSchema,
             dialect: Type.Optional(dialectSchema),
             operations: Type.Optional(operationsSchema),
           },

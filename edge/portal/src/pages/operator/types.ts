@@ -1,8 +1,11 @@
 import type { Static } from 'typebox';
+import type { deploymentSchema } from '../../../../routes/api/admin/deployments.ts';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
+import type { adminModelSchema } from '../../../../routes/api/admin/models.ts';
 import type { organizationDetailsSchema } from '../../../../routes/api/admin/organizations/organization.ts';
 import type { adminOrganizationSchema } from '../../../../routes/api/admin/organizations/organization-json.ts';
 import type { accountSchema, adminPlanSchema } from '../../../../routes/api/admin/plans.ts';
+import type { priceSchema } from '../../../../routes/api/admin/prices.ts';
 import type { reminderSchema } from '../../../../routes/api/admin/reminders.ts';
 import type { adminRetirementSchema } from '../../../../routes/api/admin/retirements.ts';
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
@@ -10,7 +13,6 @@ import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
 import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
-import type { Model, Rates } from '../../api/types.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */
 
@@ -23,28 +25,9 @@ export type AdminPlan = Static<typeof adminPlanSchema>;
 export type AdminUser = Static<typeof adminUserSchema>;
 export type Account = Static<typeof accountSchema>;
 export type AdminKey = Static<typeof adminKeySchema>;
-export type AdminDeployment = {
-  id: string;
-  model: string;
-  status: string;
-  status_reason: string | null;
-  status_changed_at: string | null;
-  base_url: string | null;
-  upstream_model: string;
-  secret_reference: string | null;
-  weight: number;
-  priority: number;
-  concurrency_limit: number;
-  dialect: string;
-  enabled: boolean;
-  created_at: string;
-};
-export type AdminPrice = Rates & { id: string; model: string; effective_from: string };
-export type AdminModel = Omit<Model, 'deployments' | 'prices'> & {
-  deployments: AdminDeployment[];
-  prices: AdminPrice[];
-  granted_tenant_ids: string[];
-};
+export type AdminDeployment = Static<typeof deploymentSchema>;
+export type AdminPrice = Static<typeof priceSchema>;
+export type AdminModel = Static<typeof adminModelSchema>;
 export type AdminRetirement = Static<typeof adminRetirementSchema>;
 export type Reminder = Static<typeof reminderSchema>;
 export type Coupon = Static<typeof couponSchema>;

@@ -1,4 +1,6 @@
 import { useState } from 'react';
+import type { Static } from 'typebox';
+import type { registeredSchema } from '../../../../routes/api/admin/upstreams.ts';
 import { useAction } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
@@ -17,7 +19,7 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
   const [address, setAddress] = useState({ baseUrl: '', secret: '' });
   const [dialect, setDialect] = useState('');
   const [operations, setOperations] = useState<readonly string[]>([]);
-  const register = useAction<{ models: unknown[]; deployments_created: number }>({
+  const register = useAction<Static<typeof registeredSchema>>({
     stale: ['/admin/models', '/admin/deployments', '/models'],
     onSuccess: ({ models, deployments_created }) => {
       const listed = models.length === 1 ? 'model is' : 'models are';
