@@ -29,8 +29,6 @@ const aliases = [
   'POST /api/v1/realtime/client_secrets',
 ];
 const elsewhere = [
-  '/api/v1/admin/',
-  '/api/v1/audit-events',
   '/api/v1/billing/',
   '/api/v1/plan/',
   '/api/v1/profile/',
