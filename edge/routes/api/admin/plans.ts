@@ -72,8 +72,8 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     {
       config: operatorOnly,
       schema: {
-        summary: 'Put a plan',
-        description: 'Makes it, or replaces the one with this code whole.',
+        summary: 'Create or replace a plan',
+        description: 'What a request leaves out is taken back to its default.',
         response: { 200: adminPlanSchema },
         params: Type.Object({ code: Type.String({ pattern: '^[a-z0-9][a-z0-9-]*$', maxLength: 64 }) }),
         body: Type.Object(
