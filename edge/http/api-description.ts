@@ -12,6 +12,8 @@ declare module 'fastify' {
     uncheckedBody?: unknown;
     /** The same of a query. */
     uncheckedQuery?: unknown;
+    /** Query parameters that have to be given, and are checked by whoever reads them. */
+    requiredQuery?: readonly string[];
     /** Whether a repeat with the same `Idempotency-Key` gets the first answer. */
     idempotent?: boolean;
   }
@@ -77,7 +79,7 @@ Every answer has an \`x-request-id\`. Those about a model that retires say so by
 Inference under \`/v1\` is answered alike under \`/api/v1\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
-  const { uncheckedBody, uncheckedQuery, idempotent, response, ...rest } = schema;
+  const { uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;
   const { body = uncheckedBody, querystring = uncheckedQuery } = schema;
   const access = config!.access!;
   const answers = Object.entries({ ...(response as Record<string, TSchema>), default: errorBodySchema });
@@ -87,7 +89,9 @@ function described(schema: FastifySchema, { url, config }: RouteOptions): Fastif
     tags: [tagOf(url)],
     description: [schema.description, whoMayCall(access)].filter(Boolean).join('\n\n'),
     security: securityOf(access),
-    ...(querystring !== undefined && { querystring }),
+    ...(querystring !== undefined && {
+      querystring: { ...(querystring as TSchema), ...(requiredQuery && { required: requiredQuery }) },
+    }),
     ...(body !== undefined && { body: inJson(body as TSchema) }),
     ...(idempotent && { headers: idempotencyHeader }),
     response: Object.fromEntries(

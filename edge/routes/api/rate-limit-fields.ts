@@ -47,6 +47,19 @@ export const limitsJson = (
   concurrent_requests: limits.concurrentRequests,
 });
 
+/** What `/rate-limits` answers. */
+export const rateLimitStateSchema = Type.Object(
+  {
+    limits: rateLimitsSchema,
+    remaining: rateLimitsSchema,
+    reset_seconds: Type.Object(
+      { requests_per_minute: Type.Number(), tokens_per_minute: Type.Number() },
+      { description: 'Until all of a limit is left again.' },
+    ),
+  },
+  { $id: 'RateLimitState' },
+);
+
 /** Limits of a plan's, an organization's or a key's own: null leaves one to whoever decides above, and all of them where there is none. */
 export const ownRateLimitsSchema = Type.Object(
   {

@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { isoTime } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { measuresJson, splitJson } from './measures-json.ts';
 import { readScope, scopeQuery } from './query.ts';
+import { currentUsageJson, currentUsageSchema } from './report-json.ts';
 
 /** The current UTC month. The bare path is an alias and takes no dates either (service.md, Versioning). */
 export const currentUsageRoutes: Routes = (app, { usage }) => {
@@ -12,17 +11,17 @@ export const currentUsageRoutes: Routes = (app, { usage }) => {
       path,
       {
         config: { access: { surface: 'api', scope: 'usage:read_current' } },
-        schema: { querystring: Type.Object(scopeQuery) },
+        schema: {
+          ...(path === '/api/v1/usage/current' && { summary: 'Get current usage' }),
+          description: 'Of the UTC month, and what the caller used unless `scope` says otherwise.',
+          querystring: Type.Object(scopeQuery),
+          response: { 200: currentUsageSchema },
+        },
       },
       async (request) => {
         const scope = readScope(request.query);
         const answer = await usage.getCurrent({ scope }, asCaller(request));
-        return {
-          period_start: isoTime(answer.period?.start),
-          period_end: isoTime(answer.period?.end),
-          ...measuresJson(answer.measures),
-          models: splitJson('model', answer.models),
-        };
+        return currentUsageJson(answer);
       },
     );
   }

@@ -1,15 +1,37 @@
+import { type Static, Type } from 'typebox';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
-import { isoTime } from '../../../http/json.ts';
-import { quantitiesJson } from './measures-json.ts';
+import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
+import { quantitiesJson, quantitiesSchema } from './measures-json.ts';
 
 /** One metered call (decisions.md, Usage). */
-export function eventJson(event: UsageEvent) {
+export const eventSchema = Type.Object(
+  {
+    id: idSchema,
+    occurred_at: isoTimeSchema,
+    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: a session.' })),
+    user_id: idSchema,
+    model: Type.String(),
+    endpoint: Type.String({ description: 'As it was called, e.g. `/v1/chat/completions`.' }),
+    operation: Type.String({ description: 'The same for both path prefixes, e.g. `chat_completions`.' }),
+    success: Type.Boolean(),
+    status: Type.Integer({ description: 'The HTTP status; 101 of a realtime session.' }),
+    error_code: orNull(Type.String()),
+    ...quantitiesSchema.properties,
+    latency_ms: Type.Integer({ description: 'From admission to the last byte.' }),
+    ttft_ms: orNull(Type.Integer({ description: 'From admission to the first byte of the body.' })),
+    cost_usd: usdSchema,
+    request_id: Type.String({ description: 'The `x-request-id` of the answer.' }),
+  },
+  { $id: 'UsageEvent' },
+);
+export function eventJson(event: UsageEvent): Static<typeof eventSchema> {
   const used = event.usage!;
   return {
     id: event.id,
-    occurred_at: isoTime(event.occurredAt),
+    occurred_at: isoTime(event.occurredAt!),
     api_key_id: event.apiKeyId || null,
     user_id: event.userId,
     model: event.model,

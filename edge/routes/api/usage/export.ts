@@ -7,7 +7,16 @@ import { noStore } from '../../../http/no-store.ts';
 import type { Routes } from '../../routes.ts';
 import { csvLine } from './csv.ts';
 import { eventJson } from './event-json.ts';
-import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
+import {
+  filterQuery,
+  rangeQuery,
+  readFilter,
+  readRange,
+  readScope,
+  requiredRange,
+  scopeQuery,
+  zoneQuery,
+} from './query.ts';
 
 /** All events of a range as CSV, streamed page by page, for sessions of admin and owner. */
 export const usageExportRoutes: Routes = (app, { usage }) => {
@@ -15,7 +24,14 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
     '/api/v1/usage/export',
     {
       config: { access: { surface: 'session', role: 'admin' } },
-      schema: { querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }) },
+      schema: {
+        summary: 'Export calls',
+        description:
+          'The calls of at most 366 days as lines of fields under their names, oldest first: all of the organization unless `scope` is `own`.',
+        querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }),
+        requiredQuery: requiredRange,
+        response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },
+      },
     },
     async (request, reply) => {
       const { query } = request;

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
+import { pageOf, paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
-import { eventJson } from './event-json.ts';
+import { eventJson, eventSchema } from './event-json.ts';
 import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
 
 /** Events per answer when none are asked for, and how many of a range can be skipped (decisions.md, Usage). */
@@ -17,13 +17,21 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
     {
       config: { access: { surface: 'api', scope: 'usage:read_history' } },
       schema: {
+        summary: 'List calls',
+        description:
+          'What the caller used unless `scope` says otherwise, newest first. A date that is left out leaves that end open.',
+        response: { 200: pageOf(eventSchema) },
         querystring: Type.Object({
           ...scopeQuery,
           ...rangeQuery,
           ...zoneQuery,
           ...filterQuery,
-          limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 500 })),
-          offset: Type.Optional(Type.Integer({ minimum: 0, maximum: offsetMax })),
+          limit: Type.Optional(
+            Type.Integer({ minimum: 1, maximum: 500, description: `${limitDefault} unless given.` }),
+          ),
+          offset: Type.Optional(
+            Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip, in place of `page`.' }),
+          ),
           page: Type.Optional(Type.Integer({ minimum: 1 })),
         }),
       },

@@ -1,12 +1,30 @@
+import { type Static, Type } from 'typebox';
 import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Measures, NamedMeasures, TimeRange } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { usdJson } from '#shared/money.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
 
-export const rangeJson = (range: TimeRange | undefined) => ({ start: isoTime(range?.start), end: isoTime(range?.end) });
+export const rangeSchema = Type.Object(
+  { start: isoTimeSchema, end: Type.String({ format: 'date-time', description: 'The first instant outside.' }) },
+  { $id: 'TimeRange' },
+);
+export const rangeJson = ({ start, end }: TimeRange): Static<typeof rangeSchema> => ({
+  start: isoTime(start!),
+  end: isoTime(end!),
+});
 
 /** What one call used, without what it cost. */
-export const quantitiesJson = (usage: MeteredUsage) => ({
+export const quantitiesSchema = Type.Object({
+  input_tokens: Type.Integer({ description: 'Cached ones included.' }),
+  cached_input_tokens: Type.Integer(),
+  output_tokens: Type.Integer(),
+  total_tokens: Type.Integer({ description: 'Input plus output tokens.' }),
+  images: Type.Integer(),
+  audio_seconds: Type.Number(),
+  characters: Type.Integer({ description: 'Of speech requests.' }),
+});
+export const quantitiesJson = (usage: MeteredUsage): Static<typeof quantitiesSchema> => ({
   input_tokens: Number(usage.inputTokens),
   cached_input_tokens: Number(usage.cachedInputTokens),
   output_tokens: Number(usage.outputTokens),
@@ -17,7 +35,18 @@ export const quantitiesJson = (usage: MeteredUsage) => ({
 });
 
 /** Sums over calls (decisions.md, Usage). */
-export const measuresJson = (measures: Measures | undefined) => ({
+export const measuresSchema = Type.Object(
+  {
+    requests: Type.Integer({ description: 'Failed ones included.' }),
+    successful_requests: Type.Integer(),
+    failed_requests: Type.Integer(),
+    ...quantitiesSchema.properties,
+    duration_seconds: Type.Number({ description: 'What the calls took, summed.' }),
+    cost_usd: usdSchema,
+  },
+  { $id: 'Measures' },
+);
+export const measuresJson = (measures: Measures | undefined): Static<typeof measuresSchema> => ({
   requests: Number(measures?.requests ?? 0n),
   successful_requests: Number(measures?.successfulRequests ?? 0n),
   failed_requests: Number(measures?.failedRequests ?? 0n),
@@ -32,9 +61,34 @@ export const measuresJson = (measures: Measures | undefined) => ({
   cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
 });
 
-/** The rows of a split by a dimension; sessions are the row without a key. */
-export const splitJson = (dimension: 'model' | 'endpoint' | 'api_key_id', rows: readonly NamedMeasures[]) =>
-  rows.map(({ name, measures }) => ({
-    [dimension]: dimension === 'api_key_id' ? name || null : name,
-    ...measuresJson(measures),
-  }));
+/* The rows of a split by a dimension. */
+
+export const modelMeasuresSchema = Type.Object(
+  { model: Type.String(), ...measuresSchema.properties },
+  { $id: 'ModelMeasures' },
+);
+export const modelMeasuresJson = ({ name, measures }: NamedMeasures): Static<typeof modelMeasuresSchema> => ({
+  model: name,
+  ...measuresJson(measures),
+});
+
+export const endpointMeasuresSchema = Type.Object(
+  { endpoint: Type.String(), ...measuresSchema.properties },
+  { $id: 'EndpointMeasures' },
+);
+export const endpointMeasuresJson = ({ name, measures }: NamedMeasures): Static<typeof endpointMeasuresSchema> => ({
+  endpoint: name,
+  ...measuresJson(measures),
+});
+
+export const keyMeasuresSchema = Type.Object(
+  {
+    api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: sessions.' })),
+    ...measuresSchema.properties,
+  },
+  { $id: 'KeyMeasures' },
+);
+export const keyMeasuresJson = ({ name, measures }: NamedMeasures): Static<typeof keyMeasuresSchema> => ({
+  api_key_id: name || null,
+  ...measuresJson(measures),
+});

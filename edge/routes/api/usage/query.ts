@@ -9,14 +9,28 @@ import { spelling } from '../../../http/spelling.ts';
  * that a refusal names the parameter as the client wrote it.
  */
 
-const text = (maxLength: number) => Type.Optional(Type.String({ maxLength }));
+const text = (maxLength: number, description?: string) => Type.Optional(Type.String({ maxLength, description }));
 
-export const rangeQuery = { start_date: text(64), end_date: text(64) };
-export const zoneQuery = { timezone: text(64) };
-export const filterQuery = { model: text(255), endpoint: text(255), api_key_id: text(64) };
+export const rangeQuery = {
+  start_date: text(64, 'The first day, as YYYY-MM-DD.'),
+  end_date: text(64, 'The last day, itself included.'),
+};
+/** Where both days have to be given. Usage refuses what has not both. */
+export const requiredRange = Object.keys(rangeQuery);
+export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` unless given.') };
+export const filterQuery = {
+  model: text(255),
+  endpoint: text(255, 'As it was called, e.g. `/v1/chat/completions`.'),
+  api_key_id: text(64),
+};
 
 const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });
-export const scopeQuery = { scope: Type.Optional(scopes.schema) };
+export const scopeQuery = {
+  scope: Type.Optional({
+    ...scopes.schema,
+    description: '`own`: what the caller used; `tenant`: what the organization did, for admins and owners.',
+  }),
+};
 
 /** Whose usage; `fallback` when the query does not say. */
 export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageScope = UsageScope.OWN): UsageScope =>

@@ -1,29 +1,17 @@
 import { Type } from 'typebox';
-import { Granularity, GroupBy } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { asCaller } from '../../../caller.ts';
-import { spelling } from '../../../http/spelling.ts';
 import type { Routes } from '../../routes.ts';
-import { measuresJson, rangeJson, splitJson } from './measures-json.ts';
-import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
-
-const granularities = spelling({
-  hourly: Granularity.HOURLY,
-  daily: Granularity.DAILY,
-  weekly: Granularity.WEEKLY,
-  monthly: Granularity.MONTHLY,
-});
-const groupings = spelling({
-  none: GroupBy.NONE,
-  model: GroupBy.MODEL,
-  api_key: GroupBy.API_KEY,
-  endpoint: GroupBy.ENDPOINT,
-});
-/** The field which names a group, by grouping. */
-const groupFields = {
-  [GroupBy.MODEL]: 'model',
-  [GroupBy.API_KEY]: 'api_key_id',
-  [GroupBy.ENDPOINT]: 'endpoint',
-} as const;
+import {
+  filterQuery,
+  rangeQuery,
+  readFilter,
+  readRange,
+  readScope,
+  requiredRange,
+  scopeQuery,
+  zoneQuery,
+} from './query.ts';
+import { granularities, groupings, reportJson, reportSchema } from './report-json.ts';
 
 /** A dense time series. */
 export const usageReportRoutes: Routes = (app, { usage }) => {
@@ -32,13 +20,21 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
     {
       config: { access: { surface: 'api', scope: 'usage:read_report' } },
       schema: {
+        summary: 'Report on usage',
+        description:
+          'A time series of at most 7 days by hour, 90 by day, 365 by week and 1,826 by month, of what the caller used unless `scope` says otherwise.',
+        requiredQuery: requiredRange,
+        response: { 200: reportSchema },
         querystring: Type.Object({
           ...scopeQuery,
           ...rangeQuery,
           ...zoneQuery,
           ...filterQuery,
-          granularity: Type.Optional(granularities.schema),
-          group_by: Type.Optional(groupings.schema),
+          granularity: Type.Optional({
+            ...granularities.schema,
+            description: '`daily` unless given; hours are those of UTC.',
+          }),
+          group_by: Type.Optional({ ...groupings.schema, description: '`none` unless given.' }),
         }),
       },
     },
@@ -55,17 +51,7 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
         },
         asCaller(request),
       );
-      return {
-        range: rangeJson(answer.range),
-        granularity: granularities.name(answer.granularity),
-        timezone: answer.timezone,
-        totals: measuresJson(answer.totals),
-        buckets: answer.buckets.map(({ range, measures, groups }) => ({
-          ...rangeJson(range),
-          ...measuresJson(measures),
-          ...(groupBy === GroupBy.NONE ? {} : { groups: splitJson(groupFields[groupBy], groups) }),
-        })),
-      };
+      return reportJson(answer, groupBy);
     },
   );
 };

@@ -1,8 +1,17 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
-import { measuresJson, rangeJson, splitJson } from './measures-json.ts';
-import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
+import {
+  filterQuery,
+  rangeQuery,
+  readFilter,
+  readRange,
+  readScope,
+  requiredRange,
+  scopeQuery,
+  zoneQuery,
+} from './query.ts';
+import { summaryJson, summarySchema } from './report-json.ts';
 
 /** Sums over a range, in several ways. */
 export const usageSummaryRoutes: Routes = (app, { usage }) => {
@@ -10,7 +19,13 @@ export const usageSummaryRoutes: Routes = (app, { usage }) => {
     '/api/v1/usage/summary',
     {
       config: { access: { surface: 'api', scope: 'usage:read_summary' } },
-      schema: { querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }) },
+      schema: {
+        summary: 'Summarize usage',
+        description: 'Of at most 366 days, and what the caller used unless `scope` says otherwise.',
+        querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }),
+        requiredQuery: requiredRange,
+        response: { 200: summarySchema },
+      },
     },
     async (request) => {
       const { query } = request;
@@ -18,13 +33,7 @@ export const usageSummaryRoutes: Routes = (app, { usage }) => {
         { scope: readScope(query), range: readRange(query), filter: readFilter(query) },
         asCaller(request),
       );
-      return {
-        range: rangeJson(answer.range),
-        ...measuresJson(answer.totals),
-        by_model: splitJson('model', answer.byModel),
-        by_endpoint: splitJson('endpoint', answer.byEndpoint),
-        by_api_key: splitJson('api_key_id', answer.byApiKey),
-      };
+      return summaryJson(answer);
     },
   );
 };

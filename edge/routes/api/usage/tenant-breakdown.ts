@@ -1,9 +1,8 @@
 import { Type } from 'typebox';
-import { usdJson } from '#shared/money.ts';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
-import { rangeJson } from './measures-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
+import { tenantBreakdownJson, tenantBreakdownSchema } from './report-json.ts';
 
 /** Sums per user of the organization. Usage refuses members, whatever their key's scopes (service.md, Scopes). */
 export const tenantBreakdownRoutes: Routes = (app, { usage }) => {
@@ -11,20 +10,16 @@ export const tenantBreakdownRoutes: Routes = (app, { usage }) => {
     '/api/v1/usage/tenant-breakdown',
     {
       config: { access: { surface: 'api', scope: 'usage:read_breakdown', role: 'admin' } },
-      schema: { querystring: Type.Object({ ...rangeQuery, ...zoneQuery }) },
+      schema: {
+        summary: 'Summarize usage by user',
+        description: 'Of at most 366 days; of the current UTC month without any. Who used most comes first.',
+        querystring: Type.Object({ ...rangeQuery, ...zoneQuery }),
+        response: { 200: tenantBreakdownSchema },
+      },
     },
     async (request) => {
       const answer = await usage.getTenantBreakdown({ range: readRange(request.query) }, asCaller(request));
-      return {
-        range: rangeJson(answer.range),
-        users: answer.users.map(({ userId, email, measures }) => ({
-          user_id: userId,
-          email: email || null,
-          requests: Number(measures?.requests ?? 0n),
-          tokens: Number(measures?.totalTokens ?? 0n),
-          cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
-        })),
-      };
+      return tenantBreakdownJson(answer);
     },
   );
 };

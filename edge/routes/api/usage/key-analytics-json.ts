@@ -1,0 +1,122 @@
+import { type Static, Type } from 'typebox';
+import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
+import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import { operationName } from '#shared/operation-name.ts';
+import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
+import { spelling } from '../../../http/spelling.ts';
+import { rangeJson, rangeSchema } from './measures-json.ts';
+
+/* The report on one key (service.md, Key analytics): volume only, and no cost. */
+
+export const granularities = spelling({
+  hourly: Granularity.HOURLY,
+  daily: Granularity.DAILY,
+  weekly: Granularity.WEEKLY,
+});
+
+export const volumeSchema = Type.Object(
+  {
+    requests: Type.Integer({ description: 'Failed ones included.' }),
+    successful_requests: Type.Integer(),
+    failed_requests: Type.Integer(),
+    total_tokens: Type.Integer({ description: 'Input plus output tokens.' }),
+    input_tokens: Type.Integer({ description: 'Cached ones included.' }),
+    output_tokens: Type.Integer(),
+    cached_input_tokens: Type.Integer(),
+  },
+  { $id: 'VolumeMeasures' },
+);
+const volumeJson = (measures: VolumeMeasures | undefined): Static<typeof volumeSchema> => ({
+  requests: Number(measures?.requests ?? 0n),
+  successful_requests: Number(measures?.successfulRequests ?? 0n),
+  failed_requests: Number(measures?.failedRequests ?? 0n),
+  total_tokens: Number(measures?.totalTokens ?? 0n),
+  input_tokens: Number(measures?.inputTokens ?? 0n),
+  output_tokens: Number(measures?.outputTokens ?? 0n),
+  cached_input_tokens: Number(measures?.cachedInputTokens ?? 0n),
+});
+
+const performanceSchema = Type.Object(
+  {
+    available: Type.Boolean(),
+    p50_latency_ms: orNull(Type.Integer()),
+    p95_latency_ms: orNull(Type.Integer()),
+    cache_hits: orNull(Type.Integer({ description: 'Calls with at least one cached input token.' })),
+    cache_misses: orNull(Type.Integer({ description: 'Calls with input tokens, none of them cached.' })),
+    cached_tokens: orNull(Type.Integer()),
+    tokens_per_second: orNull(Type.Number({ description: 'Output tokens per second of latency.' })),
+  },
+  { description: 'For ranges of up to 31 days: of wider ones it is not available, and all else is null.' },
+);
+const performanceJson = (performance: KeyPerformance): Static<typeof performanceSchema> => ({
+  available: performance.available,
+  p50_latency_ms: performance.p50LatencyMs ?? null,
+  p95_latency_ms: performance.p95LatencyMs ?? null,
+  cache_hits: numberOrNull(performance.cacheHits),
+  cache_misses: numberOrNull(performance.cacheMisses),
+  cached_tokens: numberOrNull(performance.cachedTokens),
+  tokens_per_second: performance.tokensPerSecond ?? null,
+});
+
+const numberOrNull = (count: bigint | undefined): number | null => (count === undefined ? null : Number(count));
+
+export const keyAnalyticsSchema = Type.Object(
+  {
+    key_id: Type.String({ description: 'As it was asked for, known or not.' }),
+    granularity: granularities.schema,
+    range: rangeSchema,
+    timezone: Type.String({ description: 'In which buckets begin; `UTC` of hourly ones.' }),
+    totals: volumeSchema,
+    previous_totals: volumeSchema,
+    series: Type.Array(Type.Object({ bucket_start: isoTimeSchema, ...volumeSchema.properties }), {
+      description: 'Oldest first, buckets without traffic included.',
+    }),
+    by_model: Type.Array(Type.Object({ model: Type.String(), ...volumeSchema.properties }), {
+      description: 'Most requests first, never narrowed by `model_name`.',
+    }),
+    performance: performanceSchema,
+    recent_activity: Type.Array(
+      Type.Object({
+        id: idSchema,
+        occurred_at: isoTimeSchema,
+        model: Type.String(),
+        endpoint: Type.String(),
+        operation: Type.String(),
+        status: Type.String({ description: '`Success`, an error code, or `Failed` without one.' }),
+        input_tokens: Type.Integer(),
+        output_tokens: Type.Integer(),
+        total_tokens: Type.Integer(),
+        latency_ms: Type.Integer(),
+      }),
+      { description: 'The latest calls, newest first, at most ten.' },
+    ),
+  },
+  { $id: 'KeyAnalytics' },
+);
+export const keyAnalyticsJson = (analytics: KeyAnalytics): Static<typeof keyAnalyticsSchema> => ({
+  key_id: analytics.keyId,
+  granularity: granularities.name(analytics.granularity),
+  range: rangeJson(analytics.range!),
+  timezone: analytics.timezone,
+  totals: volumeJson(analytics.totals),
+  previous_totals: volumeJson(analytics.previousTotals),
+  series: analytics.series.map((point) => ({
+    bucket_start: isoTime(point.bucketStart!),
+    ...volumeJson(point.measures),
+  })),
+  by_model: analytics.byModel.map(({ model, measures }) => ({ model, ...volumeJson(measures) })),
+  performance: performanceJson(analytics.performance!),
+  recent_activity: analytics.recentActivity.map((row) => ({
+    id: row.eventId,
+    occurred_at: isoTime(row.occurredAt!),
+    model: row.model,
+    endpoint: row.endpoint,
+    operation: operationName(row.operation),
+    status: row.status,
+    input_tokens: Number(row.inputTokens),
+    output_tokens: Number(row.outputTokens),
+    total_tokens: Number(row.totalTokens),
+    latency_ms: row.latencyMs,
+  })),
+});

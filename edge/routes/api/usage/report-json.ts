@@ -1,0 +1,150 @@
+import { type Static, Type } from 'typebox';
+import { Granularity, GroupBy, type NamedMeasures } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import type {
+  GetCurrentResponse,
+  GetReportResponse,
+  GetSummaryResponse,
+  GetTenantBreakdownResponse,
+} from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { usdJson } from '#shared/money.ts';
+import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
+import { orNull } from '../../../http/nullable.ts';
+import { spelling } from '../../../http/spelling.ts';
+import {
+  endpointMeasuresJson,
+  endpointMeasuresSchema,
+  keyMeasuresJson,
+  keyMeasuresSchema,
+  measuresJson,
+  measuresSchema,
+  modelMeasuresJson,
+  modelMeasuresSchema,
+  rangeJson,
+  rangeSchema,
+} from './measures-json.ts';
+
+/* What calls used, summed in several ways (decisions.md, Usage). Splits have the dearest first. */
+
+export const currentUsageSchema = Type.Object(
+  {
+    period_start: isoTimeSchema,
+    period_end: Type.String({ format: 'date-time', description: 'The first instant outside the month.' }),
+    ...measuresSchema.properties,
+    models: Type.Array(modelMeasuresSchema),
+  },
+  { $id: 'CurrentUsage' },
+);
+export const currentUsageJson = ({
+  period,
+  measures,
+  models,
+}: GetCurrentResponse): Static<typeof currentUsageSchema> => ({
+  period_start: isoTime(period!.start!),
+  period_end: isoTime(period!.end!),
+  ...measuresJson(measures),
+  models: models.map(modelMeasuresJson),
+});
+
+export const summarySchema = Type.Object(
+  {
+    range: rangeSchema,
+    ...measuresSchema.properties,
+    by_model: Type.Array(modelMeasuresSchema),
+    by_endpoint: Type.Array(endpointMeasuresSchema),
+    by_api_key: Type.Array(keyMeasuresSchema),
+  },
+  { $id: 'UsageSummary' },
+);
+export const summaryJson = (summary: GetSummaryResponse): Static<typeof summarySchema> => ({
+  range: rangeJson(summary.range!),
+  ...measuresJson(summary.totals),
+  by_model: summary.byModel.map(modelMeasuresJson),
+  by_endpoint: summary.byEndpoint.map(endpointMeasuresJson),
+  by_api_key: summary.byApiKey.map(keyMeasuresJson),
+});
+
+export const granularities = spelling({
+  hourly: Granularity.HOURLY,
+  daily: Granularity.DAILY,
+  weekly: Granularity.WEEKLY,
+  monthly: Granularity.MONTHLY,
+});
+export const groupings = spelling({
+  none: GroupBy.NONE,
+  model: GroupBy.MODEL,
+  api_key: GroupBy.API_KEY,
+  endpoint: GroupBy.ENDPOINT,
+});
+
+const groupSchema = Type.Union([modelMeasuresSchema, keyMeasuresSchema, endpointMeasuresSchema]);
+/** What writes a group, by grouping. */
+const groupJson: Readonly<Record<number, (group: NamedMeasures) => Static<typeof groupSchema>>> = {
+  [GroupBy.MODEL]: modelMeasuresJson,
+  [GroupBy.API_KEY]: keyMeasuresJson,
+  [GroupBy.ENDPOINT]: endpointMeasuresJson,
+};
+
+export const reportSchema = Type.Object(
+  {
+    range: rangeSchema,
+    granularity: granularities.schema,
+    timezone: Type.String({ description: 'In which buckets begin; `UTC` of hourly ones.' }),
+    totals: measuresSchema,
+    buckets: Type.Array(
+      Type.Object({
+        ...rangeSchema.properties,
+        ...measuresSchema.properties,
+        groups: Type.Optional(
+          Type.Array(groupSchema, {
+            description: 'Those with traffic, where `group_by` asks for groups.',
+          }),
+        ),
+      }),
+      { description: 'Oldest first, those without traffic included.' },
+    ),
+  },
+  { $id: 'UsageReport' },
+);
+export function reportJson(report: GetReportResponse, groupBy: GroupBy): Static<typeof reportSchema> {
+  const asGroup = groupJson[groupBy];
+  return {
+    range: rangeJson(report.range!),
+    granularity: granularities.name(report.granularity),
+    timezone: report.timezone,
+    totals: measuresJson(report.totals),
+    buckets: report.buckets.map(({ range, measures, groups }) => ({
+      ...rangeJson(range!),
+      ...measuresJson(measures),
+      ...(asGroup !== undefined && { groups: groups.map(asGroup) }),
+    })),
+  };
+}
+
+export const tenantBreakdownSchema = Type.Object(
+  {
+    range: rangeSchema,
+    users: Type.Array(
+      Type.Object({
+        user_id: idSchema,
+        email: orNull(Type.String({ description: 'Null of a user who is no longer known.' })),
+        requests: Type.Integer(),
+        tokens: Type.Integer(),
+        cost_usd: usdSchema,
+      }),
+    ),
+  },
+  { $id: 'TenantBreakdown' },
+);
+export const tenantBreakdownJson = ({
+  range,
+  users,
+}: GetTenantBreakdownResponse): Static<typeof tenantBreakdownSchema> => ({
+  range: rangeJson(range!),
+  users: users.map(({ userId, email, measures }) => ({
+    user_id: userId,
+    email: email || null,
+    requests: Number(measures?.requests ?? 0n),
+    tokens: Number(measures?.totalTokens ?? 0n),
+    cost_usd: usdJson(measures?.costNanoUsd ?? 0n),
+  })),
+});
