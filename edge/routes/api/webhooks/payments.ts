@@ -1,3 +1,4 @@
+import { Type } from 'typebox';
 import { asAnonymous } from '../../../caller.ts';
 import { rawJsonBodies } from '../../../http/bodies.ts';
 import type { EdgeApp, Routes } from '../../routes.ts';
@@ -13,14 +14,28 @@ export const paymentWebhookRoutes: Routes = (app, { billing }) => {
     rawJsonBodies(webhooks);
     webhooks.post(
       '/api/v1/webhooks/payments',
-      { config: { access: { surface: 'public' } }, bodyLimit: payloadBytesMax },
+      {
+        config: { access: { surface: 'public' } },
+        bodyLimit: payloadBytesMax,
+        schema: {
+          summary: 'Receive a payment event',
+          description: "Called by the payment provider, whose signature over the body's bytes is the credential.",
+          headers: Type.Object({ 'stripe-signature': Type.Optional(Type.String()) }),
+          uncheckedBody: Type.Object({}, { description: 'An event as Stripe sends it.' }),
+          response: {
+            200: Type.Object({
+              received: Type.Literal(true),
+              duplicate: Type.Boolean({ description: 'Whether it came before.' }),
+            }),
+          },
+        },
+      },
       async (request, reply) => {
-        const signature = request.headers['stripe-signature'];
         const { duplicate } = await billing.receivePaymentEvent(
           {
             provider: 'stripe',
             payload: (request.body as Uint8Array | undefined) ?? new Uint8Array(),
-            signature: typeof signature === 'string' ? signature : '',
+            signature: request.headers['stripe-signature'] ?? '',
           },
           asAnonymous(request),
         );
