@@ -161,9 +161,9 @@ function whoMayCall(access: Access): string {
   const role = 'role' in access ? ' of an admin or owner' : '';
   switch (access.surface) {
     case 'public':
-      return 'Needs no credential.';
+      return 'Needs neither a key nor a session.';
     case 'api':
-      return `Needs an API key with the scope \`${access.scope}\`, or a session${role}.`;
+      return `Needs an API key${role} with the scope \`${access.scope}\`, or a session${role}.`;
     case 'session':
       return `Needs a session${role}.`;
     case 'operator':
