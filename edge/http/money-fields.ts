@@ -6,7 +6,7 @@ import { type NanoUsd, usdFromNumber } from '#shared/money.ts';
 const amountMax = 1_000_000_000_000_000_000n;
 
 /** JSON numbers alone: a text, NaN or an exponent that leaves nine decimals is refused. */
-export const amountSchema = Type.Number();
+export const amountSchema = Type.Number({ description: 'In USD, with at most nine decimals.' });
 
 /** Reads an amount in USD, exactly. */
 export function readAmount(value: number, param: string, allowed: 'from 0' | 'above 0' | 'not 0'): NanoUsd {

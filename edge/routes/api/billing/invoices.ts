@@ -62,9 +62,7 @@ export const invoiceRoutes: Routes = (app, { billing }) => {
         summary: 'Get an invoice',
         params,
         querystring: Type.Object({
-          format: Type.Optional(
-            Type.Union([Type.Literal('json'), Type.Literal('pdf')], { description: 'JSON unless it says otherwise.' }),
-          ),
+          format: Type.Optional(Type.Enum(['json', 'pdf'], { description: '`json` unless given.' })),
         }),
         response: {
           200: {

@@ -27,7 +27,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           ...zoneQuery,
           ...filterQuery,
           limit: Type.Optional(
-            Type.Integer({ minimum: 1, maximum: 500, description: `${limitDefault} unless given.` }),
+            Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} unless given.` }),
           ),
           offset: Type.Optional(
             Type.Integer({ minimum: 0, maximum: offsetMax, description: 'How many to skip, in place of `page`.' }),
