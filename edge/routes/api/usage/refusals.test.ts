@@ -148,6 +148,17 @@ describe.each(endpoints.map((endpoint) => [endpoint.path, endpoint] as const))('
   });
 });
 
+test('the description requires the parameters without which an endpoint refuses, and no others', () => {
+  const required = Object.entries(edge.description.paths)
+    .map(
+      ([path, { get }]) => [path, get.parameters?.filter((one) => one.in === 'query' && one.required) ?? []] as const,
+    )
+    .filter(([, parameters]) => parameters.length > 0)
+    .map(([path, parameters]) => [path, parameters.map(({ name }) => name)]);
+  const refusing = endpoints.filter(({ dates }) => dates === 'required');
+  expect(required).toEqual(refusing.map(({ path }) => [`/api/v1${path}`, ['start_date', 'end_date']]));
+});
+
 test('an unknown key and another organization’s are zeros or nothing, never a hint', async () => {
   const foreign = '0197f2a4-0000-7000-8000-000000009999';
   const { body: summary } = await edge.get(`/usage/summary?${new URLSearchParams({ ...day, api_key_id: foreign })}`);
