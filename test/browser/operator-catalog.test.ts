@@ -3,6 +3,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { freePort } from '../support/free-port.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
@@ -46,6 +47,23 @@ test('an operator adds a model with a deployment and a price, and watches it ser
   await page.getByRole('row').filter({ hasText: 'studio/paint' }).getByText('Stopped').waitFor();
   await page.goto(`${portal.url}/operator/jobs`);
   await page.getByRole('row').filter({ hasText: portal.world.jobId }).getByText('completed').waitFor();
+  await close();
+});
+
+test('an operator reads on the page of a model why a deployment that was just added does not run', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, '/operator/models');
+  await page.getByRole('button', { name: 'Add model' }).click();
+  await dialog(page).getByLabel('Name', { exact: true }).fill('acme/away');
+  await dialog(page).getByRole('button', { name: 'Add model' }).click();
+  await page.getByRole('heading', { level: 1, name: 'acme/away' }).waitFor();
+  await page.getByRole('button', { name: 'Add deployment' }).click();
+  await dialog(page)
+    .getByLabel('Base URL')
+    .fill(`http://127.0.0.1:${await freePort()}/v1`);
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  const deployments = page.getByRole('table', { name: 'Deployments' });
+  await deployments.getByText(/^a probe failed: connect ECONNREFUSED/).waitFor();
   await close();
 });
 

@@ -97,7 +97,7 @@ describe('one deployment', () => {
     await one.close();
     await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
     const added = await bench.admin('POST', '/deployments', { model, base_url: url, upstream_model: 'sim-chat' });
-    expect(added.status).toBe('Pending');
+    expect(added).toMatchObject({ status: 'Pending', status_reason: expect.stringMatching(/^a probe failed: .+/) });
     expect(await record()).toMatchObject({ is_serviceable: false, deployments: [{ status: 'Pending' }] });
     expect(await outcome()).toEqual([503, 'model_unavailable']);
 
@@ -106,6 +106,9 @@ describe('one deployment', () => {
       description: 'the status Running',
       timeoutMs: 15_000,
     });
+    expect((await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data).toMatchObject([
+      { id: added.id, status_reason: null },
+    ]);
     expect(await outcome()).toEqual([200, null]);
   });
 

@@ -81,7 +81,7 @@ async function importDeployment(
   const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
   if (existing === null) {
     counts.deploymentsCreated++;
-    addDeployment(em, model, settings, status, now);
+    addDeployment(em, model, settings, { status, reason: '' }, now);
     return;
   }
   const before = existing.settings;

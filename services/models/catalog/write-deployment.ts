@@ -9,6 +9,7 @@ import {
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
+import type { Judged } from '../domain/deployment-health.ts';
 import { unprobedStatus } from '../health/first-status.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
 
@@ -17,7 +18,7 @@ export function addDeployment(
   em: SqlEntityManager,
   model: ModelRow,
   settings: DeploymentSettings,
-  upstreamStatus: DeploymentStatus,
+  upstream: Judged,
   now: Date,
 ): DeploymentRow {
   const row = em.create(DeploymentEntity, {
@@ -25,7 +26,8 @@ export function addDeployment(
     modelId: model.id,
     ...addressOf(settings, model.name),
     settings: toJson(DeploymentSettingsSchema, settings) as JsonObject,
-    status: settings.enabled === false ? DeploymentStatus.STOPPED : upstreamStatus,
+    status: settings.enabled === false ? DeploymentStatus.STOPPED : upstream.status,
+    statusReason: upstream.reason,
     statusChangedAt: now,
     createdAt: now,
   });

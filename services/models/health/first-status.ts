@@ -1,5 +1,7 @@
 import { type DeploymentSettings, DeploymentStatus, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsDeps } from '../deps.ts';
+import type { Judged } from '../domain/deployment-health.ts';
+import { probeFailure } from './probe-failure.ts';
 
 /** An operator waits for this probe, in milliseconds. */
 const firstProbeMs = 2_000;
@@ -8,19 +10,19 @@ const firstProbeMs = 2_000;
 export const unprobedStatus = ({ dialect }: DeploymentSettings): DeploymentStatus =>
   dialect === UpstreamDialect.SANDBOX ? DeploymentStatus.RUNNING : DeploymentStatus.PENDING;
 
-/** The state in which a deployment begins: Running when its upstream answers a first probe, otherwise Pending until it does. */
+/** The state in which a deployment begins: Running when its upstream answers a first probe, otherwise Pending until it does, and why. */
 export async function firstStatus(
   connectUpstream: ModelsDeps['connectUpstream'],
   settings: DeploymentSettings,
   signal: AbortSignal,
-): Promise<DeploymentStatus> {
-  if (settings.enabled === false) return DeploymentStatus.STOPPED;
+): Promise<Judged> {
+  if (settings.enabled === false) return { status: DeploymentStatus.STOPPED, reason: '' };
   const upstream = connectUpstream(settings);
   try {
     await upstream.probe(AbortSignal.any([signal, AbortSignal.timeout(firstProbeMs)]));
-    return DeploymentStatus.RUNNING;
-  } catch {
-    return unprobedStatus(settings);
+    return { status: DeploymentStatus.RUNNING, reason: '' };
+  } catch (error) {
+    return { status: unprobedStatus(settings), reason: probeFailure(error) };
   } finally {
     await upstream.close();
   }

@@ -6,6 +6,7 @@ import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { Catalog } from '../catalog/catalog.ts';
 import type { DeploymentRuntime } from '../catalog/deployment-runtime.ts';
+import { probeFailure } from './probe-failure.ts';
 
 /** How often what was seen is reported, and who is due for a probe is looked up. */
 const tickMs = 1_000;
@@ -45,7 +46,7 @@ export function watchHealth(deps: {
       await deployment.upstream.probe(AbortSignal.any([closing.signal, AbortSignal.timeout(probeTimeoutMs)]));
       deployment.probed(null);
     } catch (error) {
-      if (!closing.signal.aborted) deployment.probed(`a probe failed: ${(error as Error).message}`);
+      if (!closing.signal.aborted) deployment.probed(probeFailure(error));
     }
   };
 

@@ -18,14 +18,14 @@ export const createDeployment =
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);
     // Asked before the catalog is locked, so that a slow upstream holds nobody up.
-    const status = await firstStatus(deps.connectUpstream, settings!, context.signal);
+    const first = await firstStatus(deps.connectUpstream, settings!, context.signal);
     return changeCatalog(
       deps,
       context,
       async (em, now) => {
         const model = await requireModel(em, name);
         await requireFreeAddress(em, model, address);
-        const row = addDeployment(em, model, settings!, status, now);
+        const row = addDeployment(em, model, settings!, first, now);
         return {
           answer: create(CreateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),
           audit: {

@@ -128,8 +128,9 @@ function deploymentColumns(edit: (deployment: AdminDeployment) => void): readonl
     {
       name: 'Status',
       cell: (row) => (
-        <span title={row.status_reason ?? undefined}>
+        <span className="wrap-anywhere">
           <DeploymentStatus status={row.status} />
+          {row.status_reason !== null && <span className="block text-xs text-soft">{row.status_reason}</span>}
         </span>
       ),
     },
