@@ -3,6 +3,13 @@ import type { EdgeApp } from '../routes/routes.ts';
 import { duplicateMember } from './duplicate-member.ts';
 import { inexactAmount } from './inexact-amount.ts';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The JSON body of a management request as it was sent; empty for all others. */
+    bodyText: string;
+  }
+}
+
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
 
@@ -37,6 +44,7 @@ export function rawJsonBodies(app: EdgeApp): void {
 /** Takes JSON bodies alone, and an empty one as none, since clients send Content-Type with every DELETE. */
 export function managementBodies(app: EdgeApp): void {
   const parse = app.getDefaultJsonParser('error', 'error');
+  app.decorateRequest('bodyText', '');
   app.addHook('onRequest', (request, _reply, done) => {
     if (request.url.includes('%00')) done(notStorable());
     else done();
@@ -47,6 +55,7 @@ export function managementBodies(app: EdgeApp): void {
       done(null, undefined);
       return;
     }
+    request.bodyText = body as string;
     parse(request, body as string, (error, value) => {
       if (error !== null) {
         done(invalidRequest(undefined, 'The request body is not valid JSON.'), undefined);

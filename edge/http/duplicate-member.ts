@@ -1,3 +1,5 @@
+import { closingQuote } from './json-strings.ts';
+
 /**
  * The name of a member that stands twice in one object of a JSON text, however it is escaped; undefined when none does. JSON.parse must
  * have taken the text: it keeps the last of them, and other parsers keep the first.
@@ -38,16 +40,6 @@ export function duplicateMember(text: string): string | undefined {
 const quote = 0x22;
 const colon = 0x3a;
 const openBracket = 0x5b;
-const backslash = 0x5c;
 const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
-
-/** Where the string ends whose opening quote is at `start`: at the first quote with an even number of backslashes before it. */
-function closingQuote(text: string, start: number): number {
-  for (let end = text.indexOf('"', start + 1); ; end = text.indexOf('"', end + 1)) {
-    let escapes = 0;
-    while (text.charCodeAt(end - 1 - escapes) === backslash) escapes += 1;
-    if (escapes % 2 === 0) return end;
-  }
-}

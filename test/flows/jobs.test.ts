@@ -49,6 +49,20 @@ const eventsOf = (keyId: string, count: number) =>
     { description: `${count} events of the key` },
   );
 
+test('a body that a session submits reaches the upstream as it was sent, with numbers that a double does not hold', async () => {
+  await bench.renew();
+  const rest = '"messages": [{"role":"user","content":"Hi"}],\n "seed": 9007199254740993, "temperature": 1.0 }';
+  const submitted = await call(
+    'POST',
+    '/api/v1/jobs',
+    bench.session,
+    `{"endpoint":"/v1/chat/completions", "body": {"model":"sim-chat", ${rest}}`,
+  );
+  expect(submitted.status, submitted.text).toBe(202);
+  expect((await ended(submitted.json.id)).status).toBe('completed');
+  expect(bench.simulator.requests.at(-1)!.body.toString()).toBe(`{"model":"sim-chat", ${rest}`);
+});
+
 /** An upstream that is away for half a minute parks a job behind its first attempt; the way on is `unpark`. */
 const away: Behaviour = { instead: { status: 503, headers: { 'retry-after': '30' }, body: { error: 'away' } } };
 async function parked(fields: object = {}, key = bench.key.key): Promise<string> {

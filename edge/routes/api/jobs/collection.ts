@@ -4,6 +4,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
+import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -117,7 +118,8 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       const call = {
         operation,
         endpoint: `/v1${path}`,
-        body: Buffer.from(JSON.stringify(request.body.body)),
+        // As it was sent, for the upstream to read: written anew its numbers would be rounded.
+        body: Buffer.from(memberText(request.bodyText, 'body')!),
         contentType: 'application/json',
         bodyFile: '',
       };
