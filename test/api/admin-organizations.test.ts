@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { rowsOf } from '../support/postgres.ts';
@@ -40,6 +41,34 @@ test.each([
   const answer = await admin('PATCH', id, body);
   expect(answer.status, answer.text).toBe(status);
   expect((await admin('GET', id)).json).toEqual(before);
+});
+
+test('a change that is cut off in the middle is finished by the same request, and told once', async () => {
+  await admin('PATCH', id, { name: 'Before', plan: 'developer', key_quota: 5, rate_limits: null });
+  const database = new pg.Client({ connectionString: gateway.env.databaseUrl! });
+  await database.connect();
+  const eventsFrom = new Date().toISOString();
+  await database.query(`
+    create function keys.refuse() returns trigger language plpgsql as $$ begin raise exception 'no quota is taken'; end $$;
+    create trigger refuse before insert or update on keys.quotas execute function keys.refuse()`);
+  const body = { name: 'After', plan: 'prepaid', key_quota: 6, rate_limits: { requests_per_minute: 70 } };
+  expect((await admin('PATCH', id, body)).status).toBe(500);
+  await database.query('drop function keys.refuse cascade');
+  await database.end();
+
+  const repeated = await admin('PATCH', id, body);
+  expect(repeated.status, repeated.text).toBe(200);
+  expect(repeated.json).toMatchObject({ ...body, rate_limits: { requests_per_minute: 70 } });
+  const told = async () => {
+    const { data } = (await gateway.call('GET', `/api/v1/admin/audit-events?tenant_id=${id}&limit=100`, operator)).json;
+    return (data as { type: string; occurred_at: string }[])
+      .filter(({ occurred_at }) => occurred_at >= eventsFrom)
+      .map(({ type }) => type)
+      .sort();
+  };
+  await expect
+    .poll(told)
+    .toEqual(['key_quota_updated', 'organization_rate_limits_updated', 'organization_updated', 'plan_assigned']);
 });
 
 test('no organization is made for an owner who has an account already, and could not accept the invitation', async () => {

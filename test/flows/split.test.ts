@@ -17,6 +17,9 @@ const processes: StartedProcess[] = [];
 let url: string;
 let call: ReturnType<typeof restCalls>;
 let common: Record<string, string>;
+let operatorSession: () => Promise<string>;
+let rest: StartedProcess;
+let startRest: () => StartedProcess;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gateway-split-'));
@@ -35,11 +38,13 @@ beforeAll(async () => {
   const ports = { identity: await freePort(), rest: await freePort() };
   const at = (port: number, names: string[]) => names.map((name) => `${name}=http://127.0.0.1:${port}`);
   const identity = ['keys', 'auth'];
-  const rest = ['models', 'usage', 'billing', 'jobs'];
-  const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, rest)].join(',');
+  const others = ['models', 'usage', 'billing', 'jobs'];
+  const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, others)].join(',');
+  startRest = () => start('services/cmd/service.ts', [others.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) });
+  rest = startRest();
   const services = [
     start('services/cmd/service.ts', [identity.join(',')], { RPC_URLS, RPC_PORT: String(ports.identity) }),
-    start('services/cmd/service.ts', [rest.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) }),
+    rest,
   ];
   await Promise.all(services.map((service) => service.waitForLine(/ at http:/)));
   const edge = start('services/cmd/edge.ts', [], { RPC_URLS });
@@ -72,7 +77,8 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(ready, { description: 'the edge to be ready' });
 
   const credentials = { email: owner.email, password: made.password };
-  const { access_token: session } = await call('POST', '/api/v1/auth/login', '', credentials);
+  operatorSession = async () => (await call('POST', '/api/v1/auth/login', '', credentials)).access_token;
+  const session = await operatorSession();
   const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'split' });
   const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
   const path = '/v1/chat/completions';
@@ -90,6 +96,25 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(stored, { description: 'both calls in the usage' });
   const charged = async () => (await admin('ledger', 'verify')).entries_checked > 0;
   await waitFor(charged, { description: 'both calls in the ledger' });
+});
+
+test('an organization is not half changed while the service of a part of it is away, and changed whole by a repeat', async () => {
+  const session = await operatorSession();
+  const { id, name } = await call('GET', '/api/v1/organization', session);
+  const path = `/api/v1/admin/organizations/${id}`;
+  const change = { name: 'Renamed', key_quota: 7, rate_limits: { requests_per_minute: 70 } };
+  const statusOfChange = async () => {
+    const headers = { authorization: `Bearer ${session}`, 'content-type': 'application/json' };
+    return (await fetch(url + path, { method: 'PATCH', headers, body: JSON.stringify(change) })).status;
+  };
+  await rest.kill();
+  expect(await statusOfChange()).toBe(503);
+  expect((await call('GET', '/api/v1/organization', session)).name).toBe(name);
+  expect((await call('GET', `${path}/key-quota`, session)).keys_per_user).toBe('default');
+  rest = startRest();
+  await rest.waitForLine(/ at http:/);
+  await waitFor(async () => (await statusOfChange()) === 200, { description: 'the change to be taken' });
+  expect(await call('GET', path, session)).toMatchObject(change);
 });
 
 test('operators whose shell does not find the services, or has another secret, are told what to set', async () => {

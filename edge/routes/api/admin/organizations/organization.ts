@@ -72,7 +72,9 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
       const { name, key_quota: keyQuota, plan, rate_limits: rateLimits } = request.body;
       const options = asCaller(request);
       const tenantId = organizationId(request.params.tenant_id);
-      // The plan and the organization first: a wrong one must not leave a change behind.
+      // All three services are asked before the first is changed: one that is away, or a wrong plan, must not leave a change behind.
+      // What an outage from here on leaves undone, the same request does.
+      await detailsOf(deps, tenantId, options);
       if (plan !== undefined) {
         const { plans } = await billing.listPlans({}, options);
         if (!plans.some(({ code }) => code === plan)) throw notFound('plan');
