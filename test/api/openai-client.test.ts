@@ -349,7 +349,9 @@ describe('asks the upstream nothing', () => {
   });
 
   test('a key with a model_allowlist lists what it may call, and is refused the rest by name', async () => {
+    await bench.admin('POST', '/models', { name: 'org/gone', operations: ['chat_completions'] });
     const { key } = await bench.gateway.createKey(bench.session, { model_allowlist: ['org/m:tag', 'org/gone'] });
+    await bench.admin('DELETE', '/models/org%2Fgone');
     const { models } = bench.gateway.openai(key);
     expect((await models.list()).data.map(({ id }) => id)).toEqual(['org/m:tag']);
     expect(await models.retrieve('org/m:tag')).toMatchObject({ id: 'org/m:tag' });

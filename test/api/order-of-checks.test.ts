@@ -36,7 +36,7 @@ test('of all that is amiss with a call the first in the order of the checks is t
   await done('POST', '/admin/retirements', { model: 'retired', sunset_at, retirement_note: 'Gone.' });
   clock.aheadMs = 60_000;
 
-  const amiss = { ip_allowlist: ['203.0.113.7'], model_allowlist: ['another'], spend_cap_usd: 0 };
+  const amiss = { ip_allowlist: ['203.0.113.7'], model_allowlist: ['sandbox-chat'], spend_cap_usd: 0 };
   const management = await gateway.createKey(session, { ...amiss, key_type: 'management', scopes: ['profile:read'] });
   const { id, key } = await gateway.createKey(session, { ...amiss, scopes: ['models:list'] });
   const change = (fields: object) => done('PATCH', `/api-keys/${id}`, fields);

@@ -210,10 +210,13 @@ describe('mails on a retirement', () => {
     expect((await subjects()).filter((subject) => subject.startsWith('sandbox'))).toEqual([]);
   });
 
-  test('do not tell of a private model those whom it does not exist for, though they guess its name', async () => {
+  test('do not tell of a private model those whom it does not exist for any more, though a key of theirs has its name', async () => {
     await start();
     await admin('POST', '/models', { name: 'acme/secret', operations: ['embeddings'], visibility: 'private' });
+    const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
+    await admin('POST', '/grants', { model: 'acme/secret', tenant_id });
     await gateway.createKey(operator, { model_allowlist: ['acme/secret'] });
+    expect((await admin('DELETE', `/grants?model=acme/secret&tenant_id=${tenant_id}`)).status).toBe(204);
     await admin('POST', '/retirements', { model: 'acme/secret', sunset_at: day(40), retirement_note: 'None.' });
     await aRoundLater();
     expect((await subjects()).filter((subject) => subject.startsWith('acme'))).toEqual([]);

@@ -83,6 +83,7 @@ describe('every inference route, under both prefixes, refuses', () => {
   });
 
   test('a model that the key may not use', async () => {
+    await admin('POST', '/models', { name: 'another-model', operations: ['chat_completions'] });
     const key = await newKey({ model_allowlist: ['another-model'] });
     expect(await answers(key)).toEqual(everywhere(403, 'model_not_allowed'));
   });

@@ -15,6 +15,7 @@ import {
   scopesField,
 } from './key-fields.ts';
 import { keyJson, keyListSchema, newKeyJson, newKeySchema } from './key-json.ts';
+import { requireUsableModels } from './usable-models.ts';
 
 /** GET and POST /api/v1/api-keys: the user's own keys. */
 export const keyCollectionRoutes: Routes = (app, deps) => {
@@ -81,6 +82,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     async (request, reply) => {
       const body = request.body;
       const options = asCaller(request);
+      await requireUsableModels(deps, body.model_allowlist ?? [], options);
       const { key, secret } = await keys.createKey(
         {
           name: body.name,

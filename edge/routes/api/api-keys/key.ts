@@ -6,6 +6,7 @@ import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
 import { keyJson, keySchema } from './key-json.ts';
+import { requireUsableModels } from './usable-models.ts';
 
 /** GET, PATCH and DELETE /api/v1/api-keys/{key_id}: one of the user's own keys. */
 export const keyRoutes: Routes = (app, deps) => {
@@ -45,11 +46,13 @@ export const keyRoutes: Routes = (app, deps) => {
     async (request) => {
       const body = request.body;
       const options = asCaller(request);
+      const keyId = keyIdInPath(request.params.key_id);
+      await requireUsableModels(deps, body.model_allowlist ?? [], options, keyId);
       // The public names of the fields but for the cap are those of the mask; absent means unchanged, null clears.
       const paths = Object.keys(body).map((field) => (field === 'spend_cap_usd' ? 'spend_cap_nano_usd' : field));
       const { key } = await keys.updateKey(
         {
-          keyId: keyIdInPath(request.params.key_id),
+          keyId,
           updateMask: { paths },
           name: body.name ?? '',
           scopes: body.scopes ?? [],
