@@ -51,7 +51,7 @@ export const usdOrNull = (nanoUsd: NanoUsd | undefined): number | null =>
   nanoUsd === undefined ? null : usdJson(nanoUsd);
 
 /** The pagination object of service.md. */
-const paginationSchema = Type.Object(
+export const paginationSchema = Type.Object(
   {
     page: Type.Integer(),
     limit: Type.Integer(),

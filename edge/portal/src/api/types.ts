@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import type { paginationSchema } from '../../../http/json.ts';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
 import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
@@ -28,14 +29,7 @@ import type { memberSchema, organizationSchema, profileSchema } from '../../../r
 import type { platformModelSchema, ratesSchema } from '../../../routes/v1/models.ts';
 
 /** Times are ISO 8601 in UTC; amounts are numbers of USD. The shapes are those of the API. */
-export type Pagination = {
-  page: number;
-  limit: number;
-  total: number;
-  total_pages: number;
-  has_next: boolean;
-  has_prev: boolean;
-};
+export type Pagination = Static<typeof paginationSchema>;
 export type List<Item> = { data: Item[]; pagination: Pagination };
 export type Profile = Static<typeof profileSchema>;
 
