@@ -1,9 +1,16 @@
 import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
+import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { freePort } from '../../../test/support/free-port.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { asTableOwner } from '../../../test/support/people.ts';
+import { testTokens } from '../../../test/support/rpc-carriers.ts';
+import type { AdminContext } from './command.ts';
 import { commands } from './commands.ts';
 import { runCommand } from './run-command.ts';
 
@@ -19,17 +26,17 @@ afterAll(async () => {
 });
 
 const operator: Caller = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
-const admin = (...argv: string[]) =>
-  runCommand(commands, argv, {
-    auth: auth.auth,
-    keys: keys.keys,
-    // Its commands are tested with the whole gateway.
-    models: {} as never,
-    billing: {} as never,
-    services: ['http://127.0.0.1:8081'],
-    asOperator: { contextValues: callerContext(operator) },
-    bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),
-  });
+const context = (): AdminContext => ({
+  auth: auth.auth,
+  keys: keys.keys,
+  // Its commands are tested with the whole gateway.
+  models: {} as never,
+  billing: {} as never,
+  services: ['http://127.0.0.1:8081'],
+  asOperator: { contextValues: callerContext(operator) },
+  bootstrap: async () => ({ created: true, email: 'first@example.com', password: 'made up' }),
+});
+const admin = (...argv: string[]) => runCommand(commands, argv, context());
 const json = async (...argv: string[]) => {
   const { exitCode, stdout, stderr } = await admin(...argv, '--json');
   expect([exitCode, stderr]).toEqual([0, '']);
@@ -46,6 +53,21 @@ test('an organization is made, suspended and restored from a shell', async () =>
     reason: 'unpaid',
   });
   expect(await json('organizations', 'restore', made.organization)).toMatchObject({ status: 'active' });
+});
+
+test('an operator is told which of several services is out of reach, and to start none that answers', async () => {
+  const url = `http://127.0.0.1:${await freePort()}`;
+  const away = createRpcClientTransport({ url, tokens: testTokens('admin') });
+  const services = ['http://127.0.0.1:8081', url];
+  const withAuth = async (users: AdminContext['auth']) =>
+    (await runCommand(commands, ['users', 'list'], { ...context(), services, auth: users })).stderr;
+  const outOfReach = await withAuth(createRpcClient(AuthService, away));
+  away.close();
+  expect(outOfReach).toContain(
+    `connect ECONNREFUSED ${url.slice('http://'.length)}. The gateway is looked for at ${services.join(', ')}: start it`,
+  );
+  const adminListUsers = () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded.'));
+  expect(await withAuth({ ...auth.auth, adminListUsers })).toBe('The gateway is overloaded.\n');
 });
 
 test('an organization is renamed, its quota set, and its invitation carried from a shell', async () => {

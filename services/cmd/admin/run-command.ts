@@ -49,8 +49,10 @@ export async function runCommand(
 
 /** An error in the operator's words: what a client can do nothing about is here a variable that is set otherwise than the gateway's. */
 function textFor(error: GatewayError, { services }: AdminContext): string {
-  if (error.reason === ErrorReason.OVERLOADED)
-    return `${error.message} The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
+  // One that answered has no internal text here: it runs, and is where it was looked for.
+  const { internal } = error.details;
+  if (error.reason === ErrorReason.OVERLOADED && internal !== undefined)
+    return `${error.message} ${internal.replace(/^\[\w+\] /, '')}. The gateway is looked for at ${services.join(', ')}: start it, or set RPC_PORT and RPC_HOST, or RPC_URLS, to where it is.`;
   if (error.reason === ErrorReason.UNAUTHENTICATED_SERVICE)
     return `${error.message} Set SERVICE_SECRET to the gateway's, or DATA_DIR to where it keeps its own.`;
   return error.message;
