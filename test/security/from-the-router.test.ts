@@ -67,7 +67,6 @@ beforeAll(async () => {
     user_id: profile.id,
     invitation_id: invited.json.id,
     tenant_id: profile.organization.id,
-    organization_id: profile.organization.id,
   });
   for (const secret of [session, stranger, token, owner.password, strangerLogin.password, ...Object.values(keys)]) {
     issued.add(secret);

@@ -14,12 +14,12 @@ const quotaSchema = Type.Union([
   Type.Literal('unlimited'),
 ]);
 
-/** GET and PUT /api/v1/admin/organizations/{organization_id}/key-quota: how many keys each of its users may have. */
+/** GET and PUT /api/v1/admin/organizations/{tenant_id}/key-quota: how many keys each of its users may have. */
 export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
-  const params = Type.Object({ organization_id: Type.String() });
+  const params = Type.Object({ tenant_id: Type.String() });
 
   app.get(
-    '/api/v1/admin/organizations/:organization_id/key-quota',
+    '/api/v1/admin/organizations/:tenant_id/key-quota',
     {
       config: operatorOnly,
       schema: {
@@ -36,14 +36,14 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
     },
     async (request) => {
       const options = asCaller(request);
-      const tenantId = await existingOrganization(auth, request.params.organization_id, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { quota, effectiveKeysPerUser } = await keys.getKeyQuota({ tenantId }, options);
       return { keys_per_user: quotaJson(quota!), effective_keys_per_user: effectiveKeysPerUser ?? null };
     },
   );
 
   app.put(
-    '/api/v1/admin/organizations/:organization_id/key-quota',
+    '/api/v1/admin/organizations/:tenant_id/key-quota',
     {
       config: operatorOnly,
       schema: {
@@ -56,7 +56,7 @@ export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
     },
     async (request) => {
       const options = asCaller(request);
-      const tenantId = await existingOrganization(auth, request.params.organization_id, options);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
       const { quota } = await keys.setKeyQuota({ tenantId, quota: quotaOf(request.body.keys_per_user) }, options);
       return { keys_per_user: quotaJson(quota!) };
     },
