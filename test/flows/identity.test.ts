@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Role } from '#shared/rpc/caller.ts';
 import { ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../support/auth.ts';
+import { checkDescribed } from '../support/described-answers.ts';
 import { type IdentityEdge, startIdentityEdge } from '../support/identity-edge.ts';
 import { join, strongPassword, tokenMailedTo } from '../support/people.ts';
 
@@ -8,11 +9,13 @@ type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
 
 let fixture: TestAuth;
 let edge: IdentityEdge;
+let checkAnswer: ReturnType<typeof checkDescribed>;
 let owner: string;
 let member: string;
 beforeAll(async () => {
   fixture = await startTestAuth();
   edge = await startIdentityEdge(fixture);
+  checkAnswer = checkDescribed(edge.app.swagger());
   owner = await tokenOf(ownerEmail, ownerPassword);
   await join(fixture, 'member@example.com', Role.MEMBER);
   member = await tokenOf('member@example.com', strongPassword);
@@ -29,7 +32,9 @@ async function call(method: Method, path: string, token?: string, payload?: unkn
     ...(payload !== undefined && { payload: payload as object }),
     headers: { ...(token !== undefined && { authorization: `Bearer ${token}` }), ...headers },
   });
-  return { status: answer.statusCode, body: answer.body === '' ? null : answer.json(), headers: answer.headers };
+  const { statusCode: status, headers: sent, body: text } = answer;
+  checkAnswer(method, `/api/v1${path}`, { status, type: sent['content-type'], text });
+  return { status, body: text === '' ? null : answer.json(), headers: sent };
 }
 async function tokenOf(email: string, password: string): Promise<string> {
   return (await call('POST', '/auth/login', undefined, { email, password })).body.access_token;
