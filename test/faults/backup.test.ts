@@ -49,7 +49,8 @@ test('a copy of the data folder is a backup: what a killed gateway left restores
     await first.call('POST', '/api/v1/admin/prices', session, price);
     ({ key } = await first.call('POST', '/api/v1/api-keys', session, { name: 'kept' }));
     for (let count = 0; count < 3; count += 1) await first.call('POST', '/v1/chat/completions', key, chat);
-    await waitFor(async () => (await first.admin('ledger', 'verify')).entries_checked > 0, {
+    const drafts = '/api/v1/billing/documents/invoices?status=draft';
+    await waitFor(async () => (await first.call('GET', drafts, session)).data[0]?.subtotal_usd === 1.5, {
       description: 'the calls to be charged',
     });
     await waitFor(async () => (await first.call('GET', '/api/v1/usage/history', session)).data.length === 3, {
