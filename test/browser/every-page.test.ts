@@ -25,7 +25,7 @@ test.each(['nobody', 'member', 'owner', 'operator'] as const)(
   'every page of %s is accessible, keeps the content policy, fits desktop and phone and runs nobody’s markup',
   { timeout: 240_000 },
   async (as) => {
-    const { page, troubles, close } = await openPage(browser, { reducedMotion: 'reduce' });
+    const { page, troubles, close } = await openPage(browser);
     if (as === 'nobody') await page.goto(`${portal.url}/sign-in`);
     else await signIn(page, portal.url, users[as]);
     const wrong: string[] = [];

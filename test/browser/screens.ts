@@ -24,11 +24,7 @@ await withPortal({ days: 100, perDay: 24 }, async ({ url, world }, browser) => {
   const pages = pagesOf(world).filter(({ name }) => wanted.length === 0 || wanted.includes(name));
   for (const as of new Set(pages.map((page) => page.as))) {
     for (const [size, viewport] of Object.entries(sizes)) {
-      const { page, close } = await openPage(browser, {
-        viewport,
-        timezoneId: 'Europe/Zurich',
-        reducedMotion: 'reduce',
-      });
+      const { page, close } = await openPage(browser, { viewport, timezoneId: 'Europe/Zurich' });
       if (as === 'nobody') await page.goto(`${url}/sign-in`);
       else await signIn(page, url, users[as]);
       for (const { name, path } of pages.filter((one: PageOfPortal) => one.as === as)) {

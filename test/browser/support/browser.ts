@@ -35,7 +35,13 @@ export type WatchedPage = {
 
 /** A page of its own profile that notes each violation of the policy and each uncaught error. */
 export async function openPage(browser: Browser, options: BrowserContextOptions = {}): Promise<WatchedPage> {
-  const context = await browser.newContext({ locale: 'en-US', viewport: { width: 1280, height: 900 }, ...options });
+  const context = await browser.newContext({
+    locale: 'en-US',
+    viewport: { width: 1280, height: 900 },
+    // Each frame of a motion is drawn by the processor, and a click waits until what it is for stands still.
+    reducedMotion: 'reduce',
+    ...options,
+  });
   const troubles: string[] = [];
   await context.exposeFunction('noteTrouble', (text: string) => troubles.push(text));
   await context.addInitScript(`
