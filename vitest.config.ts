@@ -5,21 +5,30 @@ import { compileCacheFolder } from './services/cmd/compile-cache.js';
 
 /** Those that take longest come first, so that none of them is left when the rest is done; the others follow by size. */
 const longest = [
-  'test/faults/kill.test.ts',
-  'test/browser/every-page.test.ts',
-  'test/faults/deployments.test.ts',
-  'test/faults/reminders-kill.test.ts',
-  'services/billing/ledger/bank-kill.test.ts',
-  'test/faults/usage-reconciliation.test.ts',
-  'test/browser/dead-api.test.ts',
-  'test/flows/retirement-mail.test.ts',
-  'test/faults/upstream-bombs.test.ts',
-  'services/shared/rpc/open-port.test.ts',
-  'test/flows/retirement.test.ts',
-  'test/browser/sign-in.test.ts',
-  'test/faults/jobs-kill.test.ts',
   'test/flows/start.test.ts',
+  'test/faults/kill.test.ts',
+  'test/browser/feel.test.ts',
+  'test/browser/dead-api.test.ts',
+  'test/faults/deployments.test.ts',
+  'test/browser/operator.test.ts',
+  'test/browser/operator-catalog.test.ts',
+  'test/browser/every-page.test.ts',
+  'test/browser/sign-in.test.ts',
+  'test/api/realtime.test.ts',
+  'test/browser/keys.test.ts',
+  'test/browser/money.test.ts',
+  'test/flows/stop-during-uploads.test.ts',
+  'test/flows/retirement-mail.test.ts',
+  'test/browser/roles.test.ts',
+  'test/faults/reminders-kill.test.ts',
+  'test/browser/playground.test.ts',
+  'test/flows/sessions-everywhere.test.ts',
+  'test/browser/analytics.test.ts',
+  'test/flows/workers.test.ts',
+  'test/flows/rolling-restart.test.ts',
   'test/faults/backup.test.ts',
+  'test/browser/addresses.test.ts',
+  'edge/http/slow-clients.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {
@@ -41,8 +50,8 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
     pool: 'forks',
-    // Most tests wait for a process, a database or a browser, so that one more than there are cores keeps them busy.
-    maxWorkers: availableParallelism() + 1,
+    // Most tests wait for a process, a database or a browser: one more than there are cores left them idle for a third of the time.
+    maxWorkers: availableParallelism() + 2,
     // Files share their process: no module has state of its own, and importing all anew would take a third of the time.
     isolate: false,
     // Node imports the modules as it does in production, from the compile cache: Vite's runner takes a fifth more work.
