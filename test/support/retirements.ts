@@ -123,6 +123,8 @@ export type RetirementBench = AsyncDisposable & {
   announce(model: string, fields?: Record<string, unknown>): Promise<Answer>;
   /** As `announce`, which must succeed; the edge knows of it then. */
   announced(model: string, fields?: Record<string, unknown>): Promise<void>;
+  /** Sets the date of an announced retirement; the edge knows of it then. */
+  dated(model: string, sunsetMs: number): Promise<void>;
   /** The edge hears of changes within a second, and shows what it knows in the headers of each answer. */
   edgeKnows(model: string, condition: (headers: Headers) => boolean): Promise<void>;
   /** Runs at another moment. */
@@ -175,6 +177,12 @@ export async function startRetirementBench(): Promise<RetirementBench> {
       const answer = await bench.announce(model, fields);
       expect(answer.status, answer.text).toBe(201);
       await bench.edgeKnows(model, (headers) => headers.has('deprecation'));
+    },
+    async dated(model, sunsetMs) {
+      const path = `/retirements/${encodeURIComponent(model)}`;
+      const answer = await bench.admin('PATCH', path, { sunset_at: iso(sunsetMs) });
+      expect(answer.status, answer.text).toBe(200);
+      await bench.edgeKnows(model, (headers) => headers.has('sunset'));
     },
     async edgeKnows(model, condition) {
       await waitFor(async () => condition((await bench.request(surfaces['chat completions']!, model)).headers), {
