@@ -26,7 +26,7 @@ type Document = { paths: Record<string, Record<string, Operation>> };
 
 /**
  * GET /openapi.json: the public API in OpenAPI 3.1, made of what each route declares where it is registered. A route is described once it
- * has a `summary`, which also gives its operation id: `List invoices` becomes `listInvoices`. Schemas with an `$id` become components.
+ * has a `summary`, which also gives its operation id: `Create a key` becomes `createKey`. Schemas with an `$id` become components.
  */
 export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void> {
   await app.register(swagger, {
@@ -145,6 +145,7 @@ const idempotencyHeader = Type.Object({
 const operationIdOf = (summary: string): string =>
   summary
     .toLowerCase()
+    .replace(/\b(?:an?|the) /g, '')
     .replace(/[^a-z0-9]+(.)/g, (_, letter: string) => letter.toUpperCase())
     .replace(/[^a-zA-Z0-9]/g, '');
 

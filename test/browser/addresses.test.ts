@@ -109,7 +109,7 @@ test('an operation of the API reference is found by a word, and its address lead
   await page.getByRole('button', { name: /^GET/ }).first().waitFor({ state: 'detached' });
   await page.getByRole('button', { name: /Rename the organization/ }).click();
   await page.getByText('Needs a session of an admin or owner.').waitFor();
-  expect(new URL(page.url()).searchParams.get('operation')).toBe('renameTheOrganization');
+  expect(new URL(page.url()).searchParams.get('operation')).toBe('renameOrganization');
   await page.reload();
   await page.getByRole('list', { name: 'Fields of Body' }).getByText('name', { exact: true }).waitFor();
   expect(await page.getByRole('region', { name: 'Rename the organization with curl' }).textContent()).toContain(
