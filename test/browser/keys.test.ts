@@ -263,10 +263,13 @@ test('an operator gives a single key rate limits of its own, each by itself, and
   await open();
   await dialog(page).getByLabel('Requests / min').fill('');
   await dialog(page).getByRole('button', { name: 'Save limits' }).click();
+  // Behind an open dialog no row is found, whatever stands in it.
+  await row.waitFor();
   await row.getByText('Requests / min').waitFor({ state: 'detached' });
   expect(await limitsOf()).toEqual({ ...none, concurrent_requests: 7 });
   await open();
   await dialog(page).getByRole('button', { name: 'Reset' }).click();
+  await row.waitFor();
   await row.getByText('Concurrent').waitFor({ state: 'detached' });
   expect(await limitsOf()).toEqual(none);
   await close();
