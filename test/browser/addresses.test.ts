@@ -107,12 +107,12 @@ test('an operation of the API reference is found by a word, and its address lead
   await signIn(page, portal.url, users.member, '/reference');
   await page.getByRole('searchbox', { name: 'Search operations' }).fill('patch organization');
   await page.getByRole('button', { name: /^GET/ }).first().waitFor({ state: 'detached' });
-  await page.getByRole('button', { name: /Rename the organization/ }).click();
+  await page.getByRole('button', { name: /Rename your organization/ }).click();
   await page.getByText('Needs a session of an admin or owner.').waitFor();
-  expect(new URL(page.url()).searchParams.get('operation')).toBe('renameOrganization');
+  expect(new URL(page.url()).searchParams.get('operation')).toBe('renameYourOrganization');
   await page.reload();
   await page.getByRole('list', { name: 'Fields of Body' }).getByText('name', { exact: true }).waitFor();
-  expect(await page.getByRole('region', { name: 'Rename the organization with curl' }).textContent()).toContain(
+  expect(await page.getByRole('region', { name: 'Rename your organization with curl' }).textContent()).toContain(
     `curl -X PATCH "${portal.url}/api/v1/organization"`,
   );
   await close();

@@ -21,7 +21,7 @@ afterAll(async () => {
 const quiet = new Set(['create-key', 'not-found', 'settings', 'operator-health']);
 
 /** Pages whose answers other pages have read too. */
-const sharing = new Set(['models', 'playground', 'transcribe', 'operator-plans']);
+const sharing = new Set(['models', 'playground', 'transcribe', 'reference-operation', 'operator-plans']);
 
 /** What an edge answers whose services are out of reach. */
 const outOfOrder = {
@@ -44,7 +44,7 @@ const soon = { timeout: 20_000 };
 /** Breaks and mends the API of a page; its session lives on, so that only the page's own calls fail. */
 async function breakable(page: Page): Promise<{ broken: boolean }> {
   const api = { broken: false };
-  await page.route('**/api/**', (route) =>
+  await page.route(/\/api\/|\/openapi\.json$/, (route) =>
     api.broken && !route.request().url().includes('/auth/') ? route.fulfill(outOfOrder) : route.continue(),
   );
   return api;

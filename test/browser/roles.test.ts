@@ -16,7 +16,17 @@ afterAll(async () => {
 
 const links = (page: Page) => page.getByRole('navigation', { name: 'Main' }).getByRole('link').allTextContents();
 const dialog = (page: Page) => page.getByRole('dialog');
-const everybody = ['Overview', 'API keys', 'Models', 'Playground', 'Jobs', 'Usage', 'Billing', 'Limits'];
+const everybody = [
+  'Overview',
+  'API keys',
+  'Models',
+  'Playground',
+  'Jobs',
+  'API reference',
+  'Usage',
+  'Billing',
+  'Limits',
+];
 
 test('a member sees own things only, and the other pages do not exist', async () => {
   const { page, close } = await openPage(browser);

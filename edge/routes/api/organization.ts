@@ -11,7 +11,7 @@ export const organizationRoutes: Routes = (app, { auth }) => {
     '/api/v1/organization',
     {
       config: { access: { surface: 'session' } },
-      schema: { summary: 'Get the organization', response: { 200: organizationSchema } },
+      schema: { summary: 'Get your organization', response: { 200: organizationSchema } },
     },
     async (request) => {
       const { organization } = await auth.getOrganization({}, asCaller(request));
@@ -24,7 +24,7 @@ export const organizationRoutes: Routes = (app, { auth }) => {
     {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
-        summary: 'Rename the organization',
+        summary: 'Rename your organization',
         body: Type.Object({ name: Type.Optional(organizationNameSchema) }, { additionalProperties: false }),
         response: { 200: organizationSchema },
       },
