@@ -64,19 +64,25 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
       };
     },
   });
+  let text: string | undefined;
   app.get(
     '/openapi.json',
     {
       config: { access: { surface: 'public' } },
       schema: { summary: 'Get this description', response: { 200: Type.Unknown() } },
     },
-    () => app.swagger(),
+    // Written once: it is the same for everybody, and anybody may ask.
+    (_request, reply) => {
+      text ??= JSON.stringify(app.swagger());
+      return reply.type('application/json; charset=utf-8').send(text);
+    },
   );
 }
 
 const introduction = `Errors have the shape of \`Error\`. Times are ISO 8601 in UTC, amounts are exact decimals of USD.
 Every answer has an \`x-request-id\`. Those about a model that retires say so by \`Deprecation\`, \`Sunset\` and \`Link\`.
-Inference under \`/v1\` is answered alike under \`/api/v1\`.`;
+Inference under \`/v1\` is answered alike under \`/api/v1\`, and \`/api/v1/usage\`, \`/api/v1/profile/rate-limits\` and \`/api/v1/auth/profile\` are
+other names of \`/api/v1/usage/current\`, \`/api/v1/rate-limits\` and \`/api/v1/profile\`.`;
 
 function described(schema: FastifySchema, { url, config }: RouteOptions): FastifySchema {
   const { uncheckedBody, uncheckedQuery, requiredQuery, idempotent, response, ...rest } = schema;

@@ -18,7 +18,9 @@ afterAll(async () => gateway?.[Symbol.asyncDispose]());
 /** Other paths of routes that are described, which clients need not know. */
 const aliases = [
   'GET /api/v1/auth/profile',
+  'GET /api/v1/profile/rate-limits',
   'GET /api/v1/realtime',
+  'GET /api/v1/usage',
   'POST /api/v1/audio/speech',
   'POST /api/v1/audio/transcriptions',
   'POST /api/v1/audio/translations',
@@ -27,14 +29,6 @@ const aliases = [
   'POST /api/v1/embeddings',
   'POST /api/v1/images/generations',
   'POST /api/v1/realtime/client_secrets',
-];
-const elsewhere = [
-  '/api/v1/billing/',
-  '/api/v1/plan/',
-  '/api/v1/profile/',
-  '/api/v1/rate-limits',
-  '/api/v1/usage',
-  '/api/v1/webhooks/',
 ];
 
 test('the document is valid OpenAPI 3.1', async () => {
@@ -45,8 +39,7 @@ test('the document is valid OpenAPI 3.1', async () => {
 });
 
 test('every route is described, or is another path of one that is', async () => {
-  const routes = (await declaredRoutes()).filter(({ url }) => !elsewhere.some((prefix) => url.startsWith(prefix)));
-  const undescribed = routes.filter(({ method, url }) => {
+  const undescribed = (await declaredRoutes()).filter(({ method, url }) => {
     const path = url.replace('*', '{model}').replace(/:(\w+)/g, '{$1}');
     return document.paths[path]?.[method.toLowerCase()] === undefined;
   });
