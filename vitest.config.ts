@@ -50,8 +50,8 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
     pool: 'forks',
-    // Most tests wait for a process, a database or a browser: one more than there are cores left them idle for a third of the time.
-    maxWorkers: availableParallelism() + 2,
+    // Most tests wait for a process, a database or a browser, so that one more than there are cores keeps them busy.
+    maxWorkers: availableParallelism() + 1,
     // Files share their process: no module has state of its own, and importing all anew would take a third of the time.
     isolate: false,
     // Node imports the modules as it does in production, from the compile cache: Vite's runner takes a fifth more work.
