@@ -102,9 +102,11 @@ test('an end of a range can be typed, though its year passes by the years 2, 20 
   await close();
 });
 
-test('an operation of the API reference is found by a word, and its address leads to it', async () => {
+test('an operation of the API reference is found by a word, its address leads to it, and those of operators are theirs alone', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/reference');
+  await page.getByText('/v1/chat/completions').waitFor();
+  expect(await page.getByText('/api/v1/admin/').count()).toBe(0);
   await page.getByRole('searchbox', { name: 'Search operations' }).fill('patch organization');
   await page.getByRole('button', { name: /^GET/ }).first().waitFor({ state: 'detached' });
   await page.getByRole('button', { name: /Rename your organization/ }).click();

@@ -44,7 +44,9 @@ function Operations({ description }: { description: ApiDescription }) {
       const text = `${operation.method} ${operation.path} ${operation.summary} ${operation.operationId}`.toLowerCase();
       return words.every((word) => text.includes(word)) && (operator || operation.tags[0] !== 'admin');
     });
-    return Object.entries(Object.groupBy(shown, ({ tags }) => tags[0])) as [string, Operation[]][];
+    const byTag = Object.entries(Object.groupBy(shown, ({ tags }) => tags[0])) as [string, Operation[]][];
+    // What the process says of itself is what callers look for last.
+    return byTag.sort(([one], [other]) => Number(one === 'operation') - Number(other === 'operation'));
   }, [description, search, operator]);
   return (
     <>
