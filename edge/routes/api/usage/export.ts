@@ -7,16 +7,7 @@ import { noStore } from '../../../http/no-store.ts';
 import type { Routes } from '../../routes.ts';
 import { csvLine } from './csv.ts';
 import { eventJson } from './event-json.ts';
-import {
-  filterQuery,
-  rangeQuery,
-  readFilter,
-  readRange,
-  readScope,
-  requiredRange,
-  scopeQuery,
-  zoneQuery,
-} from './query.ts';
+import { callsQuery, readCalls, requiredRange } from './query.ts';
 
 /** All events of a range as CSV, streamed page by page, for sessions of admin and owner. */
 export const usageExportRoutes: Routes = (app, { usage }) => {
@@ -28,19 +19,14 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
         summary: 'Export calls',
         description:
           'The calls of at most 366 days as lines of fields under their names, oldest first: all of the organization unless `scope` is `own`.',
-        querystring: Type.Object({ ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery }),
+        querystring: Type.Object(callsQuery),
         requiredQuery: requiredRange,
         response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },
       },
     },
     async (request, reply) => {
       const { query } = request;
-      const pages = usage
-        .exportEvents(
-          { scope: readScope(query, UsageScope.TENANT), range: readRange(query), filter: readFilter(query) },
-          asCaller(request),
-        )
-        [Symbol.asyncIterator]();
+      const pages = usage.exportEvents(readCalls(query, UsageScope.TENANT), asCaller(request))[Symbol.asyncIterator]();
       // A refusal comes with the first page, while it can still be an error response.
       const first = await pages.next();
       const name = `usage_${query.start_date}_${query.end_date}.csv`;

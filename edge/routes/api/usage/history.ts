@@ -4,7 +4,7 @@ import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
 import type { Routes } from '../../routes.ts';
 import { eventJson, eventSchema } from './event-json.ts';
-import { filterQuery, rangeQuery, readFilter, readRange, readScope, scopeQuery, zoneQuery } from './query.ts';
+import { callsQuery, readCalls } from './query.ts';
 
 /** Events per answer when none are asked for, and how many of a range can be skipped (decisions.md, Usage). */
 const limitDefault = 50;
@@ -22,10 +22,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
           'What the caller used unless `scope` says otherwise, newest first. A date that is left out leaves that end open.',
         response: { 200: pageOf(eventSchema) },
         querystring: Type.Object({
-          ...scopeQuery,
-          ...rangeQuery,
-          ...zoneQuery,
-          ...filterQuery,
+          ...callsQuery,
           limit: Type.Optional(
             Type.Integer({ minimum: 1, maximum: 500, description: `Items per page; ${limitDefault} unless given.` }),
           ),
@@ -41,9 +38,7 @@ export const usageHistoryRoutes: Routes = (app, { usage }) => {
       const limit = query.limit ?? limitDefault;
       const answer = await usage.listHistory(
         {
-          scope: readScope(query),
-          range: readRange(query),
-          filter: readFilter(query),
+          ...readCalls(query),
           limit,
           offset: readOffset(query, limit),
         },

@@ -5,7 +5,7 @@ import { operationName } from '#shared/operation-name.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { rangeJson, rangeSchema } from './measures-json.ts';
+import { measuresSchema, rangeJson, rangeSchema } from './measures-json.ts';
 
 /* The report on one key (service.md, Key analytics): volume only, and no cost. */
 
@@ -15,16 +15,17 @@ export const granularities = spelling({
   weekly: Granularity.WEEKLY,
 });
 
-export const volumeSchema = Type.Object(
-  {
-    requests: Type.Integer({ description: 'Failed ones included.' }),
-    successful_requests: Type.Integer(),
-    failed_requests: Type.Integer(),
-    total_tokens: Type.Integer({ description: 'Input plus output tokens.' }),
-    input_tokens: Type.Integer({ description: 'Cached ones included.' }),
-    output_tokens: Type.Integer(),
-    cached_input_tokens: Type.Integer(),
-  },
+export const volumeSchema = Type.Pick(
+  measuresSchema,
+  [
+    'requests',
+    'successful_requests',
+    'failed_requests',
+    'total_tokens',
+    'input_tokens',
+    'output_tokens',
+    'cached_input_tokens',
+  ],
   { $id: 'VolumeMeasures' },
 );
 const volumeJson = (measures: VolumeMeasures | undefined): Static<typeof volumeSchema> => ({

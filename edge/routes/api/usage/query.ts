@@ -1,4 +1,4 @@
-import { Type } from 'typebox';
+import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
@@ -18,7 +18,7 @@ export const rangeQuery = {
 /** Where both days have to be given. Usage refuses what has not both. */
 export const requiredRange = Object.keys(rangeQuery);
 export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` unless given.') };
-export const filterQuery = {
+const filterQuery = {
   model: text(255),
   endpoint: text(255, 'As it was called, e.g. `/v1/chat/completions`.'),
   api_key_id: text(64),
@@ -31,6 +31,17 @@ export const scopeQuery = {
     description: '`own`: what the caller used; `tenant`: what the organization did, for admins and owners.',
   }),
 };
+
+/** What the calls of a report, or of a list, are narrowed by. */
+export const callsQuery = { ...scopeQuery, ...rangeQuery, ...zoneQuery, ...filterQuery };
+type CallsQuery = Static<TObject<typeof callsQuery>>;
+
+/** The same as Usage takes it; `fallback` is whose usage it is when the query does not say. */
+export const readCalls = (query: CallsQuery, fallback?: UsageScope) => ({
+  scope: readScope(query, fallback),
+  range: readRange(query),
+  filter: readFilter(query),
+});
 
 /** Whose usage; `fallback` when the query does not say. */
 export const readScope = (query: { scope?: 'own' | 'tenant' }, fallback: UsageScope = UsageScope.OWN): UsageScope =>
@@ -51,7 +62,7 @@ function readDate(date: string | undefined, param: string): string {
   throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
 }
 
-export function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
+function readFilter(query: { model?: string; endpoint?: string; api_key_id?: string }) {
   const apiKeyId = query.api_key_id ?? '';
   if (apiKeyId !== '' && !isUuid(apiKeyId)) {
     throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');

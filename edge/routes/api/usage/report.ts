@@ -1,16 +1,7 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
-import {
-  filterQuery,
-  rangeQuery,
-  readFilter,
-  readRange,
-  readScope,
-  requiredRange,
-  scopeQuery,
-  zoneQuery,
-} from './query.ts';
+import { callsQuery, readCalls, requiredRange } from './query.ts';
 import { granularities, groupings, reportJson, reportSchema } from './report-json.ts';
 
 /** A dense time series. */
@@ -26,10 +17,7 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
         requiredQuery: requiredRange,
         response: { 200: reportSchema },
         querystring: Type.Object({
-          ...scopeQuery,
-          ...rangeQuery,
-          ...zoneQuery,
-          ...filterQuery,
+          ...callsQuery,
           granularity: Type.Optional({
             ...granularities.schema,
             description: '`daily` unless given; hours are those of UTC.',
@@ -43,9 +31,7 @@ export const usageReportRoutes: Routes = (app, { usage }) => {
       const groupBy = groupings.value(query.group_by ?? 'none');
       const answer = await usage.getReport(
         {
-          scope: readScope(query),
-          range: readRange(query),
-          filter: readFilter(query),
+          ...readCalls(query),
           granularity: granularities.value(query.granularity ?? 'daily'),
           groupBy,
         },
