@@ -7,7 +7,7 @@ import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 import { errorBody, errorBodySchema } from '../../../openai/errors.ts';
-import { quantitiesJson } from '../usage/measures-json.ts';
+import { quantitiesJson, quantitiesSchema } from '../usage/measures-json.ts';
 
 /** The states of a job by their names in JSON, in the order of a job's life. */
 export const jobStatuses = spelling({
@@ -36,19 +36,7 @@ export const listedJobSchema = Type.Object(
     ),
     error: orNull(errorBodySchema.properties.error),
     usage: orNull(
-      Type.Object(
-        {
-          input_tokens: Type.Integer(),
-          cached_input_tokens: Type.Integer(),
-          output_tokens: Type.Integer(),
-          total_tokens: Type.Integer(),
-          images: Type.Integer(),
-          audio_seconds: Type.Number(),
-          characters: Type.Integer(),
-          cost_usd: usdSchema,
-        },
-        { description: 'Null before its end.' },
-      ),
+      Type.Object({ ...quantitiesSchema.properties, cost_usd: usdSchema }, { description: 'Null before its end.' }),
     ),
     metadata: Type.Record(Type.String(), Type.String(), { description: 'What the request had as its `metadata`.' }),
   },

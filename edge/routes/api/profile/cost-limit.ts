@@ -1,5 +1,6 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
+import { noBody } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import type { Routes } from '../../routes.ts';
 import { budgetJson, budgetSchema } from '../billing/billing-json.ts';
@@ -51,12 +52,12 @@ export const costLimitRoutes: Routes = (app, { billing }) => {
       config: update,
       schema: {
         summary: 'Remove the personal daily limit',
-        response: { 204: Type.Null({ description: 'There is no limit any more.' }) },
+        response: { 204: noBody('There is no limit any more.') },
       },
     },
     async (request, reply) => {
       await billing.deleteCostLimit({}, asCaller(request));
-      return reply.code(204).send(null);
+      return reply.code(204).send();
     },
   );
 };
