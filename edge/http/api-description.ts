@@ -22,13 +22,14 @@ declare module 'fastify' {
 type Components = Record<string, object>;
 type Content = Record<string, { schema: { anyOf?: { type?: string }[] } }>;
 type Operation = { requestBody?: { required: boolean; content: Content } };
-type Document = { paths: Record<string, Record<string, Operation>> };
+type Document = { paths: Record<string, Record<string, Operation>>; components: { schemas: Components } };
 
 /**
  * GET /openapi.json: the public API in OpenAPI 3.1, made of what each route declares where it is registered. A route is described once it
  * has a `summary`, which also gives its operation id: `Create a key` becomes `createKey`. Schemas with an `$id` become components.
  */
 export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void> {
+  const components: Components = {};
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.1',
@@ -49,16 +50,15 @@ export async function describeApi(app: EdgeApp, publicUrl: string): Promise<void
     transformObject: (described) => {
       const { openapiObject } = described as unknown as { openapiObject: Document };
       for (const operation of Object.values(openapiObject.paths).flatMap(Object.values)) allowNoBody(operation);
+      openapiObject.components.schemas = components;
       return openapiObject;
     },
     // Paths stand as they are called.
     stripBasePath: false,
-    transform: ({ schema, url, route, ...document }) => {
+    transform: ({ schema, url, route }) => {
       if (route.method === 'HEAD' || schema?.summary === undefined) return { schema: { hide: true }, url };
-      const { schemas } = (document as { openapiObject: { components: { schemas: Components } } }).openapiObject
-        .components;
       return {
-        schema: withReferences(described(schema, route), schemas) as FastifySchema,
+        schema: withReferences(described(schema, route), components) as FastifySchema,
         // The name in a path that ends in one.
         url: url.replace('*', ':model'),
       };

@@ -24,7 +24,10 @@ export type AuditEvent = {
 /** So much Auth takes of `before` and of `after`, in bytes (AuditRecord in audit.proto). */
 const fieldsBytesMax = 262_144;
 
-/** The record as Auth takes it, under an id of its own, a UUIDv7: its identity until the end of time. @throws GatewayError INVALID_REQUEST when what is changed is too much to record. */
+/**
+ * The record as Auth takes it, under an id of its own, a UUIDv7: its identity until the end of time.
+ * @throws GatewayError INVALID_REQUEST when what is changed is too much to record.
+ */
 export const auditRecord = (event: AuditEvent): AuditRecord =>
   create(AuditRecordSchema, {
     id: uuidv7(),
