@@ -24,6 +24,9 @@ import { waitFor } from '../support/wait-for.ts';
 const logger = createLogger({ level: 'silent', name: 'test' });
 const login = async ({ auth }: TestAuth) =>
   (await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous())).tokens!;
+/** As the housekeeping of Auth has it. */
+const databaseOf = ({ database }: TestAuth) =>
+  openServiceDatabase({ service: 'auth', connection: database.url, entities: [], logger });
 const kidOf = (token: string) => decodeProtectedHeader(token).kid;
 
 test('replicas that start at the same moment agree on one operator and one signing key', async () => {
@@ -134,12 +137,7 @@ test.each([
 test('what is out of date is removed, and what counts stays', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ clock });
-  const database = await openServiceDatabase({
-    service: 'auth',
-    connection: fixture.database.url,
-    entities: [],
-    logger,
-  });
+  const database = await databaseOf(fixture);
   const old = await login(fixture);
   await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
   clock.advance(40 * 86_400_000);
@@ -160,12 +158,7 @@ test('what is out of date is removed, and what counts stays', async () => {
 test('a change stays for as long as an earlier one that counts: an edge which knows that one is told of all the rest', async () => {
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using fixture = await startTestAuth({ clock });
-  const database = await openServiceDatabase({
-    service: 'auth',
-    connection: fixture.database.url,
-    entities: [],
-    logger,
-  });
+  const database = await databaseOf(fixture);
   const kinds = async () => (await asTableOwner(fixture, 'select kind from changes order by version')).rows;
   const logout = async () => {
     const { user, accessToken } = await login(fixture);
