@@ -20,7 +20,7 @@ const setuidCapabilityBits = { dac_override: 1, dac_read_search: 2, setpcap: 8 }
 
 /**
  * Decides as whom Postgres runs: as this process's user, or for root as `owner`. Where setpriv exists, the kernel
- * interrupts Postgres when this process dies, however it dies. Each of `paths` must be reachable for that user.
+ * interrupts Postgres when this process dies, however it dies. `paths` are the folders and programs that this user needs.
  */
 export function databaseUser(owner: { uid: number; gid: number }, paths: readonly string[]): DatabaseUser {
   const setpriv = process.platform === 'linux' && spawnSync('setpriv', ['--version']).status === 0;
@@ -29,26 +29,30 @@ export function databaseUser(owner: { uid: number; gid: number }, paths: readonl
     return { owner: undefined, prefix: setpriv ? [...stopWithParent, '--'] : [], spawnOptions: {} };
   }
 
-  const unreachable = paths.flatMap(ancestors).find((folder) => !canPass(folder, owner));
+  const closed = paths.flatMap(ancestors).filter((path) => !canPass(path, owner));
   if (!setpriv) {
-    if (unreachable !== undefined) throw unreachableFolder(unreachable, owner.uid);
+    if (closed[0] !== undefined) throw unreachable(closed[0], owner.uid);
     return { owner, prefix: [], spawnOptions: owner };
   }
   const identity = ['--reuid', String(owner.uid), '--regid', String(owner.gid), '--clear-groups'];
-  const passage = unreachable === undefined ? [] : passageArguments(unreachable, owner.uid);
+  const passage = closed.length === 0 ? [] : passageArguments(closed, owner.uid);
   return { owner, prefix: [...stopWithParent, ...identity, ...passage, '--'], spawnOptions: {} };
 }
 
 /**
- * A folder such as /root is closed to everybody else. Instead of opening it, Postgres gets the one capability that
- * passes it. `no_setuid_fixup` lets access(2), by which Postgres looks for its own program, see the capability too.
+ * A folder such as /root is closed to everybody else, and so is all that root installs under a umask of 077. Instead of opening it,
+ * Postgres gets the one capability that passes it. `no_setuid_fixup` lets access(2), by which Postgres looks for its own program, see
+ * the capability too.
  */
-function passageArguments(folder: string, uid: number): string[] {
+function passageArguments(closed: readonly string[], uid: number): string[] {
   const permitted = permittedCapabilities();
   const has = (bit: number): boolean => (permitted & (1n << BigInt(bit))) !== 0n;
-  // Containers usually come with dac_override alone, which also allows writing.
-  const capability = (['dac_read_search', 'dac_override'] as const).find((name) => has(setuidCapabilityBits[name]));
-  if (capability === undefined || !has(setuidCapabilityBits.setpcap)) throw unreachableFolder(folder, uid);
+  // dac_override also allows writing; but containers usually come with it alone, and no other lets a closed program be run.
+  const sufficient = closed.every(isFolder)
+    ? (['dac_read_search', 'dac_override'] as const)
+    : (['dac_override'] as const);
+  const capability = sufficient.find((name) => has(setuidCapabilityBits[name]));
+  if (capability === undefined || !has(setuidCapabilityBits.setpcap)) throw unreachable(closed[0]!, uid);
   return ['--securebits', '+no_setuid_fixup', '--inh-caps', `+${capability}`, '--ambient-caps', `+${capability}`];
 }
 
@@ -57,9 +61,9 @@ function permittedCapabilities(): bigint {
   return match === null ? 0n : BigInt(`0x${match[1]}`);
 }
 
-const unreachableFolder = (folder: string, uid: number): StartError =>
+const unreachable = (path: string, uid: number): StartError =>
   new StartError(
-    `Postgres runs as user ${uid} because this is root, and that user cannot pass ${folder}: start as another user, ` +
+    `Postgres runs as user ${uid} because this is root, and that user cannot pass ${path}: start as another user, ` +
       'move the project and DATA_DIR to a folder open to all, or set DATABASE_URL.',
   );
 
@@ -68,10 +72,11 @@ function ancestors(path: string): string[] {
   return parent === path ? [path] : [...ancestors(parent), path];
 }
 
+const isFolder = (path: string): boolean => statSync(path).isDirectory();
+
 /** Whether the mode bits let a user into a folder or run a file. Access lists are not read: then a capability is given needlessly. */
 function canPass(path: string, user: { uid: number; gid: number }): boolean {
   const status = statSync(path);
-  if (!status.isDirectory()) return true;
   const shift = status.uid === user.uid ? 6 : status.gid === user.gid ? 3 : 0;
   return ((status.mode >> shift) & 1) === 1;
 }
