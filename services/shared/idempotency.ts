@@ -15,19 +15,6 @@ import type { Caller } from './rpc/caller.ts';
 /** For how long an Idempotency-Key is honoured (decisions.md, Common), in milliseconds. */
 export const idempotencyMs = 24 * 3_600_000;
 
-/** The table of a service that does something once per Idempotency-Key, for its migrations. */
-export const idempotencyKeysTable = `
-  create table idempotency_keys (
-    user_id uuid not null,
-    key text not null,
-    request_hash bytea not null,
-    response bytea not null,
-    created_at timestamptz not null,
-    primary key (user_id, key)
-  );
-  create index idempotency_keys_by_age on idempotency_keys (created_at);
-`;
-
 /** Callers who are no users, such as the operators' command line. */
 const nobody = NIL;
 

@@ -1,5 +1,4 @@
 import { Migration } from '@mikro-orm/migrations';
-import { idempotencyKeysTable } from '#shared/idempotency.ts';
 
 /** Organizations, people, sessions, invitations, the audit chain, the mail outbox and the edges' feed. */
 export class CreateAuth extends Migration {
@@ -7,7 +6,7 @@ export class CreateAuth extends Migration {
     this.addSql(organizationsAndUsers);
     this.addSql(sessions);
     this.addSql(oneTimeTokens);
-    this.addSql(idempotencyKeysTable);
+    this.addSql(idempotencyKeys);
     this.addSql(signingKeys);
     this.addSql(audit);
     this.addSql(mail);
@@ -213,4 +212,16 @@ const throttles = `
     blocked_until timestamptz not null
   );
   create index login_throttles_by_age on login_throttles (last_failure_at);
+`;
+
+const idempotencyKeys = `
+  create table idempotency_keys (
+    user_id uuid not null,
+    key text not null,
+    request_hash bytea not null,
+    response bytea not null,
+    created_at timestamptz not null,
+    primary key (user_id, key)
+  );
+  create index idempotency_keys_by_age on idempotency_keys (created_at);
 `;

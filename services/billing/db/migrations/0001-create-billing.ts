@@ -1,5 +1,4 @@
 import { Migration } from '@mikro-orm/migrations';
-import { auditOutboxTable } from '#shared/audit-outbox/table.ts';
 
 /** Plans and accounts, the ledger with its lots and commitments, budgets and leases, invoices, coupons and payments. */
 export class CreateBilling extends Migration {
@@ -11,7 +10,7 @@ export class CreateBilling extends Migration {
     this.addSql(invoices);
     this.addSql(coupons);
     this.addSql(payments);
-    this.addSql(auditOutboxTable);
+    this.addSql(auditOutbox);
   }
 }
 
@@ -303,5 +302,14 @@ const payments = `
     transaction_id uuid,
     received_at timestamptz not null,
     primary key (provider, event_id)
+  );
+`;
+
+const auditOutbox = `
+  -- Rows leave it when Auth has chained them.
+  create table audit_outbox (
+    id uuid primary key,
+    -- modelgateway.auth.v1.AuditRecord in protobuf's binary form.
+    record bytea not null
   );
 `;

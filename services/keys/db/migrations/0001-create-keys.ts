@@ -1,5 +1,4 @@
 import { Migration } from '@mikro-orm/migrations';
-import { auditOutboxTable } from '#shared/audit-outbox/table.ts';
 
 /** Keys and their digests, what Keys knows of users and organizations, the edges' feed, idempotency and the audit outbox. */
 export class CreateKeys extends Migration {
@@ -8,7 +7,7 @@ export class CreateKeys extends Migration {
     this.addSql(ownersAndTenants);
     this.addSql(feed);
     this.addSql(batches);
-    this.addSql(auditOutboxTable);
+    this.addSql(auditOutbox);
   }
 }
 
@@ -139,4 +138,13 @@ const batches = `
     recorded_at timestamptz not null default clock_timestamp()
   );
   create index use_batches_by_age on use_batches (recorded_at);
+`;
+
+const auditOutbox = `
+  -- Rows leave it when Auth has chained them.
+  create table audit_outbox (
+    id uuid primary key,
+    -- modelgateway.auth.v1.AuditRecord in protobuf's binary form.
+    record bytea not null
+  );
 `;

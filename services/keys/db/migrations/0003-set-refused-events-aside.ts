@@ -1,8 +1,8 @@
 import { Migration } from '@mikro-orm/migrations';
-import { auditOutboxAside } from '#shared/audit-outbox/table.ts';
 
+/** What Auth refuses for good stays in the outbox, aside of the others. */
 export class SetRefusedEventsAside extends Migration {
   override up(): void {
-    this.addSql(auditOutboxAside);
+    this.addSql('alter table audit_outbox add column refused_at timestamptz');
   }
 }

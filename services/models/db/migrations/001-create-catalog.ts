@@ -1,12 +1,11 @@
 import { Migration } from '@mikro-orm/migrations';
-import { auditOutboxTable } from '#shared/audit-outbox/table.ts';
 
 /** Models, deployments, prices, grants and retirements, the catalog's version, and the audit outbox. */
 export class CreateCatalog extends Migration {
   override up(): void {
     this.addSql(catalog);
     this.addSql(version);
-    this.addSql(auditOutboxTable);
+    this.addSql(auditOutbox);
   }
 }
 
@@ -74,4 +73,13 @@ const version = `
     version bigint not null
   );
   insert into catalog_version (version) values (1);
+`;
+
+const auditOutbox = `
+  -- Rows leave it when Auth has chained them.
+  create table audit_outbox (
+    id uuid primary key,
+    -- modelgateway.auth.v1.AuditRecord in protobuf's binary form.
+    record bytea not null
+  );
 `;
