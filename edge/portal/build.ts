@@ -7,6 +7,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { isRunning } from '#shared/is-running.ts';
+import { StartError } from '#shared/start-error.ts';
 
 const portalDirectory = fileURLToPath(new URL('.', import.meta.url));
 
@@ -20,21 +21,41 @@ const lockPollMs = 50;
 const stampFile = join(portalDist, '.sources');
 
 /**
- * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds. Returns its folder.
- * Without Vite (an installation without development packages) an existing build is kept as it is, and a missing one is an error.
+ * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds. Resolves to its folder.
+ * Without Vite (an installation without development packages) an existing build is kept as it is. Rejects with a StartError.
  */
-export async function builtPortal(): Promise<string> {
+export function builtPortal(): Promise<string> {
+  const built = buildIfNeeded();
+  // A start does other things before it comes to this.
+  built.catch(() => {});
+  return built;
+}
+
+async function buildIfNeeded(): Promise<string> {
   const sources = hashOfSources();
   if (isBuiltFrom(sources)) return portalDist;
-  const release = await lockBuild();
+  const vite = vitePackage();
+  if (vite === undefined && isBuilt()) return portalDist;
+  if (vite === undefined) throw notBuilt('Vite is not installed, as npm leaves development packages out in production');
   try {
-    // Another process may have built in the meantime.
-    if (!isBuiltFrom(sources)) await build(sources);
-  } finally {
-    release();
+    const release = await lockBuild();
+    try {
+      // Another process may have built in the meantime.
+      if (!isBuiltFrom(sources)) await build(vite, sources);
+    } finally {
+      release();
+    }
+  } catch (cause) {
+    throw notBuilt((cause as Error).message.trim().replaceAll(/\s*\n\s*/g, ' '), cause);
   }
   return portalDist;
 }
+
+const notBuilt = (why: string, cause?: unknown): StartError =>
+  new StartError(
+    `The portal could not be built (${why}): run \`npm ci --include=dev && npm run portal\` as a user who may write to ${portalDirectory}.`,
+    { cause },
+  );
 
 const isBuilt = (): boolean => existsSync(join(portalDist, 'index.html'));
 const isBuiltFrom = (sources: string): boolean =>
@@ -44,10 +65,7 @@ const isBuiltFrom = (sources: string): boolean =>
  * Builds in a process of its own, since Vite sets NODE_ENV, which is this process's configuration, and is large. Production
  * whatever NODE_ENV is here: React's development build is twice as large.
  */
-async function build(sources: string): Promise<void> {
-  const vite = vitePackage();
-  if (vite === undefined && isBuilt()) return;
-  if (vite === undefined) throw new Error('The portal is not built, and Vite is not installed: run `npm ci`.');
+async function build(vite: string, sources: string): Promise<void> {
   await promisify(execFile)(process.execPath, [vite, 'build', portalDirectory, '--logLevel', 'error'], {
     env: { ...process.env, NODE_ENV: 'production' },
   });
@@ -107,3 +125,6 @@ function filesBelow(directory: string): string[] {
     return entry.isDirectory() ? filesBelow(path) : [path];
   });
 }
+
+// `npm run portal`
+if (import.meta.main) await builtPortal();
