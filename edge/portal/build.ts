@@ -22,21 +22,21 @@ const stampFile = join(portalDist, '.sources');
 
 /**
  * Builds the portal when `dist` is missing or was built from other sources; otherwise costs a few milliseconds. Resolves to its folder.
- * Without Vite (an installation without development packages) an existing build is kept as it is. Rejects with a StartError.
+ * Without Vite (an installation without development packages) an existing build is kept as it is; a missing one throws a StartError
+ * at once. A build that fails rejects with one.
  */
 export function builtPortal(): Promise<string> {
-  const built = buildIfNeeded();
+  const sources = hashOfSources();
+  const vite = vitePackage();
+  if (isBuiltFrom(sources) || (isBuilt() && vite === undefined)) return Promise.resolve(portalDist);
+  if (vite === undefined) throw notBuilt('Vite is not installed, as npm leaves development packages out in production');
+  const built = buildAlone(vite, sources);
   // A start does other things before it comes to this.
   built.catch(() => {});
   return built;
 }
 
-async function buildIfNeeded(): Promise<string> {
-  const sources = hashOfSources();
-  if (isBuiltFrom(sources)) return portalDist;
-  const vite = vitePackage();
-  if (vite === undefined && isBuilt()) return portalDist;
-  if (vite === undefined) throw notBuilt('Vite is not installed, as npm leaves development packages out in production');
+async function buildAlone(vite: string, sources: string): Promise<string> {
   try {
     const release = await lockBuild();
     try {
@@ -45,10 +45,10 @@ async function buildIfNeeded(): Promise<string> {
     } finally {
       release();
     }
+    return portalDist;
   } catch (cause) {
     throw notBuilt((cause as Error).message.trim().replaceAll(/\s*\n\s*/g, ' '), cause);
   }
-  return portalDist;
 }
 
 const notBuilt = (why: string, cause?: unknown): StartError =>

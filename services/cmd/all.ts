@@ -4,11 +4,11 @@ import { run } from './run.ts';
 await run('gateway', async (env, logger) => {
   const { openDatabase } = await import('./database.ts');
   const { builtPortal } = await import('../../edge/portal/build.ts');
+  // The portal's build and the embedded server run in processes of their own while this one imports the rest.
+  const portal = builtPortal();
   const database = openDatabase(env, logger);
   // Imports keep this process from hearing in time that a server elsewhere answers.
   if (env.databaseUrl !== undefined) await database;
-  // The embedded server and the portal's build run in processes of their own while this one imports the rest.
-  const portal = builtPortal();
   const [{ startWhole }] = await Promise.all([import('./whole.ts'), database]);
   return startWhole(env, { database, portal }, logger);
 });
