@@ -9,6 +9,8 @@ export async function launchBrowser(): Promise<Browser> {
   return playwright.launch({
     executablePath: await chromium.executablePath(),
     headless: true,
+    // Fields for dates take their order from here, whatever the page's own locale.
+    env: { ...process.env, LC_ALL: 'en_US.UTF-8' },
     args: [
       // Chromium refuses its sandbox to root, as which containers and CI run.
       '--no-sandbox',
