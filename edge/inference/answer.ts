@@ -49,6 +49,7 @@ export async function answerInference(
         endpoint: endpointOf(route),
         jobId: '',
         eventId: '',
+        unmeteredReasons: [],
       } satisfies InvokeRequest,
       { signal: gone.signal, contextValues: callerContext(callerOfRequest(request)) },
     );

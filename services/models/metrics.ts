@@ -93,6 +93,7 @@ export function countingTokens(registry: Registry, journal: MeteringJournal): Me
       output.inc(event.outputTokens);
       journal.end(id, event, done);
     },
+    drop: (id) => journal.drop(id),
   };
 }
 

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { attemptsMax } from '../../services/jobs/domain/retry.ts';
 import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
@@ -120,8 +121,9 @@ describe('cancellation', () => {
     }
     // Neither was run a second time.
     expect(simulator.requests).toHaveLength(perSubject + 1);
-    const all = await eventsOf(bench.key.id, perSubject + 1);
-    expect(all.filter(({ success }) => !success)).toMatchObject([{ cost_usd: 0 }]);
+    // What was cancelled neither succeeded nor failed: no report counts it.
+    const all = await eventsOf(bench.key.id, perSubject);
+    expect(all.map(({ success }) => success)).toEqual(Array.from({ length: perSubject }, () => true));
     expect((await job(first!)).status).toBe('cancelled');
   });
 
@@ -150,19 +152,34 @@ describe('cancellation', () => {
 });
 
 describe('attempts', () => {
-  test('a transient fault of the upstream is tried again, and charged once', async () => {
+  test('a transient fault of the upstream is tried again: the job is one request that succeeded, charged once', async () => {
     await bench.renew();
     bench.simulator.next('server-error');
     const { json } = await submit();
     expect(await ended(json.id)).toMatchObject({ status: 'completed', error: null });
     expect(bench.simulator.requests).toHaveLength(2);
-    const all = await eventsOf(bench.key.id, 2);
-    expect(all.map(({ success, cost_usd: cost }) => [success, cost > 0]).sort()).toEqual([
-      [false, false],
-      [true, true],
-    ]);
+    // An event of the first attempt would have been stored before that of the second.
+    const all = await eventsOf(bench.key.id, 1);
+    expect(all.map(({ success, cost_usd: cost }) => [success, cost > 0])).toEqual([[true, true]]);
     const { data } = await bench.admin('GET', '/jobs?limit=1');
     expect(data[0]).toMatchObject({ id: json.id, attempts: 2, api_key_id: bench.key.id });
+  });
+
+  test('a job whose last attempt fails as well is one request that failed', async () => {
+    await bench.renew();
+    const id = await parked();
+    for (let attempt = 2; attempt <= attemptsMax; attempt += 1) {
+      bench.simulator.next(away);
+      const seen = bench.simulator.requests.length;
+      unpark();
+      await waitFor(() => bench.simulator.requests.length > seen, { description: `attempt ${attempt}` });
+      await waitFor(async () => (await job(id)).status !== 'in_progress', { description: `the end of ${attempt}` });
+      // The deployment is well again.
+      await call('POST', '/v1/chat/completions', bench.session, chat);
+    }
+    expect(await ended(id)).toMatchObject({ status: 'failed' });
+    const all = await eventsOf(bench.key.id, 1);
+    expect(all).toMatchObject([{ success: false, cost_usd: 0 }]);
   });
 
   test('a request which the upstream refuses fails at once, with the error of the synchronous call', async () => {

@@ -1,12 +1,15 @@
 import { expect, test } from 'vitest';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { backoffMs, isTransient } from './retry.ts';
+import { attemptsMax, backoffMs, isRetried } from './retry.ts';
 
 test('only faults that pass by themselves are tried again, later each time, and not before the upstream says', () => {
   const reasons = [ErrorReason.UPSTREAM_ERROR, ErrorReason.UPSTREAM_TIMEOUT, ErrorReason.OVERLOADED];
-  for (const reason of reasons) expect(isTransient(gatewayError(reason, ''))).toBe(true);
+  for (const reason of reasons) {
+    expect(isRetried(gatewayError(reason, ''), attemptsMax - 1)).toBe(true);
+    expect(isRetried(gatewayError(reason, ''), attemptsMax)).toBe(false);
+  }
   for (const reason of [ErrorReason.INVALID_REQUEST, ErrorReason.MODEL_SUNSET, ErrorReason.UPSTREAM_REFUSED]) {
-    expect(isTransient(gatewayError(reason, ''))).toBe(false);
+    expect(isRetried(gatewayError(reason, ''), 1)).toBe(false);
   }
   expect([1, 2, 3, 9].map((attempt) => backoffMs(attempt, 1))).toEqual([1_000, 2_000, 4_000, 60_000]);
   expect(backoffMs(3, 0)).toBe(2_000);

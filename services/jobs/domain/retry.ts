@@ -16,7 +16,18 @@ const transientReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.OVERLOADED,
 ]);
 
-export const isTransient = ({ reason }: GatewayError): boolean => transientReasons.has(reason);
+/** Whether the job makes its call again behind the failed attempt of this number (from 1). */
+export const isRetried = ({ reason }: GatewayError, attempt: number): boolean =>
+  attempt < attemptsMax && transientReasons.has(reason);
+
+/**
+ * The failures of the attempt of this number that reports do not count: those behind which the job makes its call again, as it also
+ * does when its worker ends, and the cancellation of the job, which neither failed nor succeeded.
+ */
+export const unmeteredReasons = (attempt: number): ErrorReason[] => [
+  ErrorReason.CANCELLED,
+  ...(attempt < attemptsMax ? transientReasons : []),
+];
 
 /**
  * How long to wait behind the failed attempt of this number (from 1), in milliseconds: doubling, a half of it chance (`random` in

@@ -18,7 +18,7 @@ import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { successEventId } from '../domain/job-id.ts';
-import { attemptsMax, backoffMs, isTransient } from '../domain/retry.ts';
+import { attemptsMax, backoffMs, isRetried, unmeteredReasons } from '../domain/retry.ts';
 import type { CurrentCaller } from './current-callers.ts';
 
 export type RunJobDeps = {
@@ -132,6 +132,7 @@ async function invoke(
       jobId: job.id,
       hold: given.hold,
       eventId: successEventId(job.id, job.startedMs),
+      unmeteredReasons: unmeteredReasons(job.attempts),
     }),
     { signal: AbortSignal.any([signal, deadline]), contextValues: callerContext(caller) },
   );
@@ -170,7 +171,7 @@ async function behindCall(
   hold: JobHold,
   inputs: JobInputs,
 ): Promise<RunOutcome> {
-  if (!isTransient(error) || job.attempts >= attemptsMax) return failed(error);
+  if (!isRetried(error, job.attempts)) return failed(error);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
   if (delayMs >= job.leftMs) return failed(error);
   if (hold.leases.length === 0) return { kind: 'again', delayMs, hold, countsAsAttempt: true };

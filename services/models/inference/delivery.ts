@@ -135,6 +135,7 @@ export class Delivery {
       success: error === null,
       status: error !== null && nothingSent ? statusOf(error) : statusOk,
       errorCode: error === null ? '' : breakCode(error),
+      reason: error?.reason,
       used,
     });
     // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the

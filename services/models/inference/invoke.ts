@@ -90,7 +90,7 @@ export const invoke = (deps: InvokeDeps) =>
       },
       price,
       hold,
-      request.eventId,
+      request.jobId === '' ? null : { successId: request.eventId, unmeteredReasons: request.unmeteredReasons },
     );
     const attempts = new Attempts(model, call, metered, context.signal);
     let delivery: Delivery | null = null;

@@ -128,6 +128,11 @@ export class Journal<Event, Progress> implements EventSource<Event> {
     if (this.#available >= this.#wakeAt) this.#wake();
   }
 
+  /** An open request becomes no event. Its begin stays in the files, so it must be one for which the codec's `interrupted` answers null. */
+  drop(id: string): void {
+    this.#open.delete(id);
+  }
+
   get #available(): number {
     return this.#pending - (this.#handedOut?.events.length ?? 0);
   }

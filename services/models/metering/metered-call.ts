@@ -1,14 +1,17 @@
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { statusOf } from '#shared/error-statuses.ts';
-import type { GatewayError } from '#shared/errors.ts';
+import type { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { Journal } from './journal.ts';
 import type { MeteredEvent, MeteredProgress } from './metered-event.ts';
 
-export type MeteringJournal = Pick<Journal<MeteredEvent, MeteredProgress>, 'begin' | 'progress' | 'end' | 'healthy'>;
+export type MeteringJournal = Pick<
+  Journal<MeteredEvent, MeteredProgress>,
+  'begin' | 'progress' | 'end' | 'drop' | 'healthy'
+>;
 
 /** What is known of a call when it is admitted. */
 export type AdmittedCall = Pick<
@@ -26,14 +29,29 @@ export type AdmittedCall = Pick<
   | 'leaseIds'
 >;
 
-/** How a call ended. */
-export type CallOutcome = { success: boolean; status: number; errorCode: string; used: Measures };
+/** How the call of a background job is metered: reports count a job once, however often it had to run. */
+export type JobMetering = {
+  /** The id of the event of its success. Usage keeps one event of an id, so that it is charged once. */
+  successId: string;
+  /** Failures that are no event, since the job makes its call again or was cancelled. */
+  unmeteredReasons: readonly ErrorReason[];
+};
+
+/** How a call ended; `reason` is why it failed, as far as it is told. */
+export type CallOutcome = {
+  success: boolean;
+  status: number;
+  errorCode: string;
+  reason?: ErrorReason | undefined;
+  used: Measures;
+};
 
 /** How a call ended that failed: with the status that its client was sent. */
 export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   success: false,
   status: statusOf(error),
   errorCode: errorCode(error) ?? '',
+  reason: error.reason,
 });
 
 /** One admitted call on its way through the journal: begun at construction, ended exactly once. */
@@ -46,24 +64,21 @@ export class MeteredCall {
   readonly #hold: Pick<Hold, 'settle'> | null;
   /** As the journal knows the call. */
   readonly #id = uuidv7();
-  readonly #successId: string;
+  readonly #job: JobMetering | null;
   #progressTokens = 0;
   #ended = false;
 
-  /**
-   * `hold` is what budgets hold for the call; it is settled with the call's end. `successId` is the id of the event of a background
-   * job that succeeds, however often it had to run: Usage keeps one event of an id, so that it is charged once.
-   */
+  /** `hold` is what budgets hold for the call; it is settled with the call's end. `job` is null for a call that no job makes. */
   constructor(
     journal: MeteringJournal,
     clock: Clock,
     call: AdmittedCall,
     price: PriceVersion | null,
     hold: Pick<Hold, 'settle'> | null = null,
-    successId = '',
+    job: JobMetering | null = null,
   ) {
     this.#hold = hold;
-    this.#successId = successId;
+    this.#job = job;
     this.#journal = journal;
     this.#clock = clock;
     this.#price = price;
@@ -130,14 +145,14 @@ export class MeteredCall {
   }
 
   /**
-   * Ends the call. Resolves once its event can no longer be lost, and near a budget's limit once Billing knows what room is free
-   * again: the last bytes may then be sent.
+   * Ends the call. Resolves once its event, if it makes one, can no longer be lost, and near a budget's limit once Billing knows what
+   * room is free again: the last bytes may then be sent.
    */
   end(outcome: CallOutcome): Promise<void> {
     this.#ended = true;
     // Of a job's call nobody gets anything but a whole answer.
     const used = this.#event.jobId !== '' && !outcome.success ? noMeasures : outcome.used;
-    if (outcome.success && this.#successId !== '') this.#event.id = this.#successId;
+    if (outcome.success && this.#job !== null) this.#event.id = this.#job.successId || this.#id;
     Object.assign(this.#event, used);
     this.#event.success = outcome.success;
     this.#event.status = outcome.status;
@@ -146,9 +161,17 @@ export class MeteredCall {
     const isServed = outcome.success || Object.values(used).some((measure) => measure > 0);
     this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
-    const written = new Promise<void>((resolve) => this.#journal.end(this.#id, this.#event, resolve));
+    const written = this.#write(outcome);
     const settled = this.#hold?.settle(this.#event.costNanoUsd);
     return settled === undefined ? written : settled.then(() => written);
+  }
+
+  #write({ reason }: CallOutcome): Promise<void> {
+    if (reason !== undefined && this.#job?.unmeteredReasons.includes(reason)) {
+      this.#journal.drop(this.#id);
+      return Promise.resolve();
+    }
+    return new Promise((resolve) => this.#journal.end(this.#id, this.#event, resolve));
   }
 
   #cost(used: Measures): bigint {
