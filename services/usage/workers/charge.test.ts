@@ -94,3 +94,19 @@ test.each([
   const sent = batches.flatMap(({ events }) => events.map(({ id }) => id));
   expect([...billing.charged.keys()]).toEqual(sent);
 });
+
+test('an outage of Billing is told once when it begins and once when it is over', async () => {
+  const billing = forgetfulBilling(3);
+  const worker = startChargeWorker({ database, billing, logger });
+  const batch = { id: uuidv7(), events: [testEvent(testNowMs, { tenantId: testId(400) })] };
+  await sqlTransaction(database, (client) => storeEvents(client, batch.events, batch));
+  const before = lines.length;
+  worker.add(batch);
+  await waitFor(() => billing.calls() === 4, { timeoutMs: 10_000, description: 'the charge behind three failures' });
+  await worker.close();
+  const told = lines.slice(before).filter(({ msg }) => msg !== 'billing refused an event for good');
+  expect(told).toMatchObject([
+    { level: 40, msg: 'events could not be handed on to billing; they wait in the outbox' },
+    { level: 30, msg: 'billing takes events again', failures: 3 },
+  ]);
+});

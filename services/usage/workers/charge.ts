@@ -42,7 +42,8 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
   let waiting: ChargeBatch[] = [];
   let eventsWaiting = 0;
   let isCharging = false;
-  let isFailing = false;
+  /** Failures since Billing last answered. */
+  let failures = 0;
   let isClosed = false;
   let gathering: NodeJS.Timeout | undefined;
   let turn: Promise<void> = Promise.resolve();
@@ -79,7 +80,7 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
 
   /** Sees to it that what waits is handed on soon, and at once when it fills a call. */
   function wake(): void {
-    if (isFailing || isClosed || isCharging) return;
+    if (failures > 0 || isClosed || isCharging) return;
     gathering ??= setTimeout(start, gatherMs);
     if (eventsWaiting >= eventsMax) start();
   }
@@ -118,11 +119,12 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
   function attempt(work: () => Promise<void>): void {
     inTurn(work).then(
       () => {
-        isFailing = false;
+        if (failures > 0) logger.info({ failures }, 'billing takes events again');
+        failures = 0;
       },
       (err) => {
-        isFailing = true;
-        logger.warn({ err }, 'events could not be handed on to billing; they wait in the outbox');
+        if (failures === 0) logger.warn({ err }, 'events could not be handed on to billing; they wait in the outbox');
+        failures += 1;
       },
     );
   }
@@ -141,7 +143,7 @@ export function startChargeWorker({ database, billing, logger }: ChargeDeps): Ch
       clearInterval(timer);
       clearTimeout(gathering);
       // What is not taken now waits in the outbox.
-      if (!isFailing) attempt(() => drainAll(leftBehindAfterMs));
+      if (failures === 0) attempt(() => drainAll(leftBehindAfterMs));
       await turn;
     },
   };
