@@ -1,4 +1,8 @@
+import { once } from 'node:events';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -110,6 +114,35 @@ describe('one deployment', () => {
       { id: added.id, status_reason: null },
     ]);
     expect(await outcome()).toEqual([200, null]);
+  });
+
+  test('that is imported, or switched on again, is Pending as not probed yet, and then for what its probe said', async () => {
+    const sockets: Socket[] = [];
+    await using silent = createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const deployment = { baseUrl: `http://127.0.0.1:${port}/v1`, upstreamModel: 'sim-chat' };
+    const models = bench.gateway.gateway.switchboard.client('bootstrap', ModelsService);
+    const self = { contextValues: callerContext(serviceCaller('bootstrap')) };
+    await models.importCatalog({ models: [{ name: model, settings: {}, deployments: [deployment] }] }, self);
+    const shown = async () => (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
+    const imported = await shown();
+    expect(imported).toMatchObject({ status: 'Pending', status_reason: 'not probed yet' });
+
+    await waitFor(() => sockets.length > 0, { description: 'the first probe' });
+    for (const socket of sockets.splice(0)) socket.destroy();
+    await waitFor(async () => (await shown()).status_reason !== 'not probed yet', { description: 'its outcome' });
+    expect(await shown()).toMatchObject({
+      status: 'Pending',
+      status_reason: expect.stringMatching(/^a probe failed: .+/),
+      status_changed_at: imported.status_changed_at,
+    });
+
+    await bench.admin('PATCH', `/deployments/${imported.id}`, { enabled: false });
+    expect(await shown()).toMatchObject({ status: 'Stopped', status_reason: null });
+    await bench.admin('PATCH', `/deployments/${imported.id}`, { enabled: true });
+    expect(await shown()).toMatchObject({ status: 'Pending', status_reason: 'not probed yet' });
+    for (const socket of sockets) socket.destroy();
   });
 
   test('refusals of bad requests are no failures', async () => {

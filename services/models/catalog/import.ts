@@ -3,7 +3,6 @@ import { equals, fromJson, type JsonObject, toJson } from '@bufbuild/protobuf';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import {
   type DeploymentSettings,
-  type DeploymentStatus,
   type ModelSettings,
   type PriceRates,
   PriceRatesSchema,
@@ -12,6 +11,7 @@ import type { ImportedModel } from '#gen/modelgateway/models/v1/models_service_p
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type ModelRow, PriceEntity } from '../db/catalog.entities.ts';
 import { findModel } from '../db/model.repository.ts';
+import type { Judged } from '../domain/deployment-health.ts';
 import { addDeployment, addressOf, changeDeployment } from './write-deployment.ts';
 import { addModel, modelChanges } from './write-model.ts';
 
@@ -28,7 +28,7 @@ export type ImportCounts = {
 export async function importModels(
   em: SqlEntityManager,
   models: readonly ImportedModel[],
-  statusOf: (settings: DeploymentSettings) => DeploymentStatus,
+  statusOf: (settings: DeploymentSettings) => Judged,
   now: Date,
 ): Promise<ImportCounts> {
   const counts: ImportCounts = {
@@ -74,14 +74,14 @@ async function importDeployment(
   em: SqlEntityManager,
   model: ModelRow,
   settings: DeploymentSettings,
-  status: DeploymentStatus,
+  judged: Judged,
   now: Date,
   counts: ImportCounts,
 ): Promise<void> {
   const existing = await em.findOne(DeploymentEntity, { modelId: model.id, ...addressOf(settings, model.name) });
   if (existing === null) {
     counts.deploymentsCreated++;
-    addDeployment(em, model, settings, { status, reason: '' }, now);
+    addDeployment(em, model, settings, judged, now);
     return;
   }
   const before = existing.settings;

@@ -10,15 +10,15 @@ import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
 import type { Judged } from '../domain/deployment-health.ts';
-import { unprobedStatus } from '../health/first-status.ts';
+import { unprobed } from '../health/first-status.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
 
-/** Adds a deployment in the state that is known of its upstream. */
+/** Adds a deployment in the state that is known of it. */
 export function addDeployment(
   em: SqlEntityManager,
   model: ModelRow,
   settings: DeploymentSettings,
-  upstream: Judged,
+  { status, reason }: Judged,
   now: Date,
 ): DeploymentRow {
   const row = em.create(DeploymentEntity, {
@@ -26,8 +26,8 @@ export function addDeployment(
     modelId: model.id,
     ...addressOf(settings, model.name),
     settings: toJson(DeploymentSettingsSchema, settings) as JsonObject,
-    status: settings.enabled === false ? DeploymentStatus.STOPPED : upstream.status,
-    statusReason: upstream.reason,
+    status,
+    statusReason: reason,
     statusChangedAt: now,
     createdAt: now,
   });
@@ -45,8 +45,8 @@ export function changeDeployment(row: DeploymentRow, changes: DeploymentSettings
   const settings = fromJson(DeploymentSettingsSchema, row.settings);
   const isStopped = row.status === DeploymentStatus.STOPPED;
   if (isStopped !== (settings.enabled === false)) {
-    const status = isStopped ? unprobedStatus(settings) : DeploymentStatus.STOPPED;
-    Object.assign(row, { status, statusChangedAt: now, statusReason: '' });
+    const { status, reason } = unprobed(settings);
+    Object.assign(row, { status, statusChangedAt: now, statusReason: reason });
   }
   return settings;
 }

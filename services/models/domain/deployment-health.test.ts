@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { DeploymentStatus as Status } from '#gen/modelgateway/models/v1/model_pb.ts';
-import { DeploymentHealth, type HealthReport } from './deployment-health.ts';
+import { DeploymentHealth, type HealthReport, type Judged } from './deployment-health.ts';
 
 const good: HealthReport = { successes: 10, failures: 0, consecutiveFailures: 0, ejected: false, lastError: '' };
 const bad: HealthReport = { successes: 0, failures: 5, consecutiveFailures: 5, ejected: true, lastError: 'refused' };
@@ -11,41 +11,45 @@ function health(...reports: [edge: string, report: HealthReport, atMs: number][]
   return deployment;
 }
 
+const as = (status: Status, reason = ''): Judged => ({ status, reason });
+
 test('a deployment is pending until something succeeds', () => {
-  const nothingYet = { ...good, successes: 0, failures: 1, consecutiveFailures: 1 };
-  expect(health(['a', nothingYet, 0]).judge(Status.PENDING, 0)).toBeNull();
-  expect(health(['a', good, 0]).judge(Status.PENDING, 0)?.status).toBe(Status.RUNNING);
+  const nothingYet = { ...good, successes: 0, failures: 1, consecutiveFailures: 1, lastError: 'refused' };
+  const told = health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'not probed yet'), 0);
+  expect(told).toEqual({ status: Status.PENDING, reason: 'refused' });
+  expect(health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'refused'), 0)).toBeNull();
+  expect(health(['a', good, 0]).judge(as(Status.PENDING), 0)?.status).toBe(Status.RUNNING);
 });
 
 test('it has failed when every edge gave it up, and is degraded while one of them did', () => {
-  expect(health(['a', bad, 0]).judge(Status.RUNNING, 0)).toEqual({ status: Status.FAILED, reason: 'refused' });
-  expect(health(['a', bad, 0], ['b', good, 0]).judge(Status.RUNNING, 0)?.status).toBe(Status.DEGRADED);
+  expect(health(['a', bad, 0]).judge(as(Status.RUNNING), 0)).toEqual({ status: Status.FAILED, reason: 'refused' });
+  expect(health(['a', bad, 0], ['b', good, 0]).judge(as(Status.RUNNING), 0)?.status).toBe(Status.DEGRADED);
 });
 
 test('an edge that fell silent no longer counts', () => {
   const both = health(['a', bad, 0], ['b', good, 10_000]);
-  expect(both.judge(Status.RUNNING, 10_001)?.status).toBe(Status.DEGRADED);
-  expect(both.judge(Status.DEGRADED, 20_001)?.status).toBe(Status.RUNNING);
-  expect(both.judge(Status.RUNNING, 60_000)).toBeNull();
+  expect(both.judge(as(Status.RUNNING), 10_001)?.status).toBe(Status.DEGRADED);
+  expect(both.judge(as(Status.DEGRADED), 20_001)?.status).toBe(Status.RUNNING);
+  expect(both.judge(as(Status.RUNNING), 60_000)).toBeNull();
 });
 
 test('it comes back on trial first, and runs once a call has succeeded', () => {
   const onTrial = { ...good, successes: 1, consecutiveFailures: 6 };
   const recovering = health(['a', bad, 0], ['a', onTrial, 5_000]);
-  expect(recovering.judge(Status.FAILED, 5_000)?.status).toBe(Status.DEGRADED);
+  expect(recovering.judge(as(Status.FAILED), 5_000)?.status).toBe(Status.DEGRADED);
   recovering.take('a', good, 12_000);
-  expect(recovering.judge(Status.DEGRADED, 12_000)).toEqual({ status: Status.RUNNING, reason: '' });
+  expect(recovering.judge(as(Status.DEGRADED), 12_000)).toEqual({ status: Status.RUNNING, reason: '' });
 });
 
 test('errors degrade it for ten seconds, an accident does not', () => {
   const accident = { ...good, failures: 1 };
-  expect(health(['a', accident, 0]).judge(Status.RUNNING, 0)).toBeNull();
+  expect(health(['a', accident, 0]).judge(as(Status.RUNNING), 0)).toBeNull();
   const flaky = health(['a', { ...good, failures: 3 }, 0], ['a', good, 1_000]);
-  expect(flaky.judge(Status.RUNNING, 1_000)?.status).toBe(Status.DEGRADED);
-  expect(flaky.judge(Status.DEGRADED, 9_000)).toBeNull();
-  expect(flaky.judge(Status.DEGRADED, 10_000)?.status).toBe(Status.RUNNING);
+  expect(flaky.judge(as(Status.RUNNING), 1_000)?.status).toBe(Status.DEGRADED);
+  expect(flaky.judge(as(Status.DEGRADED), 9_000)).toBeNull();
+  expect(flaky.judge(as(Status.DEGRADED), 10_000)?.status).toBe(Status.RUNNING);
 });
 
 test('what an operator stopped stays stopped', () => {
-  expect(health(['a', good, 0]).judge(Status.STOPPED, 0)).toBeNull();
+  expect(health(['a', good, 0]).judge(as(Status.STOPPED), 0)).toBeNull();
 });

@@ -40,16 +40,18 @@ export class DeploymentHealth {
     if (report.failures >= failuresMin && share >= failuresShareMin) this.#degradedUntilMs = nowMs + degradedMs;
   }
 
-  /** The status now; null when nothing is known that would change it. Stopped is the operator's alone. */
-  judge(current: DeploymentStatus, nowMs: number): Judged | null {
+  /** The status now, and why; null when nothing is known that would change them. Stopped is the operator's alone. */
+  judge(current: Judged, nowMs: number): Judged | null {
     for (const [edgeId, { atMs }] of this.#edges) if (nowMs - atMs > freshMs) this.#edges.delete(edgeId);
     const edges = [...this.#edges.values()];
-    if (edges.length === 0 || current === DeploymentStatus.STOPPED) return null;
+    if (edges.length === 0 || current.status === DeploymentStatus.STOPPED) return null;
     const judged = this.#statusOf(edges, nowMs);
-    // What has never answered is not serving, however little is known against it.
-    if (judged === DeploymentStatus.DEGRADED && current === DeploymentStatus.PENDING && !this.#hasSucceeded)
-      return null;
-    if (judged === null || judged === current) return null;
+    if (current.status === DeploymentStatus.PENDING && !this.#hasSucceeded && judged !== DeploymentStatus.FAILED) {
+      // What has never answered is not serving, however little is known against it.
+      const isNews = edges.some(({ failures }) => failures > 0) && this.#lastError !== current.reason;
+      return isNews ? { status: current.status, reason: this.#lastError } : null;
+    }
+    if (judged === null || judged === current.status) return null;
     return { status: judged, reason: judged === DeploymentStatus.RUNNING ? '' : this.#lastError };
   }
 

@@ -7,8 +7,11 @@ import { probeFailure } from './probe-failure.ts';
 const firstProbeMs = 2_000;
 
 /** The state of a deployment that nobody has asked yet: the sandbox always runs. */
-export const unprobedStatus = ({ dialect }: DeploymentSettings): DeploymentStatus =>
-  dialect === UpstreamDialect.SANDBOX ? DeploymentStatus.RUNNING : DeploymentStatus.PENDING;
+export function unprobed({ dialect, enabled }: DeploymentSettings): Judged {
+  if (enabled === false) return { status: DeploymentStatus.STOPPED, reason: '' };
+  if (dialect === UpstreamDialect.SANDBOX) return { status: DeploymentStatus.RUNNING, reason: '' };
+  return { status: DeploymentStatus.PENDING, reason: 'not probed yet' };
+}
 
 /** The state in which a deployment begins: Running when its upstream answers a first probe, otherwise Pending until it does, and why. */
 export async function firstStatus(
@@ -16,13 +19,14 @@ export async function firstStatus(
   settings: DeploymentSettings,
   signal: AbortSignal,
 ): Promise<Judged> {
-  if (settings.enabled === false) return { status: DeploymentStatus.STOPPED, reason: '' };
+  const before = unprobed(settings);
+  if (before.status === DeploymentStatus.STOPPED) return before;
   const upstream = connectUpstream(settings);
   try {
     await upstream.probe(AbortSignal.any([signal, AbortSignal.timeout(firstProbeMs)]));
     return { status: DeploymentStatus.RUNNING, reason: '' };
   } catch (error) {
-    return { status: unprobedStatus(settings), reason: probeFailure(error) };
+    return { status: before.status, reason: probeFailure(error) };
   } finally {
     await upstream.close();
   }

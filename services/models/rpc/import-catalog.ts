@@ -7,7 +7,7 @@ import { type ImportCounts, importModels } from '../catalog/import.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
-import { unprobedStatus } from '../health/first-status.ts';
+import { unprobed } from '../health/first-status.ts';
 
 export const importCatalog =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
@@ -17,7 +17,7 @@ export const importCatalog =
     try {
       const counts = await changeCatalogBy(deps, operator, async (em, now) => {
         const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
-        const done = await importModels(em, models, unprobedStatus, now);
+        const done = await importModels(em, models, unprobed, now);
         if (request.dryRun) throw new DryRun(done);
         return { answer: done, audit: models.length === 0 ? null : auditOf(models, done) };
       });

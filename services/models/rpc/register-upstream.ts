@@ -66,7 +66,7 @@ export const registerUpstream =
               : [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
         }),
       );
-      const done = await importModels(em, imported, () => DeploymentStatus.RUNNING, now);
+      const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, request.baseUrl);
       const changed = done.modelsCreated + done.modelsUpdated + done.deploymentsCreated + done.deploymentsUpdated;

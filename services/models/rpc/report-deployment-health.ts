@@ -22,13 +22,13 @@ export function reportDeploymentHealth({
   return async ({ edgeId, deployments }, context) => {
     requireService(callerOf(context), 'inference');
     const nowMs = clock.monotonic();
-    const statuses = currentStatuses(feed.snapshot);
+    const states = currentStates(feed.snapshot);
     // Deployments that were deleted are forgotten.
-    for (const id of healthOf.keys()) if (!statuses.has(id)) healthOf.delete(id);
+    for (const id of healthOf.keys()) if (!states.has(id)) healthOf.delete(id);
 
     const changes = new Map<string, Judged>();
     for (const report of deployments) {
-      const current = statuses.get(report.deploymentId);
+      const current = states.get(report.deploymentId);
       if (current === undefined) continue;
       const health = healthOf.get(report.deploymentId) ?? new DeploymentHealth();
       healthOf.set(report.deploymentId, health);
@@ -44,7 +44,8 @@ export function reportDeploymentHealth({
         });
         for (const row of rows) {
           const { status, reason } = changes.get(row.id)!;
-          Object.assign(row, { status, statusReason: reason, statusChangedAt: new Date(clock.now()) });
+          if (status !== row.status) row.statusChangedAt = new Date(clock.now());
+          Object.assign(row, { status, statusReason: reason });
         }
         if (rows.length > 0) await touchCatalog(em);
       });
@@ -54,5 +55,9 @@ export function reportDeploymentHealth({
   };
 }
 
-const currentStatuses = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, DeploymentStatus> =>
-  new Map(snapshot.models.flatMap(({ deployments }) => deployments.map(({ id, status }) => [id, status] as const)));
+const currentStates = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, Judged> =>
+  new Map(
+    snapshot.models.flatMap(({ deployments }) =>
+      deployments.map(({ id, status, statusReason: reason }) => [id, { status, reason }] as const),
+    ),
+  );

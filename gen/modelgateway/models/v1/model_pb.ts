@@ -402,7 +402,7 @@ export type Deployment = Message<"modelgateway.models.v1.Deployment"> & {
   statusChangedAt?: Timestamp | undefined;
 
   /**
-   * Why the deployment is pending, degraded or failed, for operators; empty when nobody has asked it yet, and otherwise.
+   * Why the deployment is pending, degraded or failed, for operators; empty otherwise.
    *
    * @generated from field: string status_reason = 6;
    */
