@@ -299,6 +299,8 @@ describe('grants', () => {
     const { tenant_id } = (await gateway.call('GET', '/api/v1/profile', operator)).json;
     const granted = await admin('POST', '/grants', { model, tenant_id });
     expect(granted).toMatchObject({ status: 201, json: { model, tenant_id } });
+    const listed = await admin('GET', `/grants?model=${encodeURIComponent(model)}`);
+    expect(listed.json.data).toEqual([granted.json]);
     expect((await gateway.call('GET', `/v1/models/${model}`, key.key)).status).toBe(200);
     await waitFor(async () => (await chat(model)).status === 200, { description: 'the edge to know', timeoutMs: 1000 });
     const path = `/grants?model=${encodeURIComponent(model)}&tenant_id=${tenant_id}`;

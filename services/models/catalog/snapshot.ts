@@ -6,6 +6,8 @@ import {
   type Deployment,
   DeploymentSchema,
   DeploymentSettingsSchema,
+  type Grant,
+  GrantSchema,
   type Model,
   ModelSchema,
   type Price,
@@ -16,6 +18,7 @@ import {
   DeploymentEntity,
   type DeploymentRow,
   GrantEntity,
+  type GrantRow,
   ModelEntity,
   type ModelRow,
   PriceEntity,
@@ -40,7 +43,10 @@ export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapsho
     await em.find(PriceEntity, {}, { orderBy: { effectiveFrom: 'asc' } }),
     (row) => row.modelId,
   );
-  const grants = Map.groupBy(await em.find(GrantEntity, {}), (row) => row.modelId);
+  const grants = Map.groupBy(
+    await em.find(GrantEntity, {}, { orderBy: { grantedAt: 'asc', tenantId: 'asc' } }),
+    (row) => row.modelId,
+  );
   return create(CatalogSnapshotSchema, {
     version: BigInt(version),
     createdAt: timestampFromDate(new Date(now)),
@@ -49,6 +55,7 @@ export async function readSnapshot(em: SqlEntityManager): Promise<CatalogSnapsho
       grantedTenantIds: (grants.get(row.id) ?? []).map((grant) => grant.tenantId),
       deployments: (deployments.get(row.id) ?? []).map((deployment) => deploymentMessage(row.name, deployment)),
       prices: (prices.get(row.id) ?? []).map((price) => priceMessage(row.name, price)),
+      grants: (grants.get(row.id) ?? []).map((grant) => grantMessage(row.name, grant)),
     })),
   });
 }
@@ -86,3 +93,6 @@ export const priceMessage = (model: string, row: PriceRow): Price =>
     createdAt: timestampFromDate(row.createdAt),
     rates: fromJson(PriceRatesSchema, row.rates),
   });
+
+export const grantMessage = (model: string, { tenantId, grantedAt }: GrantRow): Grant =>
+  create(GrantSchema, { model, tenantId, grantedAt: timestampFromDate(grantedAt) });

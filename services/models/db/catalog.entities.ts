@@ -73,4 +73,5 @@ export const modelEntities = [
 
 export type ModelRow = InferEntity<typeof ModelEntity>;
 export type DeploymentRow = InferEntity<typeof DeploymentEntity>;
+export type GrantRow = InferEntity<typeof GrantEntity>;
 export type PriceRow = InferEntity<typeof PriceEntity>;

@@ -1,7 +1,7 @@
 import { create } from '@bufbuild/protobuf';
-import { timestampFromDate } from '@bufbuild/protobuf/wkt';
 import { GrantModelRequestSchema, GrantModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
+import { grantMessage } from '../catalog/snapshot.ts';
 import { GrantEntity } from '../db/catalog.entities.ts';
 import { requireModel } from '../db/model.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
@@ -16,12 +16,10 @@ export const grantModel =
         const { model: name, tenantId } = request;
         const model = await requireModel(em, name);
         const standing = await em.findOne(GrantEntity, { modelId: model.id, tenantId });
-        const grantedAt = standing?.grantedAt ?? now;
-        if (standing === null) em.persist(em.create(GrantEntity, { modelId: model.id, tenantId, grantedAt }));
+        const grant = standing ?? em.create(GrantEntity, { modelId: model.id, tenantId, grantedAt: now });
+        if (standing === null) em.persist(grant);
         return {
-          answer: create(GrantModelResponseSchema, {
-            grant: { model: name, tenantId, grantedAt: timestampFromDate(grantedAt) },
-          }),
+          answer: create(GrantModelResponseSchema, { grant: grantMessage(name, grant) }),
           audit:
             standing === null
               ? { type: 'model_granted', target: { type: 'model', id: name }, after: { tenant_id: tenantId } }

@@ -23,16 +23,14 @@ export const adminGrantRoutes: Routes = (app, { models, auth }) => {
       schema: {
         summary: 'List grants',
         description: 'For which organizations private models exist.',
-        response: { 200: pageOf(Type.Object({ model: Type.String(), tenant_id: idSchema })) },
+        response: { 200: pageOf(grantSchema) },
         querystring: Type.Object({ ...pageQuerySchema, model: Type.Optional(modelNameSchema) }),
       },
     },
     async (request) => {
       const entries = await catalogModels(models, request.query.model ?? '', request);
       return pageOfItems(
-        entries.flatMap(({ model, grantedTenantIds }) =>
-          grantedTenantIds.map((tenantId) => ({ model: model!.name, tenant_id: tenantId })),
-        ),
+        entries.flatMap(({ grants }) => grants.map(grantJson)),
         request.query,
       );
     },

@@ -6,7 +6,7 @@ import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
-import type { Deployment, Model, Price } from "./model_pb.ts";
+import type { Deployment, Grant, Model, Price } from "./model_pb.ts";
 import { file_modelgateway_models_v1_model } from "./model_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file modelgateway/models/v1/catalog.proto.
  */
 export const file_modelgateway_models_v1_catalog: GenFile = /*@__PURE__*/
-  fileDesc("CiRtb2RlbGdhdGV3YXkvbW9kZWxzL3YxL2NhdGFsb2cucHJvdG8SFm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEiiAEKD0NhdGFsb2dTbmFwc2hvdBIPCgd2ZXJzaW9uGAEgASgEEi4KCmNyZWF0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKBm1vZGVscxgDIAMoCzIkLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuQ2F0YWxvZ01vZGVsIsABCgxDYXRhbG9nTW9kZWwSLAoFbW9kZWwYASABKAsyHS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLk1vZGVsEhoKEmdyYW50ZWRfdGVuYW50X2lkcxgCIAMoCRI3CgtkZXBsb3ltZW50cxgDIAMoCzIiLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuRGVwbG95bWVudBItCgZwcmljZXMYBCADKAsyHS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlByaWNlYgZwcm90bzM", [file_google_protobuf_timestamp, file_modelgateway_models_v1_model]);
+  fileDesc("CiRtb2RlbGdhdGV3YXkvbW9kZWxzL3YxL2NhdGFsb2cucHJvdG8SFm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEiiAEKD0NhdGFsb2dTbmFwc2hvdBIPCgd2ZXJzaW9uGAEgASgEEi4KCmNyZWF0ZWRfYXQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjQKBm1vZGVscxgDIAMoCzIkLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuQ2F0YWxvZ01vZGVsIu8BCgxDYXRhbG9nTW9kZWwSLAoFbW9kZWwYASABKAsyHS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLk1vZGVsEhoKEmdyYW50ZWRfdGVuYW50X2lkcxgCIAMoCRI3CgtkZXBsb3ltZW50cxgDIAMoCzIiLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuRGVwbG95bWVudBItCgZwcmljZXMYBCADKAsyHS5tb2RlbGdhdGV3YXkubW9kZWxzLnYxLlByaWNlEi0KBmdyYW50cxgFIAMoCzIdLm1vZGVsZ2F0ZXdheS5tb2RlbHMudjEuR3JhbnRiBnByb3RvMw", [file_google_protobuf_timestamp, file_modelgateway_models_v1_model]);
 
 /**
  * CatalogSnapshot is everything the inference part of an edge needs, whole. Prices which come
@@ -85,6 +85,13 @@ export type CatalogModel = Message<"modelgateway.models.v1.CatalogModel"> & {
    * @generated from field: repeated modelgateway.models.v1.Price prices = 4;
    */
   prices: Price[];
+
+  /**
+   * The grants of `granted_tenant_ids`, the oldest first, with what operators read of them.
+   *
+   * @generated from field: repeated modelgateway.models.v1.Grant grants = 5;
+   */
+  grants: Grant[];
 };
 
 /**
