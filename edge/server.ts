@@ -1,17 +1,16 @@
-import { createServer } from 'node:http';
 import cors from '@fastify/cors';
-import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import fastify, { type FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
-import { installErrors, sendError, toGatewayError } from './http/errors.ts';
-import { exposedHeaders, headProblem, newRequestId } from './http/headers.ts';
+import { installErrors } from './http/errors.ts';
+import { exposedHeaders } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
+import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './http/own-answers.ts';
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
-import { answerUnparsable, refuseConnect, refuseExpectation } from './http/socket-errors.ts';
 import { installValidation } from './http/validation.ts';
 import { servePortal } from './portal/serve.ts';
 import { isRealtimeUpgrade } from './realtime/web-sockets.ts';
@@ -23,37 +22,17 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   const workPaths = new Set<string>();
   const memory = watchMemory();
   const shedder = new LoadShedder(deps.clock.monotonic, memory);
-  // A logger of its own for each request costs more than all checks; whoever logs names the request.
-  const logger: FastifyBaseLogger = Object.assign(Object.create(deps.logger), { child: () => logger });
   const app: FastifyInstance = fastify({
-    loggerInstance: logger,
-    logController: new LogController({ disableRequestLogging: true }),
-    genReqId: newRequestId,
-    requestIdHeader: false,
+    ...ownAnswers(deps, (refusal) => metrics.request('unmatched', statusOf(refusal), 0)),
     trustProxy: deps.trustedProxies.length === 0 ? false : [...deps.trustedProxies],
     bodyLimit: 1024 * 1024,
     routerOptions: { maxParamLength: 1024, ignoreTrailingSlash: false },
-    clientErrorHandler: answerUnparsable,
-    // What the router refuses runs no hook.
-    frameworkErrors: (error, request, reply) => {
-      const refusal = toGatewayError(error);
-      metrics.request('unmatched', statusOf(refusal), 0);
-      sendError(refusal, request, reply.header('x-request-id', request.id), deps.clock);
-    },
     serverFactory: (handler) =>
-      createServer(
+      serverOfOwnAnswers(
         // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
-        {
-          shouldUpgradeCallback: isRealtimeUpgrade,
-          keepAliveTimeout: 75_000,
-          // Refused below, in the documented shape.
-          requireHostHeader: false,
-          ...headTimeouts(patience),
-        },
+        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: 75_000, ...headTimeouts(patience) },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
-      )
-        .on('checkExpectation', refuseExpectation)
-        .on('connect', refuseConnect),
+      ),
     // Whoever comes while this closes is served: a 503 would be a request lost.
     return503OnClosing: false,
     forceCloseConnections: 'idle',
@@ -69,11 +48,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   app.decorateRequest('startedMs', 0);
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = deps.clock.monotonic();
-    reply.header('x-request-id', request.id);
-    const problem = headProblem(request.raw);
-    // Where its body ends, and so where the next request begins, is not certain.
-    if (problem !== null) reply.header('connection', 'close');
-    done(problem ?? undefined);
+    done(beginAnswer(request, reply));
   });
   shedUpgrades(app, { shedder, metrics });
   app.addHook('onSend', (request, reply, _payload, done) => {

@@ -1,6 +1,5 @@
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fastify } from 'fastify';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
@@ -11,7 +10,8 @@ import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
-import { type Readiness, registerHealth } from '../../edge/http/health.ts';
+import type { Readiness } from '../../edge/http/health.ts';
+import { createHealthServer } from '../../edge/http/health-server.ts';
 import { createEdge } from '../../edge/server.ts';
 import { openCredentials } from '../../edge/snapshots/credentials.ts';
 import { startJobWorker } from '../jobs/workers/start.ts';
@@ -26,17 +26,15 @@ const backlog = 4_096;
 const idlePollMs = 50;
 
 /** Shows health and metrics of a process without an edge, if METRICS_PORT says where. Returns the address. */
-export async function startHealth({ env, metricsText, progress, closers }: Base): Promise<string | undefined> {
-  const { host, metricsPort: port } = env;
+export async function startHealth({ env, logger, metricsText, progress, closers }: Base): Promise<string | undefined> {
+  const { clock, host, metricsPort: port } = env;
   if (port === undefined) return undefined;
-  // What it answers is plain, and no serializer need be compiled for it.
-  const health = fastify().setSerializerCompiler(() => JSON.stringify);
   // Not for Postgres: while it is away, what is in memory is served, and a lease is extended by the process that granted it alone.
   const readiness: Readiness = () => {
     if (progress.closing) return { ready: false, reason: 'draining' };
     return progress.catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
   };
-  registerHealth(health, readiness, metricsText);
+  const health = createHealthServer({ readiness, metricsText, clock, logger });
   const url = await listening('METRICS_PORT', port, health.listen({ host, port }));
   closers.push(() => health.close());
   return url;

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { startGateway } from '../../services/cmd/gateway.ts';
+import { type GatewayParts, startGateway } from '../../services/cmd/gateway.ts';
 import { freePort } from '../support/free-port.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { silentLogger } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { rawRequest } from '../support/raw-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
@@ -132,23 +133,24 @@ test('addresses that nobody serves share one label, whatever clients make up', a
   expect((await bench.gateway.call('GET', '/metrics')).text).not.toContain('nothing');
 });
 
+/** A process without an edge, which shows its health at this port. */
+const startWithoutEdge = (metricsPort: number, parts: Pick<GatewayParts, 'database' | 'bootstrap'>) =>
+  startGateway(
+    { ...bench.gateway.env, metricsPort },
+    { services: ['auth'], edge: false, worker: false, ...parts },
+    silentLogger,
+  );
+
 test('a process without an edge is ready from when it is set up until it is told to stop, and alive all the time', async () => {
   await using database = await createTestDatabase();
   const metricsPort = await freePort();
   const status = (path: string) => fetch(`http://127.0.0.1:${metricsPort}${path}`).then((answer) => answer.status);
   const setUp = Promise.withResolvers<{ catalogVersion: bigint }>();
   const closed = Promise.withResolvers<void>();
-  const starting = startGateway(
-    { ...bench.gateway.env, metricsPort },
-    {
-      services: ['auth'],
-      edge: false,
-      worker: false,
-      database: Promise.resolve({ connection: database.url, close: () => closed.promise }),
-      bootstrap: () => setUp.promise,
-    },
-    silentLogger,
-  );
+  const starting = startWithoutEdge(metricsPort, {
+    database: Promise.resolve({ connection: database.url, close: () => closed.promise }),
+    bootstrap: () => setUp.promise,
+  });
   await waitFor(
     () =>
       status('/healthz')
@@ -164,4 +166,37 @@ test('a process without an edge is ready from when it is set up until it is told
   expect([await status('/readyz'), await status('/healthz')]).toEqual([503, 200]);
   closed.resolve();
   await closing;
+});
+
+test('what is wrong with a request, a process without an edge answers as an edge does', async () => {
+  await using database = await createTestDatabase();
+  const gateway = await startWithoutEdge(0, {
+    database: Promise.resolve({ connection: database.url, close: async () => {} }),
+    bootstrap: async () => ({ catalogVersion: 0n }),
+  });
+  /** Status, type and body of an answer, and whether it has an id. */
+  const told = async (url: string, request: string) => {
+    const [head, body] = (await rawRequest(url, request)).split('\r\n\r\n');
+    const field = (name: string) => new RegExp(`\\r\\n${name}: ([^\\r]+)`, 'i').exec(head!)?.[1];
+    const hasId = /^req_[0-9a-f]{32}$/.test(field('x-request-id') ?? '');
+    return { status: head!.split('\r\n')[0], type: field('content-type'), allow: field('allow'), hasId, body };
+  };
+  try {
+    for (const request of [
+      'GET /nothing HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
+      'PUT /metrics HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
+      'GET /%zz HTTP/1.1\r\nhost: gateway\r\nconnection: close\r\n\r\n',
+      'GET /healthz HTTP/1.1\r\nconnection: close\r\n\r\n',
+      'GET /healthz HTTP/1.1\r\nhost: gateway\r\nexpect: tea\r\n\r\n',
+      'BREW /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n',
+      'CONNECT elsewhere.example:443 HTTP/1.1\r\nhost: gateway\r\n\r\n',
+      'nothing of HTTP\r\n\r\n',
+    ]) {
+      const ofEdge = await told(bench.gateway.url, request);
+      expect(ofEdge).toMatchObject({ hasId: true, body: expect.stringMatching(/^\{"error":\{"message":/) });
+      expect(await told(gateway.healthUrl!, request), request).toEqual(ofEdge);
+    }
+  } finally {
+    await gateway.close();
+  }
 });

@@ -1,0 +1,28 @@
+import fastify, { type FastifyInstance } from 'fastify';
+import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
+import { installErrors } from './errors.ts';
+import { type Readiness, registerHealth } from './health.ts';
+import { methodNotAllowed } from './method-not-allowed.ts';
+import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './own-answers.ts';
+
+/** Shows health and metrics of a process without an edge, and refuses everything else as an edge does. */
+export function createHealthServer(deps: {
+  readiness: Readiness;
+  metricsText: () => Promise<string>;
+  clock: Clock;
+  logger: Logger;
+}): FastifyInstance {
+  const app: FastifyInstance = fastify({
+    ...ownAnswers(deps),
+    serverFactory: (handler) => serverOfOwnAnswers({}, handler),
+  });
+  app.addHook('onRequest', (request, reply, done) => done(beginAnswer(request, reply)));
+  installErrors(app, deps.clock);
+  // What it answers is plain, and no serializer need be compiled for it.
+  app.setSerializerCompiler(() => JSON.stringify);
+  const paths = methodNotAllowed(app);
+  registerHealth(app, deps.readiness, deps.metricsText);
+  paths.close(app);
+  return app;
+}
