@@ -2,7 +2,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
 import type { Upload } from '../http/uploads.ts';
-import { jobSchema } from '../routes/api/jobs/job-json.ts';
+import { jobSchema } from '../openai/job-json.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 import { answerInference, endpointOf } from './answer.ts';
 import type { Content } from './call-schemas.ts';

@@ -9,9 +9,9 @@ import { asCaller } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { rateReasons } from '../openai/errors.ts';
+import { jobJson } from '../openai/job-json.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
-import { jobJson } from '../routes/api/jobs/job-json.ts';
 import { idempotencyKey, type RouteDeps } from '../routes/routes.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 

@@ -1,5 +1,6 @@
 import type { Static } from 'typebox';
 import type { paginationSchema } from '../../../http/json.ts';
+import type { jobSchema, listedJobSchema } from '../../../openai/job-json.ts';
 import type { adminAuditEventSchema } from '../../../routes/api/admin/audit-events.ts';
 import type { keyListSchema, keySchema, newKeySchema } from '../../../routes/api/api-keys/key-json.ts';
 import type { auditEventSchema } from '../../../routes/api/audit-events.ts';
@@ -13,7 +14,6 @@ import type {
   walletSchema,
 } from '../../../routes/api/billing/billing-json.ts';
 import type { invitationSchema } from '../../../routes/api/invitations.ts';
-import type { jobSchema, listedJobSchema } from '../../../routes/api/jobs/job-json.ts';
 import type { jobStatsSchema } from '../../../routes/api/jobs/stats.ts';
 import type { rateLimitStateSchema, rateLimitsSchema } from '../../../routes/api/rate-limit-fields.ts';
 import type { eventSchema } from '../../../routes/api/usage/event-json.ts';

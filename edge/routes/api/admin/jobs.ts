@@ -2,9 +2,9 @@ import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
+import { adminJobJson, adminJobSchema, jobStatuses } from '../../../openai/job-json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
-import { adminJobJson, adminJobSchema, jobStatuses } from '../jobs/job-json.ts';
 
 /** /api/v1/admin/jobs: the jobs of every organization, without their bodies and results. */
 export const adminJobRoutes: Routes = (app, { jobs }) => {

@@ -7,8 +7,8 @@ import { pageOf, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
+import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '../../../openai/job-json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
-import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from './job-json.ts';
 
 /** Filters of lists of jobs. */
 export const jobFilterQuery = {

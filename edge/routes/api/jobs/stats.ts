@@ -2,8 +2,8 @@ import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
+import { jobStatuses } from '../../../openai/job-json.ts';
 import type { Routes } from '../../routes.ts';
-import { jobStatuses } from './job-json.ts';
 
 export const jobStatsSchema = Type.Object({
   total: Type.Integer(),

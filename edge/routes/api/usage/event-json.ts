@@ -4,7 +4,7 @@ import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
 import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import { quantitiesJson, quantitiesSchema } from './measures-json.ts';
+import { quantitiesJson, quantitiesSchema } from '../../../http/quantities-json.ts';
 
 /** One metered call (decisions.md, Usage). */
 export const eventSchema = Type.Object(

@@ -1,19 +1,12 @@
 import { type Static, Type } from 'typebox';
 import type { KeyAnalytics, KeyPerformance, VolumeMeasures } from '#gen/modelgateway/usage/v1/key_analytics_pb.ts';
-import { Granularity } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { operationName } from '#shared/operation-name.ts';
 import { idSchema, isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import { spelling } from '../../../http/spelling.ts';
+import { keyGranularities } from './granularities.ts';
 import { measuresSchema, rangeJson, rangeSchema } from './measures-json.ts';
 
 /* The report on one key (service.md, Key analytics): volume only, and no cost. */
-
-export const granularities = spelling({
-  hourly: Granularity.HOURLY,
-  daily: Granularity.DAILY,
-  weekly: Granularity.WEEKLY,
-});
 
 export const volumeSchema = Type.Pick(
   measuresSchema,
@@ -65,7 +58,7 @@ const numberOrNull = (count: bigint | undefined): number | null => (count === un
 export const keyAnalyticsSchema = Type.Object(
   {
     key_id: Type.String({ description: 'As it was asked for, known or not.' }),
-    granularity: granularities.schema,
+    granularity: keyGranularities.schema,
     range: rangeSchema,
     timezone: Type.String({ description: 'In which buckets begin; `UTC` of hourly ones.' }),
     totals: volumeSchema,
@@ -97,7 +90,7 @@ export const keyAnalyticsSchema = Type.Object(
 );
 export const keyAnalyticsJson = (analytics: KeyAnalytics): Static<typeof keyAnalyticsSchema> => ({
   key_id: analytics.keyId,
-  granularity: granularities.name(analytics.granularity),
+  granularity: keyGranularities.name(analytics.granularity),
   range: rangeJson(analytics.range!),
   timezone: analytics.timezone,
   totals: volumeJson(analytics.totals),

@@ -1,7 +1,8 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
-import { granularities, keyAnalyticsJson, keyAnalyticsSchema } from './key-analytics-json.ts';
+import { keyGranularities } from './granularities.ts';
+import { keyAnalyticsJson, keyAnalyticsSchema } from './key-analytics-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 
 /** The report on one key (service.md, Key analytics): volume only, and zeros for a key which the caller may not see. */
@@ -20,7 +21,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
         querystring: Type.Object({
           ...rangeQuery,
           ...zoneQuery,
-          granularity: Type.Optional({ ...granularities.schema, description: '`daily` unless given.' }),
+          granularity: Type.Optional({ ...keyGranularities.schema, description: '`daily` unless given.' }),
           model_name: Type.Optional(
             Type.String({ maxLength: 255, description: 'Narrows totals, series and performance to one model.' }),
           ),
@@ -32,7 +33,7 @@ export const keyAnalyticsRoutes: Routes = (app, { usage }) => {
       const { analytics } = await usage.getKeyAnalytics(
         {
           keyId: request.params.key_id,
-          granularity: granularities.value(query.granularity ?? 'daily'),
+          granularity: keyGranularities.value(query.granularity ?? 'daily'),
           range: readRange(query),
           modelName: query.model_name ?? '',
         },

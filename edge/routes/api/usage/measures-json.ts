@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
-import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Measures, NamedMeasures, TimeRange } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
+import { quantitiesSchema } from '../../../http/quantities-json.ts';
 
 export const rangeSchema = Type.Object(
   { start: isoTimeSchema, end: Type.String({ format: 'date-time', description: 'The first instant outside.' }) },
@@ -12,26 +12,6 @@ export const rangeSchema = Type.Object(
 export const rangeJson = ({ start, end }: TimeRange): Static<typeof rangeSchema> => ({
   start: isoTime(start!),
   end: isoTime(end!),
-});
-
-/** What one call used, without what it cost. */
-export const quantitiesSchema = Type.Object({
-  input_tokens: Type.Integer({ description: 'Cached ones included.' }),
-  cached_input_tokens: Type.Integer(),
-  output_tokens: Type.Integer(),
-  total_tokens: Type.Integer({ description: 'Input plus output tokens.' }),
-  images: Type.Integer(),
-  audio_seconds: Type.Number(),
-  characters: Type.Integer({ description: 'Of speech requests.' }),
-});
-export const quantitiesJson = (usage: MeteredUsage): Static<typeof quantitiesSchema> => ({
-  input_tokens: Number(usage.inputTokens),
-  cached_input_tokens: Number(usage.cachedInputTokens),
-  output_tokens: Number(usage.outputTokens),
-  total_tokens: Number(usage.inputTokens + usage.outputTokens),
-  images: Number(usage.images),
-  audio_seconds: Number(usage.audioMs) / 1000,
-  characters: Number(usage.characters),
 });
 
 /** Sums over calls (decisions.md, Usage). */

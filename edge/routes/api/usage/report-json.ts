@@ -1,5 +1,5 @@
 import { type Static, Type } from 'typebox';
-import { Granularity, GroupBy, type NamedMeasures } from '#gen/modelgateway/usage/v1/report_pb.ts';
+import { GroupBy, type NamedMeasures } from '#gen/modelgateway/usage/v1/report_pb.ts';
 import type {
   GetCurrentResponse,
   GetReportResponse,
@@ -10,6 +10,7 @@ import { usdJson } from '#shared/money.ts';
 import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
+import { granularities } from './granularities.ts';
 import {
   endpointMeasuresJson,
   endpointMeasuresSchema,
@@ -63,12 +64,6 @@ export const summaryJson = (summary: GetSummaryResponse): Static<typeof summaryS
   by_api_key: summary.byApiKey.map(keyMeasuresJson),
 });
 
-export const granularities = spelling({
-  hourly: Granularity.HOURLY,
-  daily: Granularity.DAILY,
-  weekly: Granularity.WEEKLY,
-  monthly: Granularity.MONTHLY,
-});
 export const groupings = spelling({
   none: GroupBy.NONE,
   model: GroupBy.MODEL,

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
 import type { Routes } from '../../routes.ts';
+import { granularities } from './granularities.ts';
 import { callsQuery, readCalls, requiredRange } from './query.ts';
-import { granularities, groupings, reportJson, reportSchema } from './report-json.ts';
+import { groupings, reportJson, reportSchema } from './report-json.ts';
 
 /** A dense time series. */
 export const usageReportRoutes: Routes = (app, { usage }) => {

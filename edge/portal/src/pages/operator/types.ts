@@ -1,4 +1,5 @@
 import type { Static } from 'typebox';
+import type { adminJobSchema } from '../../../../openai/job-json.ts';
 import type { deploymentSchema } from '../../../../routes/api/admin/deployments.ts';
 import type { mailSchema } from '../../../../routes/api/admin/mail.ts';
 import type { adminModelSchema } from '../../../../routes/api/admin/models.ts';
@@ -11,7 +12,6 @@ import type { adminRetirementSchema } from '../../../../routes/api/admin/retirem
 import type { adminUserSchema } from '../../../../routes/api/admin/users.ts';
 import type { adminKeySchema } from '../../../../routes/api/api-keys/key-json.ts';
 import type { couponSchema } from '../../../../routes/api/billing/billing-json.ts';
-import type { adminJobSchema } from '../../../../routes/api/jobs/job-json.ts';
 import type { ownRateLimitsSchema } from '../../../../routes/api/rate-limit-fields.ts';
 
 /* The shapes of /api/v1/admin, which only operators see. */

@@ -3,11 +3,11 @@ import { type AdminJob, type Job, JobStatus } from '#gen/modelgateway/jobs/v1/jo
 import { asBuffer } from '#shared/as-buffer.ts';
 import { usdJson } from '#shared/money.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
-import { orNull } from '../../../http/nullable.ts';
-import { spelling } from '../../../http/spelling.ts';
-import { errorBody, errorBodySchema } from '../../../openai/errors.ts';
-import { quantitiesJson, quantitiesSchema } from '../usage/measures-json.ts';
+import { idSchema, isoTime, isoTimeSchema, usdSchema } from '../http/json.ts';
+import { orNull } from '../http/nullable.ts';
+import { quantitiesJson, quantitiesSchema } from '../http/quantities-json.ts';
+import { spelling } from '../http/spelling.ts';
+import { errorBody, errorBodySchema } from './errors.ts';
 
 /** The states of a job by their names in JSON, in the order of a job's life. */
 export const jobStatuses = spelling({
