@@ -1,3 +1,5 @@
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 
@@ -7,7 +9,7 @@ import { type Browser, type BrowserContextOptions, type Page, chromium as playwr
  */
 export async function launchBrowser(): Promise<Browser> {
   return playwright.launch({
-    executablePath: await chromium.executablePath(),
+    executablePath: await unpackedChromium(),
     headless: true,
     // Fields for dates take their order from here, whatever the page's own locale.
     env: { ...process.env, LC_ALL: 'en_US.UTF-8' },
@@ -26,6 +28,38 @@ export async function launchBrowser(): Promise<Browser> {
       '--use-fake-device-for-media-stream',
     ],
   });
+}
+
+/** Beside the packages: another installation may have another version, and another user's cannot be run. */
+const chromiumFolder = join(import.meta.dirname, '../../../node_modules/.cache/chromium');
+
+/** Unpacks Chromium once. Several processes may do so at a time: none runs what another has half written. */
+async function unpackedChromium(): Promise<string> {
+  const program = join(chromiumFolder, 'chromium');
+  if (existsSync(program)) return program;
+  mkdirSync(dirname(chromiumFolder), { recursive: true });
+  const own = mkdtempSync(`${chromiumFolder}-`);
+  try {
+    await unpackInto(own);
+    renameSync(own, chromiumFolder);
+  } catch (error) {
+    rmSync(own, { recursive: true });
+    // Whoever was first has the folder.
+    if (!existsSync(program)) throw error;
+  }
+  return program;
+}
+
+/** The package unpacks into the system's folder for temporary files, which it looks up when it is called. */
+function unpackInto(folder: string): Promise<string> {
+  const { TMPDIR } = process.env;
+  process.env.TMPDIR = folder;
+  try {
+    return chromium.executablePath();
+  } finally {
+    if (TMPDIR === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = TMPDIR;
+  }
 }
 
 export type WatchedPage = {
