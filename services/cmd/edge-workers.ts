@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Env } from '#shared/env.ts';
+import { type Env, originAt } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { listening } from './base.ts';
@@ -68,7 +68,7 @@ export async function startEdgeWorkers(options: {
     return life;
   };
 
-  const begin = async ({ worker, exited }: Life): Promise<{ address: string; port: number }> => {
+  const begin = async ({ worker, exited }: Life): Promise<{ port: number }> => {
     const ended = exited.then(() => {
       throw new StartError('An edge worker could not start; its own line above says why.');
     });
@@ -103,7 +103,7 @@ export async function startEdgeWorkers(options: {
   try {
     const [address] = await Promise.all(first.map(begin));
     for (const life of first) void keep(life);
-    return { url: `http://${address!.address}:${address!.port}`, close };
+    return { url: originAt(env.host, address!.port), close };
   } catch (error) {
     await close(0);
     throw error;

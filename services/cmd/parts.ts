@@ -1,3 +1,4 @@
+import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
@@ -9,6 +10,7 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { migrateAll } from '#shared/db/migrate.ts';
+import { originAt } from '#shared/env.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import type { Readiness } from '../../edge/http/health.ts';
 import { createHealthServer } from '../../edge/http/health-server.ts';
@@ -35,9 +37,9 @@ export async function startHealth({ env, logger, metricsText, progress, closers 
     return progress.catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
   };
   const health = createHealthServer({ readiness, metricsText, clock, logger });
-  const url = await listening('METRICS_PORT', port, health.listen({ host, port }));
+  await listening('METRICS_PORT', port, health.listen({ host, port }));
   closers.push(() => health.close());
-  return url;
+  return originAt(host, (health.server.address() as AddressInfo).port);
 }
 
 /** Opens the database, if that was not begun already, and brings its schemas up to date. */
@@ -148,7 +150,7 @@ export async function startEdge(
     // Who is being answered has a connection that was promised to stay; it is idle once that is over.
     tidy = setInterval(() => edge.server.closeIdleConnections(), idlePollMs);
   });
-  const url = await listening('PORT', port, edge.listen({ host, port, backlog }));
+  await listening('PORT', port, edge.listen({ host, port, backlog }));
   closers.push(async () => {
     const cut = setTimeout(() => edge.server.closeAllConnections(), progress.closeDelayMs + drainMs);
     try {
@@ -158,5 +160,5 @@ export async function startEdge(
       clearTimeout(cut);
     }
   });
-  return { url, readiness };
+  return { url: originAt(host, (edge.server.address() as AddressInfo).port), readiness };
 }

@@ -154,7 +154,8 @@ function readOrigin(source: Source, name: string, protocols: readonly string[]):
   return text;
 }
 
-function originAt(host: string, port: number): string {
+/** Where clients on this machine reach a listener in clear text; one on all addresses by its loopback. */
+export function originAt(host: string, port: number): string {
   const origin = `http://${urlHost(host)}:${port}`;
   if (!URL.canParse(origin)) throw bad('HOST', 'an address or the name of a host');
   return origin;

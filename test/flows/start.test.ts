@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { tmpdir } from 'node:os';
+import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
@@ -151,6 +151,24 @@ test('a first start prints a password that it made up, and none that it was give
     });
     expect(login.status).toBe(200);
   }
+});
+
+const hasIpv6 = Object.values(networkInterfaces()).some((addresses) =>
+  addresses!.some(({ family }) => family === 'IPv6'),
+);
+
+test.runIf(hasIpv6).each([
+  ['::', '1', '127.0.0.1'],
+  ['::1', '2', '[::1]'],
+])('a start with HOST=%s and WORKERS=%s prints an address to paste: http://%s:…', async (host, workers, printed) => {
+  await using database = await createTestDatabase();
+  await using child = startProcess({
+    script,
+    env: { ...base(), DATABASE_URL: database.url, HOST: host, WORKERS: workers },
+  });
+  const [, url] = await child.waitForLine(/API and portal\s+(\S+)/);
+  expect(url!.replace(/\d+$/, '')).toBe(`http://${printed}:`);
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
 });
 
 test('SIGTERM turns readiness off for SHUTDOWN_DELAY_SECONDS, lets a running stream end, says goodbye to sockets, and the process exits with 0', async () => {
