@@ -4,7 +4,8 @@ import type { FastifyInstance, FastifySchema } from 'fastify';
 /**
  * Bodies are taken as they are: no coercion, no defaults, no removal, so that a wrong type is an error and an unknown field is
  * named. Queries and paths are text, so their numbers and booleans are read from it. Responses are written by JSON.stringify,
- * which keeps the exact decimals of money.
+ * which keeps the exact decimals of money. Formats, such as `uuid`, are for readers of the API's description: whoever reads such a text
+ * refuses what is none in its own words.
  */
 export function installValidation(app: FastifyInstance): void {
   const strict = new Ajv({
@@ -13,6 +14,7 @@ export function installValidation(app: FastifyInstance): void {
     useDefaults: false,
     allErrors: false,
     strict: false,
+    validateFormats: false,
   });
   const coercing = new Ajv({
     coerceTypes: 'array',
@@ -20,6 +22,7 @@ export function installValidation(app: FastifyInstance): void {
     useDefaults: true,
     allErrors: false,
     strict: false,
+    validateFormats: false,
   });
   app.setValidatorCompiler<FastifySchema>(({ schema, httpPart }) => {
     const validator = httpPart === 'body' ? strict : coercing;

@@ -6,7 +6,7 @@ export type Content = Readonly<Record<string, { schema: object }>>;
 const callSchema = (fields: TProperties) =>
   Type.Object(
     {
-      model: Type.String({ description: 'The `id` of a model.' }),
+      model: Type.String({ minLength: 1, description: 'The `id` of a model.' }),
       background: Type.Optional(
         Type.Boolean({
           description:

@@ -1,9 +1,23 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { allowedScopes } from '#shared/scopes.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { declaredRoutes } from '../support/routes.ts';
 
-type Operation = { operationId: string; requestBody?: { required?: boolean } };
+type Schema = {
+  $ref?: string;
+  type?: string;
+  format?: string;
+  description?: string;
+  anyOf?: Schema[];
+  items?: Schema;
+  properties?: Record<string, Schema>;
+};
+type Operation = {
+  operationId: string;
+  parameters?: { name: string; schema: Schema }[];
+  requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> };
+};
 type Document = { paths: Record<string, Record<string, Operation>> };
 
 let gateway: TestGateway;
@@ -69,6 +83,45 @@ test('a body that may be left out is not required', () => {
   const creation = document.paths['/api/v1/api-keys']!.post!;
   expect(rotation.requestBody!.required).toBe(false);
   expect(creation.requestBody!.required).toBe(true);
+});
+
+/** What a request of an operation may say: its parameters and the fields of its body. */
+const fieldsOf = ({ parameters = [], requestBody }: Operation): [name: string, schema: Schema][] => [
+  ...parameters.map(({ name, schema }): [string, Schema] => [name, schema]),
+  ...Object.values(requestBody?.content ?? {}).flatMap(({ schema }) => Object.entries(schema.properties ?? {})),
+];
+
+test.each([
+  // Jobs have ids of OpenAI's form, audit events name actors and targets of every kind, and analytics answer any key's id.
+  [/_id$/, 'uuid', ['actor_id', 'getJob', 'deleteJob', 'cancelJob', 'reportOnKey', 'target_id']],
+  [/^(start|end)_date$/, 'date', []],
+  // Whoever forgot a password gets the same answer, whatever they sent.
+  [/^(owner_)?email$/, 'email', ['askForNewPassword']],
+])('what is named %s in a request is said to be a %s', (name, format, exceptions) => {
+  const fields = Object.values(document.paths)
+    .flatMap(Object.values)
+    .flatMap((operation) => fieldsOf(operation).map(([field, schema]) => ({ operation, field, schema })))
+    .filter(({ field }) => name.test(field));
+  expect(fields).not.toEqual([]);
+  const unsaid = fields.filter(({ schema }) => schema.format !== format);
+  const isException = (text: string): boolean => (exceptions as string[]).includes(text);
+  expect(
+    unsaid
+      .filter(({ operation, field }) => !isException(field) && !isException(operation.operationId))
+      .map(({ operation, field }) => `${operation.operationId}: ${field}`),
+  ).toEqual([]);
+});
+
+test('whoever makes a key reads which scopes it may have, and whoever submits a job which endpoints there are', () => {
+  const fieldsOfPost = (path: string) => Object.fromEntries(fieldsOf(document.paths[path]!.post!));
+  const { scopes } = fieldsOfPost('/api/v1/api-keys');
+  for (const scope of [...allowedScopes('inference'), ...allowedScopes('management')]) {
+    expect(scopes!.items!.description).toContain(`\`${scope}\``);
+  }
+  const { endpoint } = fieldsOfPost('/api/v1/jobs');
+  for (const path of ['chat/completions', 'completions', 'embeddings', 'images/generations', 'audio/speech']) {
+    expect(endpoint!.description).toContain(`\`/v1/${path}\``);
+  }
 });
 
 test('what is no longer published is not described', () => {

@@ -48,7 +48,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
         idempotent: true,
         response: { 201: invitationSchema },
         body: Type.Object(
-          { email: Type.String({ minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
+          { email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
           { additionalProperties: false },
         ),
       },
@@ -69,7 +69,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'Withdraw an invitation',
-        params: Type.Object({ invitation_id: Type.String() }),
+        params: Type.Object({ invitation_id: idSchema }),
         response: { 204: noBody('Its token is good for nothing.') },
       },
     },

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { roleNamed } from '#shared/session-token.ts';
 import { asCaller } from '../../caller.ts';
-import { pageOf, paginationJson } from '../../http/json.ts';
+import { idSchema, pageOf, paginationJson } from '../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
 import { memberJson, memberSchema, roleSchema } from './user-json.ts';
@@ -32,7 +32,7 @@ export const memberRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Change a member',
         response: { 200: memberSchema },
-        params: Type.Object({ user_id: Type.String() }),
+        params: Type.Object({ user_id: idSchema }),
         body: Type.Object(
           { role: Type.Optional(roleSchema), is_active: Type.Optional(Type.Boolean()) },
           { additionalProperties: false },

@@ -37,7 +37,10 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         querystring: Type.Object({
           ...auditQuerySchema,
           tenant_id: Type.Optional(
-            Type.String({ description: "Only this organization's; the nil UUID: only the platform's." }),
+            Type.String({
+              format: 'uuid',
+              description: "Only this organization's; the nil UUID: only the platform's.",
+            }),
           ),
         }),
       },
@@ -64,7 +67,9 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         description: 'A long chain is verified in parts: go on with `next_after_sequence` until it is null.',
         response: { 200: verificationSchema },
         querystring: Type.Object({
-          tenant_id: Type.Optional(Type.String({ description: "Whose chain; without it the platform's own." })),
+          tenant_id: Type.Optional(
+            Type.String({ format: 'uuid', description: "Whose chain; without it the platform's own." }),
+          ),
           after_sequence: Type.Optional(
             Type.Integer({
               minimum: 0,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
@@ -11,7 +11,7 @@ import { requestId } from './request-id.ts';
 /** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
 export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
   const path = '/api/v1/admin/organizations/:tenant_id/commitments';
-  const params = Type.Object({ tenant_id: Type.String() });
+  const params = Type.Object({ tenant_id: idSchema });
 
   app.get(
     path,

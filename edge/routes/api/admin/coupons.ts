@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
@@ -86,7 +86,7 @@ export const adminCouponRoutes: Routes = (app, { billing }) => {
         summary: 'Disable a coupon',
         description: 'Stops further redemptions; credit that was given stays.',
         response: { 200: couponSchema },
-        params: Type.Object({ coupon_id: Type.String() }),
+        params: Type.Object({ coupon_id: idSchema }),
       },
     },
     async (request) => {

@@ -2,7 +2,7 @@ import { Type } from 'typebox';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idSchema, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
@@ -11,7 +11,7 @@ import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
-const params = Type.Object({ tenant_id: Type.String() });
+const params = Type.Object({ tenant_id: idSchema });
 const descriptionSchema = Type.String({ minLength: 1, maxLength: 255 });
 
 /** Credit that operators give or take, and charges that they give back (decisions.md, Auth: operators). */
@@ -96,7 +96,7 @@ export const adminCreditRoutes: Routes = (app, { auth, billing }) => {
         description: 'Whole or in part. More than is left of it is a conflict.',
         idempotent: true,
         response: { 201: transactionSchema },
-        params: Type.Object({ tenant_id: Type.String(), transaction_id: Type.String() }),
+        params: Type.Object({ tenant_id: idSchema, transaction_id: idSchema }),
         body: Type.Object(
           {
             amount_usd: Type.Optional(Type.Number({ description: 'All that is left of it by default.' })),

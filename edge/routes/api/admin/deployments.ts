@@ -81,7 +81,7 @@ const settings = {
   ),
 };
 const settingsSchema = Type.Object(settings, { additionalProperties: false });
-const params = Type.Object({ deployment_id: Type.String() });
+const params = Type.Object({ deployment_id: idSchema });
 
 /** /api/v1/admin/deployments: where models run. */
 export const adminDeploymentRoutes: Routes = (app, { models }) => {

@@ -9,10 +9,7 @@ import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 /** A model, and an organization. */
-const grantedSchema = Type.Object(
-  { model: modelNameSchema, tenant_id: Type.String({ maxLength: 64 }) },
-  { additionalProperties: false },
-);
+const grantedSchema = Type.Object({ model: modelNameSchema, tenant_id: idSchema }, { additionalProperties: false });
 
 /** /api/v1/admin/grants: for which organizations private models exist. */
 export const adminGrantRoutes: Routes = (app, { models, auth }) => {

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import {
@@ -17,11 +17,11 @@ import { transactionQuery, transactionQuerySchema } from '../billing/transaction
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';
 
-const params = Type.Object({ tenant_id: Type.String(), invoice_id: Type.String() });
+const params = Type.Object({ tenant_id: idSchema, invoice_id: idSchema });
 
 /** An organization's invoices for operators, who book that one was paid elsewhere, or take one back; and its transactions, which they refund. */
 export const adminInvoiceRoutes: Routes = (app, { auth, billing }) => {
-  const organizationParams = Type.Object({ tenant_id: Type.String() });
+  const organizationParams = Type.Object({ tenant_id: idSchema });
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/invoices',

@@ -57,7 +57,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
         body: Type.Object(
           {
             name: Type.Optional(organizationNameSchema),
-            owner_email: Type.String({ minLength: 3, maxLength: 254 }),
+            owner_email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }),
           },
           { additionalProperties: false },
         ),

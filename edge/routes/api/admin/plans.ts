@@ -3,6 +3,7 @@ import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
+import { idSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
@@ -25,7 +26,7 @@ import {
 } from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
 
-const tenantParams = Type.Object({ tenant_id: Type.String() });
+const tenantParams = Type.Object({ tenant_id: idSchema });
 const limit = (maximum: number) =>
   Type.Optional(Type.Integer({ minimum: 0, maximum, description: "0, the default: the platform's." }));
 

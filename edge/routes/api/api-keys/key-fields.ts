@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 import { KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
-import { timeSchema } from '../../../http/json.ts';
+import { allowedScopes, type KeyType as KeyTypeName } from '#shared/scopes.ts';
+import { idSchema, timeSchema } from '../../../http/json.ts';
 import { amountSchema } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
@@ -14,12 +15,22 @@ export const keyStatuses = spelling({
   revoked: KeyStatus.REVOKED,
 });
 
-export const keyIdParams = Type.Object({ key_id: Type.String() });
+export const keyIdParams = Type.Object({ key_id: idSchema });
 export const keyIdInPath = (text: string): string => idInPath(text, 'API key');
 
 export const keyTypeField = Type.Optional(keyTypes.schema);
 export const nameField = Type.String({ minLength: 2, maxLength: 255 });
-export const scopesField = Type.Optional(Type.Array(Type.String({ maxLength: 64 }), { minItems: 1, maxItems: 100 }));
+
+const oneOf = (keyType: KeyTypeName): string => `\`${allowedScopes(keyType).join('`, `')}\``;
+export const scopesField = Type.Optional(
+  Type.Array(
+    Type.String({
+      maxLength: 64,
+      description: `Of an inference key: one of ${oneOf('inference')}. Of a management key: one of ${oneOf('management')}.`,
+    }),
+    { minItems: 1, maxItems: 100, description: 'What the key may be used for.' },
+  ),
+);
 export const expiryField = nullable(timeSchema);
 
 /** The constraints of a key (service.md, Key constraints), in the bodies of POST and PATCH alike. */

@@ -44,7 +44,7 @@ export const loginRoutes: Routes = (app, { auth, publicUrl }) => {
         summary: 'Log in',
         response: { 200: loginResultSchema },
         body: Type.Object(
-          { email: Type.String({ minLength: 1, maxLength: 254 }), password: passwordSchema },
+          { email: Type.String({ format: 'email', minLength: 1, maxLength: 254 }), password: passwordSchema },
           { additionalProperties: false },
         ),
       },

@@ -1,6 +1,7 @@
 import { Type } from 'typebox';
 
-const day = (description: string) => Type.Optional(Type.String({ pattern: '^\\d{4}-\\d{2}-\\d{2}$', description }));
+const day = (description: string) =>
+  Type.Optional(Type.String({ format: 'date', pattern: '^\\d{4}-\\d{2}-\\d{2}$', description }));
 
 /** The UTC days to which a list of money's documents is narrowed, as YYYY-MM-DD, both included. */
 export const daysQuerySchema = {

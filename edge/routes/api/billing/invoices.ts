@@ -1,6 +1,6 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson } from '../../../http/json.ts';
+import { idSchema, pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import {
   invoiceJson,
@@ -35,7 +35,7 @@ export const invoiceQuery = ({ page, limit, status, payment_status, start_date, 
 /** Invoices, each with its line items, as JSON or PDF, and its transactions (service.md, Management endpoints). */
 export const invoiceRoutes: Routes = (app, { billing }) => {
   const config = { access: { surface: 'api', scope: 'billing:read_invoices', role: 'admin' } } as const;
-  const params = Type.Object({ invoice_id: Type.String() });
+  const params = Type.Object({ invoice_id: idSchema });
 
   app.get(
     '/api/v1/billing/documents/invoices',

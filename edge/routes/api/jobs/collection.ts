@@ -24,6 +24,7 @@ const operations: Readonly<Record<string, Operation>> = {
   '/images/generations': Operation.IMAGES_GENERATIONS,
   '/audio/speech': Operation.AUDIO_SPEECH,
 };
+const endpoints = Object.keys(operations).map((path) => `/v1${path}`);
 
 /** Bytes of a body, less than of an inference call's: this one is parsed in one go, while all else waits. */
 const bodyBytesMax = 4 * 1024 * 1024;
@@ -100,7 +101,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           {
             endpoint: Type.String({
               maxLength: 255,
-              description: 'Of an operation that takes JSON, such as `/v1/chat/completions`.',
+              description: `Of an operation that takes JSON: one of \`${endpoints.join('`, `')}\`.`,
             }),
             body: Type.Record(Type.String(), Type.Unknown(), { description: 'The request of that operation.' }),
           },
@@ -112,8 +113,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       const path = /^(?:\/api)?\/v1(\/.*)$/.exec(request.body.endpoint)?.[1] ?? '';
       const operation = Object.hasOwn(operations, path) ? operations[path] : undefined;
       if (operation === undefined) {
-        const known = Object.keys(operations).map((known) => `/v1${known}`);
-        throw invalidRequest('endpoint', `\`endpoint\` must be one of ${known.join(', ')}.`, 'invalid_value');
+        throw invalidRequest('endpoint', `\`endpoint\` must be one of ${endpoints.join(', ')}.`, 'invalid_value');
       }
       const call = {
         operation,

@@ -2,6 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
+import { idSchema } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 
 /*
@@ -11,9 +12,11 @@ import { spelling } from '../../../http/spelling.ts';
 
 const text = (maxLength: number, description?: string) => Type.Optional(Type.String({ maxLength, description }));
 
+const day = (description: string) => Type.Optional(Type.String({ format: 'date', description }));
+
 export const rangeQuery = {
-  start_date: text(64, 'The first day, as YYYY-MM-DD.'),
-  end_date: text(64, 'The last day, itself included.'),
+  start_date: day('The first day, as YYYY-MM-DD.'),
+  end_date: day('The last day, itself included.'),
 };
 /** Where both days have to be given. Usage refuses what has not both. */
 export const requiredRange = Object.keys(rangeQuery);
@@ -21,7 +24,7 @@ export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days 
 const filterQuery = {
   model: text(255),
   endpoint: text(255, 'As it was called, e.g. `/v1/chat/completions`.'),
-  api_key_id: text(64),
+  api_key_id: Type.Optional(idSchema),
 };
 
 const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
+import { idSchema } from '../../../../http/json.ts';
 import { orNull } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { existingOrganization } from '../organization-id.ts';
@@ -16,7 +17,7 @@ const quotaSchema = Type.Union([
 
 /** GET and PUT /api/v1/admin/organizations/{tenant_id}/key-quota: how many keys each of its users may have. */
 export const keyQuotaRoutes: Routes = (app, { auth, keys }) => {
-  const params = Type.Object({ tenant_id: Type.String() });
+  const params = Type.Object({ tenant_id: idSchema });
 
   app.get(
     '/api/v1/admin/organizations/:tenant_id/key-quota',

@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
+import { idSchema } from '../../../../http/json.ts';
 import { nullable, orNull } from '../../../../http/nullable.ts';
 import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
@@ -18,7 +19,7 @@ import { organizationId } from '../organization-id.ts';
 import { quotaOf } from './key-quota.ts';
 import { adminOrganizationJson, adminOrganizationSchema } from './organization-json.ts';
 
-const params = Type.Object({ tenant_id: Type.String() });
+const params = Type.Object({ tenant_id: idSchema });
 
 export const organizationDetailsSchema = Type.Object(
   {

@@ -1,12 +1,13 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../../access.ts';
 import { asCaller } from '../../../../caller.ts';
+import { idSchema } from '../../../../http/json.ts';
 import { nullable } from '../../../../http/nullable.ts';
 import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson, adminOrganizationSchema } from './organization-json.ts';
 
-const params = Type.Object({ tenant_id: Type.String() });
+const params = Type.Object({ tenant_id: idSchema });
 
 /** POST /api/v1/admin/organizations/{tenant_id}/suspend and …/restore. */
 export const suspensionRoutes: Routes = (app, { auth }) => {
