@@ -3,7 +3,8 @@ import { Refusal } from './answer.ts';
 /** A parsed form. Fields which come several times keep all their values, in order. */
 export type Form = {
   fields: ReadonlyMap<string, readonly string[]>;
-  file: { name: string; bytes: Buffer } | undefined;
+  /** The content of `file`. */
+  file: Buffer | undefined;
 };
 
 const partsMax = 100;
@@ -28,14 +29,14 @@ export function parseMultipart(contentType: string, body: Buffer): Form {
     if (headerEnd === -1 || headerEnd - at > partHeaderBytesMax) throw bad('a part has no end of its header');
     const end = body.indexOf(delimiter, headerEnd + 2);
     if (end === -1) throw bad('the last boundary is missing');
-    const { name, fileName } = dispositionOf(body.toString('utf8', at + 2, headerEnd));
+    const { name, isFile } = dispositionOf(body.toString('utf8', at + 2, headerEnd));
     const content = body.subarray(Math.min(headerEnd + 4, end), end);
-    if (fileName === undefined) {
+    if (!isFile) {
       const values = fields.get(name) ?? [];
       values.push(content.toString());
       fields.set(name, values);
     } else if (name === 'file' && file === undefined) {
-      file = { name: fileName, bytes: content };
+      file = content;
     } else throw bad('only one file is expected, in the field file');
     at = end + delimiter.length;
   }
@@ -58,7 +59,7 @@ function boundaryOf(contentType: string): string {
   return boundary;
 }
 
-function dispositionOf(header: string): { name: string; fileName: string | undefined } {
+function dispositionOf(header: string): { name: string; isFile: boolean } {
   const line = header.split('\r\n').find((candidate) => /^content-disposition\s*:/i.test(candidate));
   if (line === undefined || !/:\s*form-data\s*(;|$)/i.test(line)) throw bad('a part has no Content-Disposition');
   const parameter = (key: string) => {
@@ -67,6 +68,6 @@ function dispositionOf(header: string): { name: string; fileName: string | undef
   };
   const name = parameter('name');
   if (name === undefined) throw bad('a part has no name');
-  // A file name in RFC 5987 form says no more than that this is a file.
-  return { name, fileName: parameter('filename') ?? parameter('filename\\*') };
+  // A file name says no more than that this is a file; it may be in RFC 5987 form.
+  return { name, isFile: (parameter('filename') ?? parameter('filename\\*')) !== undefined };
 }

@@ -11,7 +11,6 @@ import { srtOf, vttOf } from './subtitles.ts';
 export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer };
 
 const fileBytesMax = 26_214_400;
-const extensions = ['flac', 'mp3', 'mp4', 'mpeg', 'mpga', 'm4a', 'ogg', 'oga', 'wav', 'webm'];
 /** How speech counts where a model counts tokens. */
 const tokensPerSecond = 10;
 const plainText = 'text/plain; charset=utf-8';
@@ -70,19 +69,15 @@ const lastValues = (form: Form): JsonObject =>
 
 function audioOf({ file }: Form): Buffer {
   if (file === undefined) throw new Refusal("Missing required parameter: 'file'.", { param: 'file' });
-  const extension = /\.([a-z0-9]+)$/i.exec(file.name)?.[1]?.toLowerCase();
-  if (extension === undefined || !extensions.includes(extension)) {
-    throw new Refusal(`Invalid file format. Supported formats: ${extensions.join(', ')}.`, { param: 'file' });
-  }
-  if (file.bytes.length === 0) throw new Refusal('The audio file is empty.', { param: 'file' });
-  if (file.bytes.length > fileBytesMax) {
+  if (file.length === 0) throw new Refusal('The audio file is empty.', { param: 'file' });
+  if (file.length > fileBytesMax) {
     throw new Refusal(`Maximum content size limit (${fileBytesMax} bytes) exceeded.`, {
       status: 413,
       param: 'file',
       code: 'request_too_large',
     });
   }
-  return file.bytes;
+  return file;
 }
 
 function audioUsage({ model, tokens }: FormCall, heard: Heard, fields: JsonObject) {
