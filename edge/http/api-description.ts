@@ -20,7 +20,8 @@ declare module 'fastify' {
 }
 
 type Components = Record<string, object>;
-type Content = Record<string, { schema: { anyOf?: { type?: string }[] } }>;
+type Schema = { type?: string; anyOf?: Schema[] };
+type Content = Record<string, { schema: Schema }>;
 type Operation = { requestBody?: { required: boolean; content: Content } };
 type Document = { paths: Record<string, Record<string, Operation>>; components: { schemas: Components } };
 
@@ -112,10 +113,16 @@ const inJson = (schema: TSchema, description?: string): object =>
     ? { description, ...schema }
     : { description, content: { 'application/json': { schema } } };
 
-/** A body that may be null may be left out, and @fastify/swagger says of every body that it is required. */
+/**
+ * A body that may be null may be left out: it is described as it is when it is there, since clients that are generated know no other way to
+ * leave one out. @fastify/swagger says of every body that it is required.
+ */
 function allowNoBody({ requestBody }: Operation): void {
-  const choices = requestBody?.content['application/json']?.schema.anyOf ?? [];
-  if (choices.some(({ type }) => type === 'null')) requestBody!.required = false;
+  const content = requestBody?.content['application/json'];
+  const given = content?.schema.anyOf?.filter(({ type }) => type !== 'null');
+  if (given === undefined || given.length === content!.schema.anyOf!.length) return;
+  requestBody!.required = false;
+  content!.schema = given[0]!;
 }
 
 /** Makes a component of each schema with an `$id`, and a reference of each of its uses. */
