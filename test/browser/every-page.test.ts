@@ -9,7 +9,8 @@ import { settled } from './support/settled.ts';
 let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
-  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+  browser = await launchBrowser();
+  portal = await startPortal();
 });
 afterAll(async () => {
   await browser?.close();

@@ -15,7 +15,8 @@ const portalSources = fileURLToPath(new URL('../../edge/portal/src', import.meta
 let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
-  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+  browser = await launchBrowser();
+  portal = await startPortal();
 });
 afterAll(async () => {
   await browser?.close();

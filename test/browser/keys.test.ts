@@ -6,7 +6,8 @@ import { hostileName, type Portal, startPortal, users } from './support/portal.t
 let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
-  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+  browser = await launchBrowser();
+  portal = await startPortal();
 });
 afterAll(async () => {
   await browser?.close();

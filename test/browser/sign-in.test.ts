@@ -7,7 +7,8 @@ import { tokenMailedTo } from './support/world/people.ts';
 let portal: Portal;
 let browser: Browser;
 beforeAll(async () => {
-  [portal, browser] = await Promise.all([startPortal(), launchBrowser()]);
+  browser = await launchBrowser();
+  portal = await startPortal();
 });
 afterAll(async () => {
   await browser?.close();

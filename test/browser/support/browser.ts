@@ -4,12 +4,12 @@ import chromium from '@sparticuz/chromium';
 import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
 
 /**
- * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md). Its own list of arguments is
- * not used: it switches the web's security off, which these tests are about.
+ * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The
+ * package's own list of arguments is not used: it switches the web's security off, which these tests are about.
  */
 export async function launchBrowser(): Promise<Browser> {
   return playwright.launch({
-    executablePath: await unpackedChromium(),
+    executablePath: process.env.CHROMIUM_PATH || (await unpackedChromium()),
     headless: true,
     // Fields for dates take their order from here, whatever the page's own locale.
     env: { ...process.env, LC_ALL: 'en_US.UTF-8' },
@@ -35,6 +35,11 @@ const chromiumFolder = join(import.meta.dirname, '../../../node_modules/.cache/c
 
 /** Unpacks Chromium once. Several processes may do so at a time: none runs what another has half written. */
 async function unpackedChromium(): Promise<string> {
+  if (process.platform !== 'linux' || process.arch !== 'x64') {
+    throw new Error(
+      'The tests bring a Chromium for Linux on x64 alone: set CHROMIUM_PATH to the program of one for this system.',
+    );
+  }
   const program = join(chromiumFolder, 'chromium');
   if (existsSync(program)) return program;
   mkdirSync(dirname(chromiumFolder), { recursive: true });
