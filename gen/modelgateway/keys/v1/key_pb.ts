@@ -142,7 +142,8 @@ export const KeySchema: GenMessage<Key> = /*@__PURE__*/
  */
 export type KeyConstraints = Message<"modelgateway.keys.v1.KeyConstraints"> & {
   /**
-   * Models which the key may name; empty means every model the user may otherwise use.
+   * Models which the key may name; empty means every model the user may otherwise use. Keys takes any name, since one
+   * that is no model opens nothing, and Models calls Keys and not the other way round; the edge refuses what is misspelled.
    *
    * @generated from field: repeated string model_allowlist = 1;
    */
