@@ -2,6 +2,8 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { startPostgresProxy } from '../../../test/support/postgres-proxy.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { migrateAll } from './migrate.ts';
 import { type Listener, listen, notify } from './notify.ts';
 import { openServiceDatabase, type ServiceDatabase } from './orm.ts';
@@ -51,6 +53,17 @@ test('a notification of a transaction that is rolled back is never delivered', a
   // Notifications keep their order: once the later one is here, the earlier one cannot come any more.
   await sqlTransaction(database, (client) => notify(client, 'news', 'after'));
   await vi.waitFor(() => expect(heard).toEqual(['after']), 30_000);
+});
+
+test('a start goes on when Postgres takes longer for the first connection of a listener than one may take', async () => {
+  await using proxy = await startPostgresProxy(testDatabase.url);
+  await proxy.set({ kind: 'freeze' });
+  const starting = listen({ connection: proxy.url, channels: {}, onGap: () => {}, logger });
+  starting.catch(() => {});
+  await waitFor(() => proxy.accepted > 1, { description: 'another connection' }).finally(() =>
+    proxy.set({ kind: 'pass' }),
+  );
+  await (await starting).close();
 });
 
 test('a listener whose connection is cut listens again, says that it missed something, and logs why', async () => {

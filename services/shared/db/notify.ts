@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
 import { clientConfig, type DatabaseUrl } from './connection.ts';
+import { patiently } from './patiently.ts';
 import type { StatementRunner } from './run.ts';
 
 /** PostgreSQL documentation, NOTIFY: the payload must be shorter than 8000 bytes. Send ids, not contents. */
@@ -33,11 +34,13 @@ const reconnectDelayMsMax = 1_000;
 /**
  * Listens on a connection of its own, and comes back when it is lost. A heartbeat finds a server that no longer
  * answers within two seconds (reliability.md: revocation under partition). Resolves once it listens.
+ *
+ * @throws StartError when the database stays away.
  */
 export async function listen(options: ListenOptions): Promise<Listener> {
   const { logger, onGap } = options;
   const closed = new AbortController();
-  let client = await connectListener(options);
+  let client = await patiently(() => connectListener(options));
 
   const keepListening = async (): Promise<void> => {
     for (;;) {

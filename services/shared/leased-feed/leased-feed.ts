@@ -3,7 +3,6 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { isOutOfReach } from '#shared/db/errors.ts';
 import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { patiently } from '#shared/db/patiently.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
@@ -56,21 +55,19 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
   const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
   const changed = new Signal();
   const acknowledged = new Signal();
-  const listener = await patiently(() =>
-    listen({
-      connection,
-      channels: {
-        [changedChannel(database.service)]: () => changed.raise(),
-        [acknowledgedChannel(database.service)]: () => acknowledged.raise(),
-      },
-      // Notifications were lost meanwhile: everybody reads again.
-      onGap: () => {
-        changed.raise();
-        acknowledged.raise();
-      },
-      logger,
-    }),
-  );
+  const listener = await listen({
+    connection,
+    channels: {
+      [changedChannel(database.service)]: () => changed.raise(),
+      [acknowledgedChannel(database.service)]: () => acknowledged.raise(),
+    },
+    // Notifications were lost meanwhile: everybody reads again.
+    onGap: () => {
+      changed.raise();
+      acknowledged.raise();
+    },
+    logger,
+  });
 
   type News = { events: Event[]; version: bigint };
 
