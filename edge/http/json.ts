@@ -8,6 +8,10 @@ import { type NanoUsd, usdJson } from '#shared/money.ts';
 /** The id of something. */
 export const idSchema = Type.String({ format: 'uuid' });
 
+/** The id to which a query narrows its answer. An empty one would narrow nothing: a script whose variable is unset meant another answer. */
+export const idFilter = (description?: string) =>
+  Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
+
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common). */
 export const isoTimeSchema = Type.String({ format: 'date-time' });
 

@@ -91,3 +91,15 @@ test('an organization that does not exist has no key quota, and gets none', asyn
   const rows = await rowsOf(gateway.env.databaseUrl!, 'select from keys.quotas where tenant_id = $1', [nobody]);
   expect(rows).toEqual([]);
 });
+
+test.each([
+  'jobs?tenant_id=',
+  'keys?tenant_id=',
+  'keys?user_id=',
+  'users?tenant_id=',
+  'audit-events?tenant_id=',
+  'audit-events/verification?tenant_id=',
+])('an empty id narrows nothing, and is refused rather than answered with everything: %s', async (path) => {
+  const { status, json } = await gateway.call('GET', `/api/v1/admin/${path}`, operator);
+  expect([status, json.error?.param]).toEqual([400, /\w+(?==$)/.exec(path)![0]]);
+});

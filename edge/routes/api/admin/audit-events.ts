@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import type { Routes } from '../../routes.ts';
 import { auditEventJson, auditEventSchema, auditFilter, auditQuerySchema } from '../audit-events.ts';
@@ -36,12 +36,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         response: { 200: pageOf(adminAuditEventSchema) },
         querystring: Type.Object({
           ...auditQuerySchema,
-          tenant_id: Type.Optional(
-            Type.String({
-              format: 'uuid',
-              description: "Only this organization's; the nil UUID: only the platform's.",
-            }),
-          ),
+          tenant_id: idFilter("Only this organization's; the nil UUID: only the platform's."),
         }),
       },
     },
@@ -67,9 +62,7 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
         description: 'A long chain is verified in parts: go on with `next_after_sequence` until it is null.',
         response: { 200: verificationSchema },
         querystring: Type.Object({
-          tenant_id: Type.Optional(
-            Type.String({ format: 'uuid', description: "Whose chain; without it the platform's own." }),
-          ),
+          tenant_id: idFilter("Whose chain; without it the platform's own."),
           after_sequence: Type.Optional(
             Type.Integer({
               minimum: 0,

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { adminJobJson, adminJobSchema, jobStatuses } from '../../../openai/job-json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
@@ -19,7 +19,7 @@ export const adminJobRoutes: Routes = (app, { jobs }) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           ...jobFilterQuery,
-          tenant_id: Type.Optional(idSchema),
+          tenant_id: idFilter(),
         }),
       },
     },

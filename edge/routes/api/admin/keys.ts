@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
@@ -19,8 +19,8 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
         response: { 200: pageOf(adminKeySchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
-          tenant_id: Type.Optional(idSchema),
-          user_id: Type.Optional(idSchema),
+          tenant_id: idFilter(),
+          user_id: idFilter(),
           key_type: keyTypeField,
           status: Type.Optional(keyStatuses.schema),
           search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of its name or preview.' })),

@@ -2,7 +2,7 @@ import { type Static, Type } from 'typebox';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, idSchema, pageOf, paginationJson } from '../../../http/json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { idInPath } from '../id-in-path.ts';
 import { memberJson, memberSchema } from '../user-json.ts';
@@ -18,7 +18,7 @@ export const adminUserRoutes: Routes = (app, { auth }) => {
         response: { 200: pageOf(adminUserSchema) },
         querystring: Type.Object({
           ...pageQuerySchema,
-          tenant_id: Type.Optional(idSchema),
+          tenant_id: idFilter(),
           search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of their address or name.' })),
         }),
       },

@@ -2,7 +2,7 @@ import { type Static, type TObject, Type } from 'typebox';
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
-import { idSchema } from '../../../http/json.ts';
+import { idFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
 
 /*
@@ -24,7 +24,7 @@ export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days 
 const filterQuery = {
   model: text(255),
   endpoint: text(255, 'As it was called, e.g. `/v1/chat/completions`.'),
-  api_key_id: Type.Optional(idSchema),
+  api_key_id: idFilter(),
 };
 
 const scopes = spelling({ own: UsageScope.OWN, tenant: UsageScope.TENANT });

@@ -73,6 +73,7 @@ function* refusalsOf({ dates, daysMax = {}, parameters = [] }: Endpoint): Genera
     for (const api_key_id of ['mine', `${keyId}0`, '0']) {
       yield { query: { ...day, api_key_id }, param: 'api_key_id', says: /UUID/ };
     }
+    yield { query: { ...day, api_key_id: '' }, param: 'api_key_id', says: /fewer than 1/ };
     for (const param of ['model', 'endpoint']) {
       yield { query: { ...day, [param]: 'x'.repeat(256) }, param, says: /255/ };
     }
