@@ -37,6 +37,8 @@ function sharedBuffersMb(): number {
 const fastSettings = [
   // Tests have little data, and many servers on one machine.
   'shared_buffers=64MB',
+  // As many gateways at a time as the machine has cores.
+  'max_connections=2000',
   'fsync=off',
   'synchronous_commit=off',
   'full_page_writes=off',
