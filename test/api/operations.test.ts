@@ -122,6 +122,15 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 100 });
   });
 
+  test('stream one of 4K as a PNG that cannot be compressed', async () => {
+    const paddingBytes = (3840 * 2160 * 3 * 4) / 3;
+    bench.simulator.next({ paddingBytes });
+    const stream = await bench.client.images.generate({ model: 'sim-image', prompt: 'Noise', stream: true });
+    const [event] = await Array.fromAsync(stream);
+    expect(event!.b64_json.length).toBeGreaterThan(paddingBytes);
+    await bench.event({ images: 1, output_tokens: 100 });
+  });
+
   test('a stream that ends before its image is an error with a code', async () => {
     bench.simulator.next({ fault: { kind: 'early-end', afterChunks: 1 } });
     const stream = await bench.client.images.generate({

@@ -21,7 +21,7 @@ export type SseFrame = {
   error: string | null;
 };
 
-/** A frame longer than this ends the stream: 4 MiB hold a whole image of 2,048 × 2,048 in base64. */
+/** A frame longer than this ends a stream of texts or audio. */
 export const frameBytesMax = 4 * 1024 * 1024;
 
 const lineFeed = 0x0a;
@@ -34,6 +34,7 @@ const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
  */
 export class SseSplitter {
   readonly #onFrame: (frame: SseFrame) => void;
+  readonly #bytesMax: number;
   readonly #frame: SseFrame;
   /** The frame that has begun but not ended, if it is not a plain one. */
   readonly #held = new GrowingBuffer();
@@ -49,8 +50,10 @@ export class SseSplitter {
   #returnPending = false;
   #broken = false;
 
-  constructor(onFrame: (frame: SseFrame) => void) {
+  /** @param bytesMax a longer frame breaks the stream. */
+  constructor(onFrame: (frame: SseFrame) => void, bytesMax: number = frameBytesMax) {
     this.#onFrame = onFrame;
+    this.#bytesMax = bytesMax;
     const empty = Buffer.alloc(0);
     this.#frame = {
       bytes: empty,
@@ -65,7 +68,7 @@ export class SseSplitter {
     };
   }
 
-  /** Takes the next bytes; false, from then on, when a frame exceeds `frameBytesMax`. */
+  /** Takes the next bytes; false, from then on, when a frame is too long. */
   push(chunk: Buffer): boolean {
     if (this.#broken) return false;
     let position = this.#markBytes === 3 ? 0 : this.#skipMark(chunk);
@@ -165,7 +168,7 @@ export class SseSplitter {
   }
 
   #hold(source: Buffer, start: number, end: number): void {
-    if (this.#held.length + end - start > frameBytesMax) this.#broken = true;
+    if (this.#held.length + end - start > this.#bytesMax) this.#broken = true;
     else this.#held.append(source, start, end);
   }
 

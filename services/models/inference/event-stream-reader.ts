@@ -21,6 +21,8 @@ export type EventStreamRules = {
   lastEvent: string;
   /** The `type` of events each of which carries an output token or more; null: none do. */
   deltaEvent: string | null;
+  /** Bytes that an event may have; those of texts unless given. */
+  eventBytesMax?: number;
   /** What is charged for; null: the gateway has to count. */
   measure(seen: EventStreamSeen): Partial<Measures> | null;
   counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
@@ -40,7 +42,7 @@ export class EventStreamReader implements AnswerReader {
   readonly passesOn = true;
   readonly complete = false;
   readonly #rules: EventStreamRules;
-  readonly #splitter = new SseSplitter((frame) => this.#take(frame));
+  readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0 };
   #forward: Uint8Array[] = [];
@@ -48,6 +50,7 @@ export class EventStreamReader implements AnswerReader {
 
   constructor(rules: EventStreamRules) {
     this.#rules = rules;
+    this.#splitter = new SseSplitter((frame) => this.#take(frame), rules.eventBytesMax);
   }
 
   get outputTokensSoFar(): number {

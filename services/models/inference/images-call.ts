@@ -13,6 +13,8 @@ const fields = fieldSet('model', 'stream', 'background', 'n');
 const imagesMax = 128;
 /** Bytes that an answer with its images in base64 may have. */
 const imageBytesMax = 256 * 1024 * 1024;
+/** Bytes that an event of a stream may have: an image of 4,096 × 4,096 in base64, as a PNG that cannot be compressed. */
+const eventBytesMax = 68 * 1024 * 1024;
 /** Output tokens of the largest image that OpenAI's models make at their highest quality; for estimates before a call. */
 const tokensPerImageMax = 6_240;
 
@@ -38,6 +40,7 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
         ? new EventStreamReader({
             lastEvent: 'image_generation.completed',
             deltaEvent: null,
+            eventBytesMax,
             measure: ({ usage, lastEvents }) => ({
               ...(usage === null ? undefined : measuresOf(usage)),
               images: lastEvents,

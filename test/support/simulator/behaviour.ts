@@ -23,7 +23,7 @@ export type Behaviour = {
   /** Reports these numbers whatever it generated, e.g. a zero. */
   usageReported?: { prompt_tokens: number; completion_tokens: number };
   dialect?: Dialect;
-  /** Adds this much text to the answer. */
+  /** Adds this much text to the answer, or base64 to each image of a stream. */
   paddingBytes?: number;
   /** Sends the body in pieces of `bytes`, `delayMs` apart. */
   trickle?: { bytes: number; delayMs: number };

@@ -63,7 +63,7 @@ export function imagesAnswer(entry: TruthEntry): Answer {
   if (entry.stream) {
     const partials = typeof json?.partial_images === 'number' ? json.partial_images : 0;
     const image = {
-      b64_json: pixel,
+      b64_json: pixel + 'A'.repeat(behaviour.paddingBytes ?? 0),
       created_at: createdSeconds,
       size: '1024x1024',
       quality: 'high',
