@@ -20,8 +20,12 @@ afterAll(async () => {
 });
 beforeEach(() => bench.renew());
 
-/** Begins a chat on behalf of the bench's key. */
-async function invoke(body: object, deadlineMs = 15_000): Promise<ClientReadableStream<InvokeResponse>> {
+/** Begins a call, of a chat unless another operation is named, on behalf of the bench's key. */
+async function invoke(
+  body: object,
+  deadlineMs = 15_000,
+  operation: Operation = Operation.CHAT_COMPLETIONS,
+): Promise<ClientReadableStream<InvokeResponse>> {
   const { clock, serviceSecrets } = bench.gateway.env;
   const claims = JSON.parse(Buffer.from(bench.session.split('.')[1]!, 'base64url').toString());
   const caller = create(CallerSchema, {
@@ -36,7 +40,7 @@ async function invoke(body: object, deadlineMs = 15_000): Promise<ClientReadable
   metadata.set('authorization', `Bearer ${await tokens.mint(InferenceService.typeName, caller)}`);
   const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).invoke!;
   const request = {
-    operation: Operation.CHAT_COMPLETIONS,
+    operation,
     contentType: 'application/json',
     endpoint: '/v1/chat/completions',
     body: Buffer.from(JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hello' }], ...body })),
@@ -83,3 +87,20 @@ test('a model call by gRPC that is refused before its answer begins fails with t
     details: expect.stringContaining('The model `nobody` does not exist'),
   });
 });
+
+test.each([false, true])(
+  'an answer larger than the 4 MiB that gRPC clients take as one message comes in several (stream: %s)',
+  async (stream) => {
+    bench.simulator.next({ paddingBytes: 6 * 1024 * 1024 });
+    const operation = stream ? Operation.IMAGES_GENERATIONS : Operation.CHAT_COMPLETIONS;
+    const model = stream ? 'sim-image' : 'sim-chat';
+    const answers: InvokeResponse[] = [];
+    for await (const answer of await invoke({ model, stream, prompt: 'A cat' }, 15_000, operation))
+      answers.push(answer);
+    const text = Buffer.concat(answers.map(({ body }) => body)).toString();
+    expect(text.length).toBeGreaterThan(6 * 1024 * 1024);
+    expect(JSON.parse(stream ? /^data: (.*)$/m.exec(text)![1]! : text)).toBeTypeOf('object');
+    expect(answers.map(({ head }) => head !== undefined)).toEqual(answers.map((_, index) => index === 0));
+    expect(answers.at(-1)!.end!.success).toBe(true);
+  },
+);

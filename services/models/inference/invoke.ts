@@ -17,7 +17,7 @@ import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';
-import { inBackground, rateLimitState } from './messages.ts';
+import { answerPart, inBackground, rateLimitState } from './messages.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
@@ -30,6 +30,9 @@ export type InvokeDeps = {
   clock: Clock;
   tools: CallTools;
 };
+
+/** Bytes of a body that one message takes to another process: gRPC's clients refuse messages above 4 MiB unless they are told otherwise. */
+const remoteBodyBytesMax = 1024 * 1024;
 
 /** InferenceService.Invoke: admits one model call, runs it on a deployment, meters it and streams its answer. */
 export const invoke = (deps: InvokeDeps) =>
@@ -103,7 +106,11 @@ export const invoke = (deps: InvokeDeps) =>
       };
       delivery = new Delivery(answered, metered, admitted, deps.clock, context.signal);
       for (;;) {
-        const part = await delivery.next();
+        let part = await delivery.next();
+        while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
+          yield answerPart(part.body.subarray(0, remoteBodyBytesMax), part.head, undefined);
+          part = answerPart(part.body.subarray(remoteBodyBytesMax), undefined, part.end);
+        }
         yield part;
         if (part.end !== undefined) break;
       }
