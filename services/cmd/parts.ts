@@ -1,6 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
@@ -147,8 +147,10 @@ export async function startEdge(
   // Until this is over the listener is open, and all answers say `connection: close`.
   edge.addHook('preClose', async () => {
     await delay(progress.closeDelayMs);
+    // What arrived while the machine had no core for this process is read before anything is closed; timers come before sockets.
+    await turn();
     // Who is being answered has a connection that was promised to stay; it is idle once that is over.
-    tidy = setInterval(() => edge.server.closeIdleConnections(), idlePollMs);
+    tidy = setInterval(() => setImmediate(() => edge.server.closeIdleConnections()), idlePollMs);
   });
   await listening('PORT', port, edge.listen({ host, port, backlog }));
   closers.push(async () => {
