@@ -5,7 +5,7 @@ import { idSchema, pageOf, paginationJson, parseTime, timeSchema } from '../../.
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
-import { existingOrganization, organizationId } from './organization-id.ts';
+import { existingOrganization } from './organization-id.ts';
 import { requestId } from './request-id.ts';
 
 /** GET and POST /api/v1/admin/organizations/{tenant_id}/commitments. */
@@ -26,10 +26,9 @@ export const adminCommitmentRoutes: Routes = (app, { auth, billing }) => {
       },
     },
     async (request) => {
-      const answer = await billing.listCommitments(
-        { tenantId: organizationId(request.params.tenant_id), page: request.query },
-        asCaller(request),
-      );
+      const options = asCaller(request);
+      const tenantId = await existingOrganization(auth, request.params.tenant_id, options);
+      const answer = await billing.listCommitments({ tenantId, page: request.query }, options);
       return { data: answer.commitments.map(commitmentJson), pagination: paginationJson(answer.pageInfo) };
     },
   );

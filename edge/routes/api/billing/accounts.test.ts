@@ -157,6 +157,8 @@ test('operators read the account of an organization as a whole, and of none that
     rate_limits: null,
     effective_rate_limits: { requests_per_minute: 600, tokens_per_minute: 200_000, concurrent_requests: 100 },
   });
-  expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/account`, 'operator')).status).toBe(404);
+  for (const part of ['account', 'commitments', 'invoices', 'transactions']) {
+    expect((await edge.call('GET', `/admin/organizations/${uuidv7()}/${part}`, 'operator')).status, part).toBe(404);
+  }
   await expectSoundLedger();
 });
