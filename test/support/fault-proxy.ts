@@ -23,8 +23,10 @@ export type Fault =
 
 export type Direction = 'to-client' | 'to-target';
 
+export type Target = { host: string; port: number } | { path: string };
+
 export type FaultProxyOptions = {
-  target: { host: string; port: number } | { path: string };
+  target: Target;
   /** Where to listen: a Unix socket; without it, a free port of 127.0.0.1. */
   listen?: { path: string };
 };
@@ -43,11 +45,14 @@ export type FaultProxy = AsyncDisposable & {
   readonly lostBytes: number;
   /** Ends all present connections with RST. */
   resetAll(): void;
+  /** Leads new connections to another target, as an address does that moves in a failover; present ones go on. */
+  moveTo(target: Target): void;
   close(): Promise<void>;
 };
 
 /** Puts a proxy in front of a TCP port or a Unix socket (Postgres, an upstream, a service) that can misbehave on command. */
-export async function startFaultProxy({ target, listen }: FaultProxyOptions): Promise<FaultProxy> {
+export async function startFaultProxy({ target: firstTarget, listen }: FaultProxyOptions): Promise<FaultProxy> {
+  let target = firstTarget;
   let fault: Fault = { kind: 'pass' };
   let changed = Promise.withResolvers<void>();
   const links = new Set<Link>();
@@ -113,6 +118,9 @@ export async function startFaultProxy({ target, listen }: FaultProxyOptions): Pr
       changed = Promise.withResolvers();
     },
     resetAll,
+    moveTo(next) {
+      target = next;
+    },
     close,
     [Symbol.asyncDispose]: close,
   };

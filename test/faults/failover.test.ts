@@ -1,0 +1,122 @@
+import type OpenAI from 'openai';
+import { expect, test } from 'vitest';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { startTestGateway } from '../support/gateway.ts';
+import { startInferenceBench } from '../support/inference.ts';
+import { rowsOf } from '../support/postgres.ts';
+import { type PostgresPair, startPostgresPair } from '../support/postgres-pair.ts';
+import { waitFor } from '../support/wait-for.ts';
+
+const chat = { model: 'sim-chat', messages: [{ role: 'user' as const, content: 'Hi' }] };
+
+/** Two replicas of a gateway on one pair. */
+async function startReplicas(pair: PostgresPair) {
+  const closing = new AsyncDisposableStack();
+  const bench = closing.use(await startInferenceBench({ databaseUrl: pair.url }));
+  const env = { UPSTREAM_BASE_URL: bench.simulator.url };
+  const second = closing.use(await startTestGateway({ databaseUrl: pair.url, env }));
+  const both = [bench.gateway, second];
+  return {
+    bench,
+    both,
+    /** Both take changes again, as they are. */
+    async recovered() {
+      for (const [index, gateway] of both.entries()) {
+        const made = async () =>
+          (await gateway.call('POST', '/api/v1/api-keys', bench.session, { name: `behind it ${index}` })).status;
+        await waitFor(async () => (await made()) === 201, { description: 'a key to be made', timeoutMs: 30_000 });
+      }
+    },
+    /** Answers of a key's call, everywhere. */
+    statuses: (key: string) =>
+      Promise.all(both.map(async (gateway) => (await gateway.call('POST', '/v1/chat/completions', key, chat)).status)),
+    [Symbol.asyncDispose]: () => closing.disposeAsync(),
+  };
+}
+
+/** Calls one after the other until told to stop; answers the request ids of those that were answered. */
+function callAndCall(client: OpenAI) {
+  const answered: string[] = [];
+  let goesOn = true;
+  const calling = (async () => {
+    while (goesOn) {
+      await client.chat.completions.create(chat).then(
+        ({ _request_id }) => answered.push(_request_id!),
+        () => {},
+      );
+    }
+  })();
+  return {
+    answered,
+    async stop() {
+      goesOn = false;
+      await calling;
+      return answered;
+    },
+  };
+}
+
+test('behind a failover to a synchronous standby each answered call is one event and one charge, and replicas go on without a restart', async () => {
+  await using pair = await startPostgresPair();
+  await using replicas = await startReplicas(pair);
+  const { bench, both } = replicas;
+  await bench.admin('POST', '/prices', { model: chat.model, per_request_usd: 0.5 });
+  const deleted = await bench.gateway.createKey(bench.session);
+  const callers = both.map((gateway) => callAndCall(gateway.openai(bench.key.key)));
+  const calledEverywhere = (count: number) =>
+    waitFor(() => callers.every(({ answered }) => answered.length >= count), { description: `${count} calls each` });
+  await calledEverywhere(20);
+  await bench.gateway.call('DELETE', `/api/v1/api-keys/${deleted.id}`, bench.session);
+
+  await pair.failOver();
+  await replicas.recovered();
+  await calledEverywhere(callers.reduce((most, { answered }) => Math.max(most, answered.length), 0) + 20);
+
+  const answered = (await Promise.all(callers.map((caller) => caller.stop()))).flat();
+  expect(await replicas.statuses(deleted.key)).toEqual([401, 401]);
+  const stored = async () => {
+    const rows = await rowsOf(
+      pair.url,
+      `select events.request_id, transactions.amount_nano_usd from usage.events left join billing.transactions
+        on transactions.tenant_id = events.tenant_id and usage_event_id = events.id where success`,
+    );
+    return rows.length >= answered.length && rows.every((row) => row.amount_nano_usd !== null) && rows;
+  };
+  const rows = await waitFor(stored, { description: 'all calls to be charged', timeoutMs: 60_000 });
+  expect(rows.map(({ request_id }) => request_id).sort()).toEqual(answered.sort());
+  expect(new Set(rows.map(({ amount_nano_usd }) => amount_nano_usd)).size).toBe(1);
+  const billing = bench.gateway.gateway.switchboard.client('admin', BillingService);
+  const { faults } = await billing.verifyLedger({}, { contextValues: callerContext(serviceCaller('admin')) });
+  expect(faults).toEqual([]);
+});
+
+test('behind a failover that lost changes, which replicas knew, a deleted key and an ended session are refused everywhere, from the answer on', async () => {
+  await using pair = await startPostgresPair();
+  await using replicas = await startReplicas(pair);
+  const { bench, both } = replicas;
+  const key = await both[1]!.createKey(bench.session);
+  expect(await replicas.statuses(key.key)).toEqual([200, 200]);
+  const session = await bench.gateway.login();
+
+  await pair.cutOffStandby();
+  // Lost, one change of each: both replicas hear of it, and Postgres will not know it.
+  const other = `/api/v1/api-keys/${bench.key.id}`;
+  expect((await bench.gateway.call('PATCH', other, bench.session, { spend_cap_usd: 5 })).status).toBe(200);
+  await bench.gateway.call('POST', '/api/v1/auth/logout', await bench.gateway.login());
+  await pair.failOver();
+
+  // The first changes behind it.
+  const isDeleted = async () =>
+    (await bench.gateway.call('DELETE', `/api/v1/api-keys/${key.id}`, bench.session)).status === 204;
+  await waitFor(isDeleted, { description: 'the key to be deleted', timeoutMs: 30_000 });
+  expect(await replicas.statuses(key.key)).not.toContain(200);
+  const isEnded = async () => (await both[1]!.call('POST', '/api/v1/auth/logout', session)).status === 204;
+  await waitFor(isEnded, { description: 'the session to be ended', timeoutMs: 30_000 });
+  const profiles = await Promise.all(both.map((gateway) => gateway.call('GET', '/api/v1/profile', session)));
+  expect(profiles.map(({ status }) => status)).not.toContain(200);
+
+  await replicas.recovered();
+  expect(await replicas.statuses(key.key)).toEqual([401, 401]);
+  expect((await bench.gateway.call('GET', other, bench.session)).json.spend_cap_usd).toBe(null);
+});
