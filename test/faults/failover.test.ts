@@ -120,3 +120,17 @@ test('behind a failover that lost changes, which replicas knew, a deleted key an
   expect(await replicas.statuses(key.key)).toEqual([401, 401]);
   expect((await bench.gateway.call('GET', other, bench.session)).json.spend_cap_usd).toBe(null);
 });
+
+test('a key of which a failover lost the creation is unknown everywhere before long, though replicas have served it', async () => {
+  await using pair = await startPostgresPair();
+  await using replicas = await startReplicas(pair);
+  const { bench } = replicas;
+  await pair.cutOffStandby();
+  const lost = await bench.gateway.createKey(bench.session, { name: 'lost' });
+  expect(await replicas.statuses(lost.key)).toEqual([200, 200]);
+  await pair.failOver();
+
+  const isUnknown = async () => (await replicas.statuses(lost.key)).every((status) => status === 401);
+  await waitFor(isUnknown, { description: 'the lost key to be unknown everywhere' });
+  expect(await replicas.statuses(bench.key.key)).toEqual([200, 200]);
+});

@@ -4,7 +4,7 @@ import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { as, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
@@ -107,6 +107,18 @@ test('an edge that knew more than a failover kept begins anew, whether its conne
   while (event.version < deleted) event = await next();
   await lasting.return?.();
   expect(cases((await news(known)).events)).toEqual(['cacheReset']);
+});
+
+test('on a server that tells no timeline the feed is as on others', async () => {
+  await using other = await createTestDatabase();
+  await rowsOf(other.url, 'revoke execute on function pg_walfile_name(pg_lsn) from public');
+  await using silent = await startTestKeys(other.url);
+  await silent.keys.createKey({ name: 'first' }, as(sessionOf()));
+  const watching = silent.keys.watchKeys({ edgeId: uuidv7(), afterVersion: 0n }, edge)[Symbol.asyncIterator]();
+  expect((await watching.next()).value?.event.case).toBe('cacheReset');
+  expect((await watching.next()).value?.event.case).toBe('heartbeat');
+  await watching.return?.();
+  expect(await rowsOf(other.url, 'select timeline from keys.feed')).toEqual([{ timeline: null }]);
 });
 
 test('a lease begins only with the current version, so that nobody waits for an edge that is catching up', async () => {

@@ -7,6 +7,7 @@ import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
 import { acknowledgedChannel, countBehind } from './leases.ts';
+import { startAnewBehindFailover } from './timeline.ts';
 import { changedChannel } from './versions.ts';
 
 /**
@@ -55,6 +56,8 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
   const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
   const changed = new Signal();
   const acknowledged = new Signal();
+  /** Whether it may be another server than the last time. */
+  let mayBeAnother = true;
   const listener = await listen({
     connection,
     channels: {
@@ -63,25 +66,38 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     },
     // Notifications were lost meanwhile: everybody reads again.
     onGap: () => {
+      mayBeAnother = true;
       changed.raise();
       acknowledged.raise();
     },
     logger,
   });
 
+  const noticeFailover = async (): Promise<void> => {
+    if (!mayBeAnother) return;
+    mayBeAnother = false;
+    try {
+      await startAnewBehindFailover(database, logger);
+    } catch (error) {
+      mayBeAnother = true;
+      throw error;
+    }
+  };
+
   type News = { events: Event[]; version: bigint };
 
   /** An edge has missed nothing when what it knows last is kept, or is the current version, of which there need be no row. */
   const readNews = async (knownVersion: bigint): Promise<News> => {
-    const { rows } = await database.query<Change & { current_version: bigint }>({
+    await noticeFailover();
+    const { rows } = await database.query<Change & { current_version: bigint; anew_from: bigint }>({
       name: 'feed-changes',
-      text: `select feed.version as current_version, changes.* from feed left join changes on changes.version >= $1
+      text: `select feed.version as current_version, feed.anew_from, changes.* from feed left join changes on changes.version >= $1
         order by changes.version limit ${changesMax}`,
       values: [knownVersion],
     });
-    const { version: first, current_version: current } = rows[0]!;
-    if (first !== knownVersion && current !== knownVersion)
-      return { events: [await source.start(current)], version: current };
+    const { version: first, current_version: current, anew_from: anewFrom } = rows[0]!;
+    const hasMissed = first !== knownVersion && current !== knownVersion;
+    if (hasMissed || knownVersion < anewFrom) return { events: [await source.start(current)], version: current };
     const news = first === knownVersion ? rows.slice(1) : [];
     return { events: await source.eventsOf(news), version: news.at(-1)?.version ?? current };
   };

@@ -1,0 +1,14 @@
+import { Migration } from '@mikro-orm/migrations';
+
+/** What tells a failover, behind which edges start anew (shared/leased-feed/timeline.ts). */
+export class StartAnewBehindFailovers extends Migration {
+  override up(): void {
+    this.addSql(`
+      alter table feed
+        -- The timeline of the server that was written last.
+        add column timeline text,
+        -- Whoever knows an earlier version starts anew.
+        add column anew_from bigint not null default 0;
+    `);
+  }
+}
