@@ -18,6 +18,9 @@ export type SnapshotFeed<Snapshot> = {
   close(): Promise<void>;
 };
 
+/** How soon a reading that failed is tried again, in milliseconds. */
+const retryMs = 500;
+
 /** Reads the first snapshot and begins to listen for changes. */
 export async function openSnapshotFeed<Snapshot extends object>(options: {
   /** What it is, for the log, e.g. `the catalog`. */
@@ -51,14 +54,21 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
     reading ??= readAll();
     return reading;
   };
+  let retry: NodeJS.Timeout | undefined;
+  /** A change that was told must not be lost with a reading that fails. */
   const reread = (): void => {
-    refresh().catch((err: unknown) => logger.error({ err }, `${name} could not be read again`));
+    refresh().catch((err: unknown) => {
+      logger.error({ err }, `${name} could not be read again; trying again`);
+      clearTimeout(retry);
+      retry = setTimeout(reread, retryMs);
+    });
   };
   const listener = await listen({ connection, channels: { [channel]: reread }, onGap: reread, logger });
   try {
     await patiently(refresh);
   } catch (error) {
     await listener.close();
+    clearTimeout(retry);
     throw error;
   }
 
@@ -79,6 +89,7 @@ export async function openSnapshotFeed<Snapshot extends object>(options: {
     async close() {
       await listener.close();
       await reading?.catch(() => {});
+      clearTimeout(retry);
     },
   };
 }

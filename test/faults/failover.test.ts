@@ -134,3 +134,40 @@ test('a key of which a failover lost the creation is unknown everywhere before l
   await waitFor(isUnknown, { description: 'the lost key to be unknown everywhere' });
   expect(await replicas.statuses(bench.key.key)).toEqual([200, 200]);
 });
+
+test('a price of which a failover lost the making is charged to nobody before long, and the next one to everybody, though replicas knew it', async () => {
+  await using pair = await startPostgresPair();
+  await using replicas = await startReplicas(pair);
+  const { bench, both } = replicas;
+  const setPrice = (usd: number) => bench.admin('POST', '/prices', { model: chat.model, per_request_usd: usd });
+  /** What calls cost now, one everywhere. */
+  const costs = async (): Promise<number[]> => {
+    const requestIds = await Promise.all(
+      both.map(async (gateway) =>
+        (await gateway.call('POST', '/v1/chat/completions', bench.key.key, chat)).headers.get('x-request-id'),
+      ),
+    );
+    const eventsOfCalls = async () => {
+      const { json } = await bench.gateway.call('GET', '/api/v1/usage/history?limit=100', bench.session);
+      const events = json.data.filter(({ request_id }: { request_id: string }) => requestIds.includes(request_id));
+      return events.length === both.length && events;
+    };
+    const events: { cost_usd: number }[] = await waitFor(eventsOfCalls, { description: 'the events of the calls' });
+    return events.map(({ cost_usd }) => cost_usd);
+  };
+  const cost = (usd: number) =>
+    waitFor(async () => (await costs()).every((one) => one === usd), {
+      description: `calls to cost ${usd} everywhere`,
+    });
+  await setPrice(1);
+  await cost(1);
+  await pair.cutOffStandby();
+  await setPrice(2);
+  await cost(2);
+  await pair.failOver();
+  await replicas.recovered();
+
+  await cost(1);
+  await setPrice(3);
+  await cost(3);
+});

@@ -1,6 +1,7 @@
 import { IsolationLevel, type SqlEntityManager } from '@mikro-orm/postgresql';
 import type { CatalogSnapshot } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
+import { failoverNotice, nextVersion } from '#shared/db/failover.ts';
 import { notify } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
@@ -17,7 +18,7 @@ export async function lockCatalog(em: SqlEntityManager): Promise<void> {
 
 /** Raises the catalog's version and tells every Models process, when the transaction of the change commits. */
 export async function touchCatalog(em: SqlEntityManager): Promise<void> {
-  await em.execute('update catalog_version set version = version + 1');
+  await em.execute(`update catalog_version set version = ${nextVersion}`);
   await notify(em, channel, '');
 }
 
@@ -28,11 +29,22 @@ export const openCatalogFeed = (
   database: ServiceDatabase,
   connection: DatabaseUrl,
   logger: Logger,
-): Promise<CatalogFeed> =>
-  openSnapshotFeed({
+): Promise<CatalogFeed> => {
+  const raiseVersionBehindFailover = failoverNotice({
+    database,
+    table: 'catalog_version',
+    columns: ['version'],
+    channel,
+    logger,
+  });
+  return openSnapshotFeed({
     name: 'the catalog',
     channel,
-    read: () => transaction(database, readSnapshot, { isolationLevel: IsolationLevel.REPEATABLE_READ }),
+    async read() {
+      await raiseVersionBehindFailover();
+      return transaction(database, readSnapshot, { isolationLevel: IsolationLevel.REPEATABLE_READ });
+    },
     connection,
     logger,
   });
+};

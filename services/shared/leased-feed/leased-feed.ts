@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { isOutOfReach } from '#shared/db/errors.ts';
+import { failoverNotice } from '#shared/db/failover.ts';
 import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
 import { acknowledgedChannel, countBehind } from './leases.ts';
-import { startAnewBehindFailover } from './timeline.ts';
 import { changedChannel } from './versions.ts';
 
 /**
@@ -56,6 +56,13 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
   const { database, connection, source, keeper, logger, heartbeatMs = usualHeartbeatMs } = options;
   const changed = new Signal();
   const acknowledged = new Signal();
+  const raiseVersionBehindFailover = failoverNotice({
+    database,
+    table: 'feed',
+    columns: ['version', 'anew_from'],
+    channel: changedChannel(database.service),
+    logger,
+  });
   /** Whether it may be another server than the last time. */
   let mayBeAnother = true;
   const listener = await listen({
@@ -77,7 +84,7 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
     if (!mayBeAnother) return;
     mayBeAnother = false;
     try {
-      await startAnewBehindFailover(database, logger);
+      await raiseVersionBehindFailover();
     } catch (error) {
       mayBeAnother = true;
       throw error;

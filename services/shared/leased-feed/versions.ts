@@ -1,11 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { nextVersion } from '#shared/db/failover.ts';
 import { notify } from '#shared/db/notify.ts';
-
-/**
- * The version that follows `version`, in SQL: the time in microseconds, or one more. A failover may lose what was committed last, and
- * whoever had heard of it would take what gets the same numbers afterwards for known: times are not given out again.
- */
-export const nextVersion = 'greatest(version + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)';
 
 /** Where a service's transactions tell its feeds of newer changes; the payload is the version of the last one. */
 export const changedChannel = (service: string): string => `${service}_changed`;

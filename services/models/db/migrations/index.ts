@@ -4,6 +4,7 @@ import { CreateRetirements } from './002-create-retirements.ts';
 import { CreateIdempotencyKeys } from './003-create-idempotency-keys.ts';
 import { SetRefusedEventsAside } from './004-set-refused-events-aside.ts';
 import { NoteWhereRegistered } from './005-note-where-registered.ts';
+import { NoticeFailovers } from './006-notice-failovers.ts';
 
 export const migrations: readonly NamedMigration[] = [
   { name: '001-create-catalog', class: CreateCatalog },
@@ -11,4 +12,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '003-create-idempotency-keys', class: CreateIdempotencyKeys },
   { name: '004-set-refused-events-aside', class: SetRefusedEventsAside },
   { name: '005-note-where-registered', class: NoteWhereRegistered },
+  { name: '006-notice-failovers', class: NoticeFailovers },
 ];

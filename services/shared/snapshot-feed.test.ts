@@ -1,0 +1,33 @@
+import { expect, test } from 'vitest';
+import { createTestDatabase, rowsOf } from '../../test/support/postgres.ts';
+import { logCollector } from '../../test/support/rpc-carriers.ts';
+import { waitFor } from '../../test/support/wait-for.ts';
+import { openSnapshotFeed } from './snapshot-feed.ts';
+
+test('a change whose reading fails is read again, without another notification', async () => {
+  await using database = await createTestDatabase();
+  const { logger, lines } = logCollector();
+  const state = { number: 1, isAway: false };
+  const feed = await openSnapshotFeed({
+    name: 'the state',
+    channel: 'state_changed',
+    read: async () => {
+      if (state.isAway) throw new Error('the database is away');
+      return { number: state.number };
+    },
+    connection: database.url,
+    logger,
+  });
+  try {
+    Object.assign(state, { number: 2, isAway: true });
+    await rowsOf(database.url, 'notify state_changed');
+    await waitFor(() => lines.some(({ msg }) => String(msg).includes('could not be read')), {
+      description: 'a reading that fails',
+    });
+    expect(feed.snapshot).toEqual({ number: 1 });
+    state.isAway = false;
+    await waitFor(() => feed.snapshot.number === 2, { description: 'the change' });
+  } finally {
+    await feed.close();
+  }
+});
