@@ -71,9 +71,11 @@ export async function startPostgresPair(): Promise<PostgresPair> {
     },
     async failOver() {
       await primary.kill();
-      await rowsOf(standby.url, 'select pg_promote()');
       address.moveTo(socketOf(openDataFolder(folders.standby).home));
       address.resetAll();
+      // As a name that moves first: for a moment those who come back find a standby.
+      await waitFor(() => address.connections > 0, { description: 'somebody to come back' });
+      await rowsOf(standby.url, 'select pg_promote()');
     },
     [Symbol.asyncDispose]: () => running.disposeAsync(),
   };

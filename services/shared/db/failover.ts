@@ -8,6 +8,8 @@ import type { ServiceDatabase } from './orm.ts';
  */
 export const nextVersion = 'greatest(version + 1, (extract(epoch from clock_timestamp()) * 1000000)::bigint)';
 
+const serverTimeline = 'substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8)';
+
 /**
  * Whoever heard of what a failover lost would go by it until the next change. A server that took over writes another timeline: what is
  * made here gives the version of a service's data its next number then, once, in all columns that are named, and notifies `channel`.
@@ -30,17 +32,21 @@ export function failoverNotice(options: {
   return async () => {
     if (!isTold) return;
     try {
+      // Looked at first: a server that takes no writes at the moment is still read from.
+      const { rows } = await database.query<{ is_another: boolean }>({
+        name: `${table}-timeline`,
+        text: `select timeline is distinct from ${serverTimeline} as is_another from ${table}`,
+        values: [],
+      });
+      if (!rows[0]!.is_another) return;
       await database.query({
         name: `${table}-failover`,
         text: `
-          with server as (select substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) as timeline),
-          before as (
-            select ${table}.timeline, ${nextVersion} as next from ${table}, server
-            where ${table}.timeline is distinct from server.timeline
-            for update of ${table}
+          with before as (
+            select timeline, ${nextVersion} as next from ${table} where timeline is distinct from ${serverTimeline} for update
           ), after as (
-            update ${table} set timeline = server.timeline, ${raised.join(', ')}
-            from server, before
+            update ${table} set timeline = ${serverTimeline}, ${raised.join(', ')}
+            from before
             returning before.timeline is not null as is_failover
           )
           select pg_notify($1, '') from after where is_failover`,
