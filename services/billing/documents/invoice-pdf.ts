@@ -46,10 +46,12 @@ export async function invoicePdf(invoice: InvoiceRow, lines: readonly InvoiceLin
   row(document, ['Usage', 'Quantity', 'USD per unit', 'USD'], 'Helvetica-Bold');
   for (const line of lines) {
     const perUnit = quantityPerUnit(line.unit);
+    const isPerMillion = perUnit === 1_000_000n;
     row(document, [
       `${line.model}: ${describedUnit(line.unit)}`,
-      line.quantity.toString(),
-      perUnit === 1_000_000n ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
+      // What is priced by the million is counted one by one; audio is metered in milliseconds, and stands in seconds.
+      isPerMillion ? line.quantity.toString() : String(Number(line.quantity) / Number(perUnit)),
+      isPerMillion ? `${usdText(line.unitPriceNanoUsd)} per million` : usdText(line.unitPriceNanoUsd),
       usdText(line.amountNanoUsd),
     ]);
   }

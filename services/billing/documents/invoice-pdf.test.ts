@@ -1,0 +1,52 @@
+import { inflateSync } from 'node:zlib';
+import { expect, test } from 'vitest';
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
+import { PriceUnit } from '#gen/modelgateway/billing/v1/price_usage_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { invoicePdf } from './invoice-pdf.ts';
+
+/** The texts of a document in its order: its pages are compressed, and each text stands there in pieces of hexadecimal digits. */
+const textsOf = (pdf: Buffer): string[] =>
+  [...pdf.toString('latin1').matchAll(/stream\n([\s\S]*?)\nendstream/g)]
+    .map(([, page]) => inflateSync(Buffer.from(page!, 'latin1')).toString('latin1'))
+    .flatMap((page) => [...page.matchAll(/\[(.*?)\] TJ/g)])
+    .map(([, pieces]) => pieces!.replace(/<([0-9a-f]*)>|[^<]/g, '$1'))
+    .map((hex) => Buffer.from(hex, 'hex').toString('latin1'));
+
+test('quantities stand in the units which a line names, so that with their prices they are the amounts', async () => {
+  const month = '2026-11-01';
+  const tenantId = uuidv7();
+  const invoice = {
+    tenantId,
+    id: uuidv7(),
+    month,
+    status: InvoiceStatus.FINALIZED,
+    number: 7n,
+    issuedAt: new Date('2026-12-01T01:00:00Z'),
+    dueDate: '2026-12-31',
+    paidAt: null,
+    subtotalNanoUsd: 1_367_801_500n,
+    creditsNanoUsd: 0n,
+    totalNanoUsd: 1_367_801_500n,
+  };
+  const lines = (
+    [
+      [PriceUnit.MILLION_INPUT_TOKENS, 1_234_567n, 1_000_000_000n, 1_234_567_000n],
+      [PriceUnit.IMAGE, 3n, 40_000_000n, 120_000_000n],
+      // Metered in milliseconds.
+      [PriceUnit.AUDIO_SECOND, 12_345n, 100_000n, 1_234_500n],
+      [PriceUnit.AUDIO_SECOND, 60_000n, 200_000n, 12_000_000n],
+    ] as const
+  ).map(([unit, quantity, unitPriceNanoUsd, amountNanoUsd]) => {
+    return { tenantId, month, model: 'a', unit, quantity, unitPriceNanoUsd, amountNanoUsd };
+  });
+  const texts = textsOf(await invoicePdf(invoice, lines)).join(' | ');
+  for (const line of [
+    'a: input tokens | 1234567 | 1 per million | 1.234567',
+    'a: images | 3 | 0.04 | 0.12',
+    'a: audio, in seconds | 12.345 | 0.0001 | 0.0012345',
+    'a: audio, in seconds | 60 | 0.0002 | 0.012',
+  ]) {
+    expect(texts).toContain(line);
+  }
+});
