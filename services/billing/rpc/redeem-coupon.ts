@@ -14,6 +14,7 @@ import { canonicalCode, codeDigest } from '../domain/coupon-code.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { openLot } from '../ledger/credit.ts';
 import { lockFunds } from '../ledger/funds.ts';
+import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 
 /** Codes which a user may try in an hour: a random code has 130 bits, so guessing is hopeless long before. */
 const attemptsPerHourMax = 20;
@@ -34,6 +35,8 @@ export const redeemCoupon =
         const coupon = await lockCoupon(sql, canonicalCode(request.code));
         const account = await lockAccount(sql, tenantId);
         requireRedeemable(coupon, nowMs);
+        // Else the balance would lack what the next look at the wallet gives.
+        await giveCreditOfNewMonth(sql, account, nowMs);
         const expiresAtMs = coupon.credit_lifetime_days === 0 ? null : nowMs + coupon.credit_lifetime_days * dayMs;
         const { lotId } = await openLot(
           sql,

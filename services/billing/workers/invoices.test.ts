@@ -375,3 +375,31 @@ test("a plan's credit is there for the first call of an organization and of a mo
   }
   await sound(started);
 });
+
+test('a coupon that is the first thing of a month says a balance with the credit of the plan in it, as the wallet does', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const owner = person();
+  const plan = { code: 'developer', name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan }, operator);
+  for (const balanceNanoUsd of [7n * usd, 9n * usd]) {
+    const { code } = (await billing.createCoupon({ amountNanoUsd: 2n * usd }, operator)).coupon!;
+    expect((await billing.redeemCoupon({ code }, as(owner))).balanceNanoUsd).toBe(balanceNanoUsd);
+    expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(balanceNanoUsd);
+    await toNextMonth(started, 1_000);
+  }
+  await sound(started);
+});
+
+test('an operator takes from the credit that a plan has for a new month before anybody has used or seen it', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const plan = { code: 'developer', name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan }, operator);
+  const taken = { tenantId, amountNanoUsd: -3n * usd, description: 'Given by mistake' };
+  await billing.postAdjustment({ ...taken, requestId: uuidv7() }, operator);
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
+  await sound(started);
+});
