@@ -278,6 +278,15 @@ describe('lists', () => {
     });
     expect(ascending.data.map(({ id }) => id)).toEqual(submitted.slice(2));
     expect(ascending.has_more).toBe(false);
+    // Both ways to page say the same of what is behind a cursor, and of what is before it.
+    for (const [after, isMore] of [
+      [submitted[1]!, true],
+      [submitted[2]!, false],
+    ] as const) {
+      const query = new URLSearchParams({ ...filter, limit: '2', order: 'asc', after });
+      const { json } = await gateway.call('GET', `/api/v1/jobs?${query}`, fresh.key);
+      expect(json).toMatchObject({ has_more: isMore, pagination: { has_next: isMore, has_prev: true } });
+    }
 
     const query = new URLSearchParams({ ...filter, limit: '2', page: '2' });
     const { json } = await gateway.call('GET', `/api/v1/jobs?${query}`, fresh.key);

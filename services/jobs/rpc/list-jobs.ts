@@ -33,9 +33,11 @@ export const listJobs =
       }),
     ]);
     const hasMore = found.rows.length > rows.limit;
+    const page = pageInfo(rows, Number(counted.rows[0]!.total));
     return {
       jobs: found.rows.slice(0, rows.limit).map(jobMessage),
-      pageInfo: pageInfo(rows, Number(counted.rows[0]!.total)),
+      // By the cursor, which need not be at the end of a page.
+      pageInfo: after === null ? page : { ...page, hasNext: hasMore, hasPrev: true },
       hasMore,
     };
   };
