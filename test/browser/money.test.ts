@@ -37,6 +37,22 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
   await close();
 });
 
+test('an invoice shows each quantity to its last digit, in units of the price beside it', async () => {
+  const { invoiceId, people } = portal.world;
+  const { json } = await portal.gateway.call(
+    'GET',
+    `/api/v1/billing/documents/invoices/${invoiceId}`,
+    people.owner.token,
+  );
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${invoiceId}`);
+  const quantities = page.getByRole('table', { name: 'Line items' }).locator('td[data-label="Quantity"]');
+  await quantities.first().waitFor();
+  const shown = (await quantities.allTextContents()).map((text) => Number.parseFloat(text.replaceAll(',', '')));
+  expect(shown).toEqual(json.line_items.map(({ quantity }: { quantity: number }) => quantity));
+  await close();
+});
+
 test('an operator finds the invoices of an organization, and marks one as paid or voids it after a question', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;

@@ -1,7 +1,11 @@
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
+const allDigits = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9 });
 
 export const formatCount = (value: number): string => whole.format(value);
+
+/** Every digit: a dozen tokens are millionths of what has a price. */
+export const formatQuantity = (value: number): string => allDigits.format(value);
 
 /** 1,234 stays; 12,345 becomes 12.3K: for tiles and axes. The exact number belongs into a title. */
 export const formatCompact = (value: number): string =>

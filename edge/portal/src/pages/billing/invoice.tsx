@@ -1,6 +1,6 @@
 import { useGet } from '../../api/hooks.ts';
 import type { InvoiceWithLines } from '../../api/types.ts';
-import { formatUsdExact } from '../../format/number.ts';
+import { formatQuantity, formatUsdExact } from '../../format/number.ts';
 import { formatUtcDay, formatUtcRange } from '../../format/time.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
@@ -38,7 +38,7 @@ const columns: readonly Column<Line>[] = [
   {
     name: 'Quantity',
     end: true,
-    cell: (line) => `${line.quantity.toLocaleString('en-US')} ${line.unit.replaceAll('_', ' ')}`,
+    cell: (line) => `${formatQuantity(line.quantity)} ${line.unit.replaceAll('_', ' ')}`,
   },
   { name: 'Unit price', end: true, cell: (line) => formatUsdExact(line.unit_price_usd) },
   { name: 'Amount', end: true, cell: (line) => <Money exact usd={line.amount_usd} /> },
