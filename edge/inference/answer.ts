@@ -12,6 +12,7 @@ import { rateReasons } from '../openai/errors.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
+import { endpointOf } from './endpoint.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 import { answerWithJob, type InferenceDeps, type InvokeBody } from './submit-job.ts';
 
@@ -93,9 +94,6 @@ export async function answerInference(
     raw.destroy();
   }
 }
-
-/** Under both prefixes an endpoint is metered by one name, that of /v1 (service.md, Endpoints: the same handlers). */
-export const endpointOf = (route: string): string => (route.startsWith('/api/') ? route.slice(4) : route);
 
 /** Bytes up to which an answer leaves as a text: Node puts a text behind the head and writes both at once, bytes it writes apart. */
 const oneWriteBytesMax = 16 * 1024;

@@ -4,8 +4,9 @@ import type { Scope } from '#shared/scopes.ts';
 import type { Upload } from '../http/uploads.ts';
 import { jobSchema } from '../openai/job-json.ts';
 import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
-import { answerInference, endpointOf } from './answer.ts';
+import { answerInference } from './answer.ts';
 import type { Content } from './call-schemas.ts';
+import { endpointOf } from './endpoint.ts';
 import { answerWithJob, type InvokeBody, prefersJob } from './submit-job.ts';
 
 /** The prefixes under which inference is served by the same handlers (service.md, Endpoints). */

@@ -23,7 +23,9 @@ export const listedJobSchema = Type.Object(
   {
     id: Type.String({ description: '`job_` and 32 hexadecimal digits.' }),
     object: Type.Literal('job'),
-    endpoint: Type.String({ description: 'By which it was submitted, such as `/v1/chat/completions`.' }),
+    endpoint: Type.String({
+      description: 'By which it was submitted, such as `/v1/chat/completions` for either prefix.',
+    }),
     model: Type.String(),
     status: jobStatuses.schema,
     created_at: isoTimeSchema,

@@ -298,6 +298,8 @@ describe('lists', () => {
       pagination: { page: 2, limit: 2, has_prev: true, has_next: true },
     });
     expect(json.pagination.total).toBe(ids.length);
+    query.set('endpoint', '/api/v1/embeddings');
+    expect((await gateway.call('GET', `/api/v1/jobs?${query}`, fresh.key)).json.pagination).toEqual(json.pagination);
     expect((await gateway.call('GET', '/api/v1/jobs?model=nobody', fresh.key)).json).toMatchObject({
       data: [],
       first_id: null,

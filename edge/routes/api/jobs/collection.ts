@@ -6,6 +6,7 @@ import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
+import { endpointOf } from '../../../inference/endpoint.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '../../../openai/job-json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -49,7 +50,9 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           ...jobFilterQuery,
-          endpoint: Type.Optional(Type.String({ maxLength: 255, description: 'Such as `/v1/embeddings`.' })),
+          endpoint: Type.Optional(
+            Type.String({ maxLength: 255, description: 'Under either prefix, such as `/v1/embeddings`.' }),
+          ),
           order: Type.Optional(
             Type.Enum(['asc', 'desc'], { description: 'By the time of submission; the newest come first by default.' }),
           ),
@@ -69,7 +72,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
           page: { page, limit },
           status: jobStatuses.value(status),
           model: model ?? '',
-          endpoint: endpoint ?? '',
+          endpoint: endpointOf(endpoint ?? ''),
           order: order === 'asc' ? JobOrder.ASC : JobOrder.DESC,
           after: after ?? '',
         },

@@ -14,7 +14,9 @@ export const eventSchema = Type.Object(
     api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: a session.' })),
     user_id: idSchema,
     model: Type.String(),
-    endpoint: Type.String({ description: 'As it was called, e.g. `/v1/chat/completions`.' }),
+    endpoint: Type.String({
+      description: 'That of `/v1`, by whichever prefix it was called, e.g. `/v1/chat/completions`.',
+    }),
     operation: Type.String({ description: 'The same for both path prefixes, e.g. `chat_completions`.' }),
     success: Type.Boolean(),
     status: Type.Integer({ description: 'The HTTP status; 101 of a realtime session.' }),

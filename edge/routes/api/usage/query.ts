@@ -4,6 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { idFilter } from '../../../http/json.ts';
 import { spelling } from '../../../http/spelling.ts';
+import { endpointOf } from '../../../inference/endpoint.ts';
 
 /*
  * Query parameters which the usage endpoints have in common. Their types stand in the schemas; what they mean is read here, so
@@ -23,7 +24,7 @@ export const requiredRange = Object.keys(rangeQuery);
 export const zoneQuery = { timezone: text(64, 'The IANA time zone in which days begin; `UTC` unless given.') };
 const filterQuery = {
   model: text(255),
-  endpoint: text(255, 'As it was called, e.g. `/v1/chat/completions`.'),
+  endpoint: text(255, 'Under either prefix, e.g. `/v1/chat/completions`.'),
   api_key_id: idFilter(),
 };
 
@@ -70,5 +71,5 @@ function readFilter(query: { model?: string; endpoint?: string; api_key_id?: str
   if (apiKeyId !== '' && !isUuid(apiKeyId)) {
     throw invalidRequest('api_key_id', 'Invalid value for `api_key_id`: expected a UUID.', 'invalid_value');
   }
-  return { model: query.model ?? '', endpoint: query.endpoint ?? '', apiKeyId };
+  return { model: query.model ?? '', endpoint: endpointOf(query.endpoint ?? ''), apiKeyId };
 }

@@ -49,6 +49,15 @@ const sums = {
   cost_usd: 0.100012345,
 };
 
+test('an endpoint is narrowed to under either prefix, as calls are metered by one name under both', async () => {
+  for (const path of ['/v1/chat/completions', '/api/v1/chat/completions']) {
+    expect((await json(`/usage/history?endpoint=${path}`)).pagination.total, path).toBe(2);
+    const range = 'start_date=2026-07-15&end_date=2026-07-15';
+    expect((await json(`/usage/summary?${range}&endpoint=${path}`)).requests, path).toBe(2);
+  }
+  expect((await json('/usage/history?endpoint=/api/v1/embeddings')).pagination.total).toBe(0);
+});
+
 test('the current month, under both paths', async () => {
   const current = await json('/usage/current');
   expect(current).toMatchObject({

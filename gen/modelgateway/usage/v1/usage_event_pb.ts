@@ -85,7 +85,7 @@ export type UsageEvent = Message<"modelgateway.usage.v1.UsageEvent"> & {
   deploymentId: string;
 
   /**
-   * The endpoint as the client called it, without a query, e.g. `/v1/chat/completions`.
+   * The endpoint which the client called, by its path under /v1 for both path prefixes, e.g. `/v1/chat/completions`.
    *
    * @generated from field: string endpoint = 9;
    */
