@@ -55,6 +55,13 @@ export function resolveRange(requested: RequestedDays | undefined, rule: RangeRu
   return range;
 }
 
+/** The calendar month which it is in the zone of a request. */
+export function currentMonth(timezone: string, nowMs: number): DayRange {
+  const timeZone = checkTimeZone(timezone);
+  const today = dayAt(nowMs, timeZone);
+  return { firstDay: today.with({ day: 1 }), lastDay: today.with({ day: today.daysInMonth }), timeZone };
+}
+
 /** Days either end of which may be open: null. */
 export function resolveOpenRange(requested: RequestedDays | undefined) {
   const timeZone = checkTimeZone(requested?.timezone ?? '');

@@ -3,9 +3,9 @@ import { asService, callerOf } from '#shared/rpc/caller.ts';
 import { groupedSums } from '../db/grouped-sums.ts';
 import { byCost, measuresMessage } from '../db/sums.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
-import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
+import { currentMonth, daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
-import { instantsOf, utcMonthAt } from '../domain/time-buckets.ts';
+import { instantsOf } from '../domain/time-buckets.ts';
 import { rangeMessage } from './report-messages.ts';
 
 /** The most users for whom Auth answers at once. */
@@ -15,11 +15,12 @@ export const getTenantBreakdown =
   ({ database, auth, clock }: Pick<UsageDeps, 'database' | 'auth' | 'clock'>): UsageRpc<'getTenantBreakdown'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), UsageScope.TENANT);
-    const { startDate = '', endDate = '' } = request.range ?? {};
-    const range =
+    const { startDate = '', endDate = '', timezone = '' } = request.range ?? {};
+    const range = instantsOf(
       startDate === '' && endDate === ''
-        ? utcMonthAt(clock.now())
-        : instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
+        ? currentMonth(timezone, clock.now())
+        : resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()),
+    );
     const { user_id: users } = await groupedSums(database, { subject, range, dimensions: ['user_id'] });
     const emails = await emailsOf(
       auth,

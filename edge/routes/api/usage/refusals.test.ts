@@ -91,7 +91,10 @@ function* refusedDates(dates: NonNullable<Endpoint['dates']>): Generator<Refusal
   }
   const reversed = { start_date: '2026-07-02', end_date: '2026-07-01' };
   yield { query: reversed, param: 'end_date', says: /2026-07-02 is after end_date 2026-07-01/ };
-  for (const timezone of notZones) yield { query: { ...day, timezone }, param: 'timezone', says: /IANA/ };
+  for (const timezone of notZones) {
+    yield { query: { ...day, timezone }, param: 'timezone', says: /IANA/ };
+    if (dates !== 'required') yield { query: { timezone }, param: 'timezone', says: /IANA/ };
+  }
 }
 
 function* refusedWidths(daysMax: Readonly<Record<string, number>>): Generator<Refusal> {

@@ -129,6 +129,15 @@ test('the summary, the report and the breakdown', async () => {
   ]);
 });
 
+test('the breakdown without days is of the current month in the zone that is asked for', async () => {
+  for (const [query, start, end] of [
+    ['', '2026-07-01T00:00:00.000Z', '2026-08-01T00:00:00.000Z'],
+    ['?timezone=Asia/Kathmandu', '2026-06-30T18:15:00.000Z', '2026-07-31T18:15:00.000Z'],
+  ]) {
+    expect((await json(`/usage/tenant-breakdown${query}`, 'owner')).range).toEqual({ start, end });
+  }
+});
+
 test('key analytics carry volume and no cost, and zeros have the same bytes for every unknown key', async () => {
   const report = await json(`/usage/api-keys/${keyId}/analytics`);
   expect(report).toMatchObject({

@@ -442,7 +442,7 @@ export const GetReportResponseSchema: GenMessage<GetReportResponse> = /*@__PURE_
  */
 export type GetTenantBreakdownRequest = Message<"modelgateway.usage.v1.GetTenantBreakdownRequest"> & {
   /**
-   * The days; without dates the current UTC month.
+   * The days; without dates the current month in its time zone.
    *
    * @generated from field: modelgateway.usage.v1.DateRange range = 1;
    */
@@ -877,7 +877,7 @@ export const UsageService: GenService<{
   },
   /**
    * GetTenantBreakdown sums per user of the organization: GET /usage/tenant-breakdown.
-   * Admin and owner only. Without dates: the current UTC month.
+   * Admin and owner only. Without dates: the current month.
    *
    * @generated from rpc modelgateway.usage.v1.UsageService.GetTenantBreakdown
    */
