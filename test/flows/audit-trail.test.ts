@@ -259,6 +259,31 @@ async function invoicesOfPastMonths(): Promise<string[]> {
   return json.data.map((invoice: { id: string }) => invoice.id);
 }
 
+test('an event has the changed fields alone, as the API spells them, and there is none of what changes nothing', async () => {
+  const { id, token } = await join('dana@example.com');
+  for (const phone of ['+1 555', '+1 555', null]) await call('PATCH', '/profile', { phone }, token);
+  for (const limit_usd of [5, 5, 6]) await call('PUT', '/profile/cost-limit', { limit_usd }, token);
+  for (const name of ['Quiet', 'Quiet', 'Quieter']) {
+    await call('PUT', '/admin/plans/quiet', { name, payg_enabled: true });
+  }
+  const changesOf = (type: string, target: string) => async () => {
+    const { json } = await call('GET', `/admin/audit-events?type=${type}&target_id=${target}`);
+    return json.data.map(({ changes }: { changes: object }) => changes);
+  };
+  await expect.poll(changesOf('profile_updated', id), { interval: 100 }).toEqual([
+    { before: { phone: '+1 555' }, after: { phone: null } },
+    { before: { phone: null }, after: { phone: '+1 555' } },
+  ]);
+  await expect.poll(changesOf('cost_limit_updated', id), { interval: 100 }).toEqual([
+    { before: { limit_usd: 5 }, after: { limit_usd: 6 } },
+    { before: { limit_usd: null }, after: { limit_usd: 5 } },
+  ]);
+  await expect
+    .poll(changesOf('plan_updated', 'quiet'), { interval: 100 })
+    .toEqual([{ before: { name: 'Quiet' }, after: { name: 'Quieter' } }]);
+  await expectTold();
+});
+
 test('each change of the catalog is told by one audit event', async () => {
   const model: [string, string] = ['model', 'audited'];
   const made = await call('POST', '/admin/models', {

@@ -19,7 +19,7 @@ export const updateProfile =
       const shown = () => ({
         first_name: user.firstName,
         last_name: user.lastName,
-        phone: user.phone,
+        phone: user.phone || null,
         onboarding_completed: user.onboardingCompleted,
       });
       const before = shown();

@@ -1,3 +1,4 @@
+import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -26,15 +27,16 @@ export const putPlan =
     };
     const plan = await transaction(database, async (em) => {
       const before = await em.findOne(PlanEntity, { code });
-      const beforeFields = before === null ? undefined : auditedFields(before);
+      const after = auditedFields(fields);
+      const changes = before === null ? { after } : changedFields(auditedFields(before), after);
+      if (changes === null) return before!;
       const row = await em.upsert(PlanEntity, fields);
       await touchRateLimits(em);
       const change: Audited = {
         tenantId: '',
         type: before === null ? 'plan_created' : 'plan_updated',
         target: { type: 'plan', id: code },
-        before: beforeFields,
-        after: auditedFields(fields),
+        ...changes,
         asOperator: true,
       };
       await audit(em, caller, change, clock.now());

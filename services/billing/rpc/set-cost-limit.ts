@@ -14,6 +14,7 @@ export const setCostLimit =
     const budget = await sqlTransaction(database, async (sql) => {
       const nowMs = await databaseNow(sql);
       const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);
+      if (before === limitNanoUsd) return costLimitAt(sql, tenantId, userId, nowMs);
       await sql.query({
         text: `
           insert into user_limits (tenant_id, user_id, limit_nano_usd) values ($1, $2, $3)
