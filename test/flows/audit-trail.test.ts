@@ -89,6 +89,12 @@ async function expectTold(): Promise<void> {
   await expect.poll(told, { interval: 100 }).toEqual(inOrder(noted));
 }
 
+/** What the events of a type about something say was changed, newest first. */
+const changesOf = (type: string, target: string) => async () => {
+  const { json } = await call('GET', `/admin/audit-events?type=${type}&target_id=${target}`);
+  return json.data.map(({ changes }: { changes: object }) => changes);
+};
+
 async function signIn(email: string, secret: string = password): Promise<Person> {
   const answer = await call('POST', '/auth/login', { email, password: secret }, '');
   const { access_token: token, refresh_token: refreshToken, user } = answer.json;
@@ -266,10 +272,6 @@ test('an event has the changed fields alone, as the API spells them, and there i
   for (const name of ['Quiet', 'Quiet', 'Quieter']) {
     await call('PUT', '/admin/plans/quiet', { name, payg_enabled: true });
   }
-  const changesOf = (type: string, target: string) => async () => {
-    const { json } = await call('GET', `/admin/audit-events?type=${type}&target_id=${target}`);
-    return json.data.map(({ changes }: { changes: object }) => changes);
-  };
   await expect.poll(changesOf('profile_updated', id), { interval: 100 }).toEqual([
     { before: { phone: '+1 555' }, after: { phone: null } },
     { before: { phone: null }, after: { phone: '+1 555' } },
@@ -323,6 +325,35 @@ test('each change of the catalog is told by one audit event', async () => {
   const registered = await call('POST', '/admin/upstreams', { base_url: simulator.url });
   tells('upstream_registered', operator, ['upstream', simulator.url], registered, null);
   await expectTold();
+});
+
+test('an event of the catalog has the changed fields alone, as the API spells them', async () => {
+  await call('POST', '/admin/models', { name: 'spelled', operations: ['chat_completions'] });
+  await call('PATCH', '/admin/models/spelled', { context_window: 1000 });
+  await expect
+    .poll(changesOf('model_updated', 'spelled'), { interval: 100 })
+    .toEqual([{ before: { context_window: null }, after: { context_window: 1000 } }]);
+
+  const { json: price } = await call('POST', '/admin/prices', { model: 'spelled', input_per_million_tokens_usd: 2.5 });
+  const { model: _model, created_at: _createdAt, ...fields } = price;
+  await expect.poll(changesOf('price_set', 'spelled'), { interval: 100 }).toEqual([{ before: null, after: fields }]);
+
+  await call('POST', '/admin/retirements', { model: 'spelled', retirement_note: 'It is old.' });
+  const sunset_at = daysFromNow(30);
+  await call('PATCH', '/admin/retirements/spelled', { sunset_at });
+  await expect
+    .poll(changesOf('model_sunset_date_set', 'spelled'), { interval: 100 })
+    .toEqual([{ before: { sunset_at: null }, after: { sunset_at } }]);
+
+  const settings = { model: 'spelled', dialect: 'sandbox', sandbox: { latency_ms: 5 } };
+  const { id } = (await call('POST', '/admin/deployments', settings)).json;
+  await call('PATCH', `/admin/deployments/${id}`, { weight: 2, total_timeout_ms: 1000 });
+  await expect
+    .poll(changesOf('deployment_created', id), { interval: 100 })
+    .toMatchObject([{ before: null, after: { ...settings, weight: 1, total_timeout_ms: 600_000 } }]);
+  await expect
+    .poll(changesOf('deployment_updated', id), { interval: 100 })
+    .toEqual([{ before: { weight: 1, total_timeout_ms: 600_000 }, after: { weight: 2, total_timeout_ms: 1000 } }]);
 });
 
 test('a new signing key is told by one audit event', async () => {

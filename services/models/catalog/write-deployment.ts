@@ -5,11 +5,13 @@ import {
   DeploymentSettingsSchema,
   DeploymentStatus,
   UpstreamDialect,
+  UpstreamDialectSchema,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
 import type { Judged } from '../domain/deployment-health.ts';
+import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { unprobed } from '../health/first-status.ts';
 import { sandboxBaseUrl } from '../upstream/connect.ts';
 
@@ -82,5 +84,10 @@ export async function requireFreeAddress(
   });
 }
 
-/** A deployment's fields in audit events; secrets are references only. */
-export const deploymentFields = (model: string, row: DeploymentRow): object => ({ model, ...row.settings });
+/** A deployment's fields in audit events, in the public API's spelling; secrets are references only. */
+export function deploymentFields(model: string, row: DeploymentRow): JsonObject {
+  const settings = effectiveSettings(fromJson(DeploymentSettingsSchema, row.settings));
+  const fields = toJson(DeploymentSettingsSchema, settings, { useProtoFieldName: true }) as JsonObject;
+  const dialect = UpstreamDialectSchema.value[settings.dialect || UpstreamDialect.OPENAI]!;
+  return { model, ...fields, dialect: dialect.localName.toLowerCase() };
+}

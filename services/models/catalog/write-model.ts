@@ -53,11 +53,11 @@ function requireOwnPath(name: string): void {
 }
 
 /** A model's fields in audit events, in the public API's spelling. */
-export const modelFields = (row: ModelRow): object => ({
+export const modelFields = (row: ModelRow) => ({
   display_name: row.displayName,
   owned_by: row.ownedBy,
   operations: row.operations.map(operationName),
-  context_window: row.contextWindow ?? 0,
-  max_output_tokens: row.maxOutputTokens ?? 0,
+  context_window: row.contextWindow || null,
+  max_output_tokens: row.maxOutputTokens || null,
   visibility: row.visibility === Visibility.PRIVATE ? 'private' : 'public',
 });

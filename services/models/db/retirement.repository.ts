@@ -30,7 +30,7 @@ export const retirementMessage = (row: RetirementRow): Retirement =>
   });
 
 /** A retirement's fields in audit events, in the public API's spelling. */
-export const retirementFields = (row: RetirementRow): object => ({
+export const retirementFields = (row: RetirementRow) => ({
   deprecated_at: row.deprecatedAt.toISOString(),
   sunset_at: row.sunsetAt?.toISOString() ?? null,
   replacement_model_name: row.replacementModelName ?? null,

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { SetSunsetDateResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { changedFields } from '#shared/changed-fields.ts';
 import { notFound } from '#shared/errors.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
@@ -32,8 +33,7 @@ export const setSunsetDate =
         audit: {
           type: 'model_sunset_date_set',
           target: { type: 'model', id: model.name },
-          before,
-          after: retirementFields(row),
+          ...changedFields(before, retirementFields(row)),
         },
       };
     });

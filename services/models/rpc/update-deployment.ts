@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { UpdateDeploymentResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { changedFields } from '#shared/changed-fields.ts';
 import { notFound } from '#shared/errors.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
@@ -19,12 +20,12 @@ export const updateDeployment =
       const address = addressOf(changeDeployment(row, settings!, now), name);
       await requireFreeAddress(em, model, address, row.id);
       Object.assign(row, address);
-      const after = deploymentFields(name, row);
+      const changes = changedFields(before, deploymentFields(name, row));
       return {
         answer: create(UpdateDeploymentResponseSchema, { deployment: deploymentMessage(name, row) }),
         audit:
-          JSON.stringify(before) === JSON.stringify(after)
+          changes === null
             ? null
-            : { type: 'deployment_updated', target: { type: 'deployment', id: row.id }, before, after },
+            : { type: 'deployment_updated', target: { type: 'deployment', id: row.id }, ...changes },
       };
     });

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { UpdateModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { changedFields } from '#shared/changed-fields.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { modelMessage } from '../catalog/snapshot.ts';
 import { modelChanges, modelFields } from '../catalog/write-model.ts';
@@ -19,13 +20,10 @@ export const updateModel =
         await refuseSuccessorOfOthers(em, name, 'made private');
       }
       em.assign(row, modelChanges(settings!));
-      const after = modelFields(row);
+      const changes = changedFields(before, modelFields(row));
       const model = modelMessage(row, (await standingRetirement(em, row.id)) ?? undefined);
       return {
         answer: create(UpdateModelResponseSchema, { model }),
-        audit:
-          JSON.stringify(before) === JSON.stringify(after)
-            ? null
-            : { type: 'model_updated', target: { type: 'model', id: name }, before, after },
+        audit: changes === null ? null : { type: 'model_updated', target: { type: 'model', id: name }, ...changes },
       };
     });
