@@ -196,6 +196,21 @@ describe('a submission', () => {
     expect(two.json.id).toBe(one.json.id);
   });
 
+  test('that is repeated behind the end of its job answers the result, as a look at the job does', async () => {
+    for (const [key, n] of [
+      ['ended-1', 1],
+      // Of a result that is larger than one row.
+      ['ended-2', 64],
+    ] as const) {
+      const body = { model: 'sandbox-embed', input: Array(n).fill('text'), encoding_format: 'float', background: true };
+      const first = await post('/v1/embeddings', body, { 'idempotency-key': key });
+      const job = await ended(first.json.id);
+      expect(job.result).toMatchObject({ object: 'list' });
+      const again = await post('/v1/embeddings', body, { 'idempotency-key': key });
+      expect([again.status, again.json]).toEqual([202, job]);
+    }
+  });
+
   test('at once many times under one Idempotency-Key is one job', async () => {
     const body = { ...chat, background: true };
     const answers = await Promise.all(

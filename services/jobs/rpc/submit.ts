@@ -3,11 +3,12 @@ import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
-import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
+import { type JobRow, jobMessage } from '../db/job-rows.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { requestHash } from '../domain/request-hash.ts';
 import { ownerOf } from './caller.ts';
+import { readJob } from './get-job.ts';
 
 /** Queues an admitted call, with its cost held in its caller's budgets. */
 export const submit =
@@ -18,8 +19,9 @@ export const submit =
     const subjectId = caller.apiKeyId || caller.userId;
     const hash = request.idempotencyKey === '' ? null : requestHash(request);
     const replayed = async () => {
-      const earlier = await submittedBefore(deps, caller.tenantId, subjectId, request.idempotencyKey, hash!);
-      return earlier && { job: jobMessage(earlier), replayed: true };
+      const { tenantId, userId } = caller;
+      const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash!);
+      return earlierId && { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
     };
     const before = hash === null ? undefined : await replayed();
     if (before !== undefined) return before;
@@ -46,19 +48,19 @@ export const submit =
     }
   };
 
-type Submitted = JobRow & { request_hash: Buffer; is_recent: boolean };
+type Submitted = Pick<JobRow, 'id'> & { request_hash: Buffer; is_recent: boolean };
 
-/** The job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. */
+/** The id of the job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   tenantId: string,
   subjectId: string,
   key: string,
   hash: Buffer,
-): Promise<JobRow | undefined> {
+): Promise<string | undefined> {
   const { rows } = await database.query<Submitted>({
     name: 'jobs-submitted-before',
-    text: `select ${jobColumns}, request_hash, created_at > ${presentSql(4)} - interval '${idempotencyMs} milliseconds' as is_recent
+    text: `select id, request_hash, created_at > ${presentSql(4)} - interval '${idempotencyMs} milliseconds' as is_recent
       from jobs where tenant_id = $1 and subject_id = $2 and idempotency_key = $3`,
     values: [tenantId, subjectId, key, clockShiftMs(clock)],
   });
@@ -73,5 +75,5 @@ async function submittedBefore(
     return undefined;
   }
   if (!earlier.request_hash.equals(hash)) throw idempotencyKeyReused();
-  return earlier;
+  return earlier.id;
 }
