@@ -21,7 +21,8 @@ export const submit =
     const replayed = async () => {
       const { tenantId, userId } = caller;
       const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash!);
-      return earlierId && { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
+      if (earlierId === undefined) return undefined;
+      return { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
     };
     const before = hash === null ? undefined : await replayed();
     if (before !== undefined) return before;
