@@ -70,12 +70,13 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
   });
 
-  test('a graced secret never outlives the key', async () => {
+  test('a graced secret never outlives the key, and nobody is told so', async () => {
     const user = as(sessionOf());
     const expiresAt = timestampFromMs(startMs + 10_000);
     const { key, secret } = await keys.createKey({ name: 'ending', expiresAt }, user);
-    await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 3_600n } }, user);
+    const rotated = await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 3_600n } }, user);
     expect((await bench.authenticate(secret))?.expiresAt).toEqual(expiresAt);
+    expect(rotated.previousSecretExpiresAt).toEqual(expiresAt);
   });
 
   test('a secret of an earlier pepper goes on while that pepper is known', async () => {

@@ -1,6 +1,6 @@
 /**
- * Until when an earlier secret of a key is valid once another took its place: until the end of the grace period, or of an
- * earlier one that is still running. Null: it ends at once, as every earlier secret does when no grace is given.
+ * Until when an earlier secret of a key is valid once another took its place: until the end of the grace period, or until
+ * `expiresAt`, when it would have ended anyway. Null: it ends at once, as every earlier secret does when no grace is given.
  */
 export function graceEnd(expiresAt: Date | null, gracePeriodMs: number, nowMs: number): Date | null {
   if (gracePeriodMs <= 0) return null;

@@ -79,7 +79,8 @@ async function retireSecrets(
 ): Promise<{ endsAt: Date | null; change: Change }> {
   const { tenantId, id: keyId } = key;
   const digests = await findDigests(em, key);
-  const endsAt = graceEnd(null, gracePeriodMs, nowMs);
+  // The key may end before the grace period does, and takes all its secrets along.
+  const endsAt = graceEnd(key.expiresAt, gracePeriodMs, nowMs);
   if (endsAt === null) {
     return { endsAt, change: { kind: 'secret_removed', tenantId, keyId, digests: removeDigests(em, digests) } };
   }
