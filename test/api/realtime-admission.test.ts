@@ -1,3 +1,4 @@
+import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, retiredModel, startInferenceBench } from '../support/inference.ts';
@@ -183,6 +184,14 @@ describe('client secrets', () => {
     clock.aheadMs += 600_000;
     const expired = await refusal({ key: made.value });
     expect([expired.status, expired.body.error.code]).toEqual([401, 'expired_token']);
+  });
+
+  test('do not promise to last longer than the key or the session that makes them', async () => {
+    const expires_at = new Date(clock.now() + 60_000).toISOString();
+    const { key } = await bench.gateway.createKey(bench.session, { expires_at });
+    expect((await secret({}, key)).expires_at).toBe(Math.floor(Date.parse(expires_at) / 1000));
+    const token = await bench.gateway.login();
+    expect((await secret({ expires_after: { seconds: 7_200 } }, token)).expires_at).toBe(decodeJwt(token).exp);
   });
 
   test('of a portal session work too', async () => {

@@ -58,7 +58,9 @@ export const clientSecretRoutes: Routes = (app, { serviceSecrets, clock }) => {
         if (Buffer.byteLength(sessionJson) > sessionBytesMax) {
           throw invalidRequest('session', `\`session\` may take at most ${sessionBytesMax} bytes.`);
         }
-        const expiresAtMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
+        const wantedMs = clock.now() + (expiry?.seconds ?? secondsDefault) * 1000;
+        // The secret ends with what made it.
+        const expiresAtMs = Math.min(wantedMs, request.principal!.expiresAtMs);
         const value = secrets.seal({ expiresAtMs, holder: holderOf(request), sessionJson });
         return noStore(reply).send({
           value,
