@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { GatewayError } from '#shared/errors.ts';
 import type { Access } from '../access.ts';
 import type { Principal } from '../principal.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
@@ -29,10 +30,10 @@ export type Credentials = {
    */
   authenticate(token: string): Principal | Promise<Principal>;
   /**
-   * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), so that a connection which
-   * stays open can be closed. Answers how to stop listening.
+   * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), with the refusal, so that a
+   * connection which stays open can say it and close. Answers how to stop listening.
    */
-  onEnded(principal: Principal, listener: () => void): () => void;
+  onEnded(principal: Principal, listener: (refusal: GatewayError) => void): () => void;
 };
 
 /**

@@ -5,6 +5,7 @@ import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts'
 import { prefixedId } from '#shared/ids.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
+import { expiredKey } from '../snapshots/keys/key-refusals.ts';
 import type { AdmittedSession } from './session.ts';
 
 /** As much of a WebSocket of `ws` as is used here. */
@@ -22,10 +23,10 @@ export type WebSocketLike = {
 type CarryOptions = {
   clock: Pick<Clock, 'now'>;
   request: FastifyRequest;
-  /** When the credential ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
+  /** When the credential, a key, ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
   credentialEndsAtMs: number;
-  /** Calls back when the credential is no longer served; answers how to stop listening. */
-  onCredentialEnded(listener: () => void): () => void;
+  /** Calls back when the credential is no longer served, with the refusal; answers how to stop listening. */
+  onCredentialEnded(listener: (refusal: GatewayError) => void): () => void;
 };
 
 /** A socket that has not answered a ping by the next one is gone. */
@@ -71,8 +72,8 @@ export async function carrySession(
   }, pingMs);
   const lastMoment = setTimeout(() => end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
   const credentialMs = Math.min(options.credentialEndsAtMs - options.clock.now(), timerMsMax);
-  const credentialEnd = setTimeout(() => end(credentialEnded(), closeCodes.policy), credentialMs);
-  const stopListening = options.onCredentialEnded(() => end(credentialEnded(), closeCodes.policy));
+  const credentialEnd = setTimeout(() => end(expiredKey(), closeCodes.policy), credentialMs);
+  const stopListening = options.onCredentialEnded((refusal) => end(refusal, closeCodes.policy));
 
   socket.on('pong', () => {
     isAlive = true;
@@ -127,12 +128,6 @@ const sessionExpired = (): GatewayError =>
   gatewayError(ErrorReason.INVALID_REQUEST, 'Your session hit the maximum duration of 60 minutes.', {
     code: 'session_expired',
   });
-
-const credentialEnded = (): GatewayError =>
-  gatewayError(
-    ErrorReason.INVALID_API_KEY,
-    'The credential of this session has ended: it was revoked, or has expired.',
-  );
 
 const textOnly = (): GatewayError =>
   gatewayError(ErrorReason.INVALID_REQUEST, 'Send events as text; binary messages are not supported.', {

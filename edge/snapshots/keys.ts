@@ -3,7 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPepper } from '#shared/env.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { GatewayError } from '#shared/errors.ts';
 import { isKeySecret } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
@@ -11,6 +11,7 @@ import type { KeyPrincipal } from '../principal.ts';
 import { followFeed } from './feed-follower.ts';
 import type { CachedKey } from './keys/key-cache.ts';
 import { cannotTell, digestsOf, KeyLoads } from './keys/key-loads.ts';
+import { expiredKey, invalidKey } from './keys/key-refusals.ts';
 import { KeyState } from './keys/key-state.ts';
 import { KeyUses } from './keys/key-uses.ts';
 import { Revocations } from './keys/revocations.ts';
@@ -24,11 +25,11 @@ export type KeyCredentials = {
    */
   authenticate(token: string): KeyPrincipal | Promise<KeyPrincipal>;
   /**
-   * Calls back, once, when the principal's secret is no longer served: its key is deleted or revoked, the secret's grace period is over, a
-   * change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a connection which it holds
-   * open is closed. Answers how to stop listening.
+   * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, the secret's
+   * grace period is over, a change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a
+   * connection which it holds open is closed. Answers how to stop listening.
    */
-  onRevoked(principal: KeyPrincipal, listener: () => void): () => void;
+  onRevoked(principal: KeyPrincipal, listener: (refusal: GatewayError) => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
   /** How many secrets are remembered. */
@@ -66,7 +67,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const state = new KeyState({
     clock,
     capacity,
-    onRevoked: (isRevoked) => revocations.revoke(isRevoked),
+    onRevoked: (isRevoked, refusal) => revocations.revoke(isRevoked, refusal),
     onExpiryKnown: (digests, expiresAtMs) => revocations.expireAt(digests, expiresAtMs),
     onReset: () => revocations.checkAll(),
   });
@@ -101,9 +102,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   /** Expiry is reached by time alone, so each request checks it. */
   const admit = (entry: CachedKey): KeyPrincipal => {
     const nowMs = clock.now();
-    if (entry.principal.expiresAtMs <= nowMs) {
-      throw gatewayError(ErrorReason.EXPIRED_API_KEY, 'This API key has expired. Create a new one.');
-    }
+    if (entry.principal.expiresAtMs <= nowMs) throw expiredKey();
     uses.count(entry, nowMs);
     return entry.principal;
   };
@@ -148,6 +147,3 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     },
   };
 }
-
-const invalidKey = () =>
-  gatewayError(ErrorReason.INVALID_API_KEY, 'Incorrect API key provided. Check the key, or create a new one.');

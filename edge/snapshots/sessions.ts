@@ -4,7 +4,7 @@ import type { Client } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { SessionPrincipal } from '../principal.ts';
@@ -18,17 +18,17 @@ export type SessionCredentials = {
   /** The principal behind an access token: at once when the token was verified before and the feed is live, else a promise. */
   authenticate(token: string): SessionPrincipal | Promise<SessionPrincipal>;
   /**
-   * Calls back, once, when the principal is no longer served: its session is over, its user has changed, its organization is suspended, or
-   * the key that signed its token is compromised, be it before this call. Then a connection which it holds open is closed. Answers how to
-   * stop listening.
+   * Calls back, once and with the refusal, when the principal is no longer served: its session is over, its user has changed, its
+   * organization is suspended, or the key that signed its token is compromised, be it before this call. Then a connection which it
+   * holds open is closed. Answers how to stop listening.
    */
-  onEnded(principal: SessionPrincipal, listener: () => void): () => void;
+  onEnded(principal: SessionPrincipal, listener: (refusal: GatewayError) => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
   close(): Promise<void>;
 };
 
-type Listener = { principal: SessionPrincipal; call: () => void };
+type Listener = { principal: SessionPrincipal; call: (refusal: GatewayError) => void };
 
 type Verified = { claims: AccessClaims; principal: SessionPrincipal };
 
@@ -58,8 +58,9 @@ export function createSessionCredentials(deps: {
   });
   const tellIfEnded = (listener: Listener): void => {
     const { principal, call } = listener;
-    if (state.accepts(principal) && !state.isSuspended(principal.tenantId)) return;
-    if (listeners.delete(listener)) call();
+    const isAccepted = state.accepts(principal);
+    if (isAccepted && !state.isSuspended(principal.tenantId)) return;
+    if (listeners.delete(listener)) call(isAccepted ? tenantSuspended() : invalidToken());
   };
   const asEdge = asService('edge');
   const feed = followFeed(

@@ -116,7 +116,7 @@ describe('a session that is under way', () => {
     expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'invalid_api_key' } });
   });
 
-  test('is closed within two seconds of the suspension of its organization, of a key and of a portal session', async () => {
+  test('is closed within two seconds of the suspension of its organization, and told so, of a key and of a portal session', async () => {
     const sessions = [await talk(), await talk({ key: await bench.gateway.login() })];
     for (const session of sessions) await session.event('session.created');
     const { tenant_id } = (await bench.gateway.call('GET', '/api/v1/profile', bench.session)).json;
@@ -124,8 +124,9 @@ describe('a session that is under way', () => {
     await bench.admin('POST', `/organizations/${tenant_id}/suspend`, { reason: 'unpaid' });
     try {
       for (const session of sessions) {
-        expect((await session.close()).code).toBe(1008);
+        expect(await session.close()).toEqual({ code: 1008, reason: 'permission_error.tenant_suspended' });
         expect(watch.ms).toBeLessThan(2_000);
+        expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code: 'tenant_suspended' } });
       }
       expect((await upgradeRefusal(bench.gateway.url, { key: bench.key.key })).body.error.code).toBe(
         'tenant_suspended',
@@ -135,11 +136,11 @@ describe('a session that is under way', () => {
     }
   });
 
-  test('is closed when its key expires', async () => {
+  test('is closed when its key expires, and told so', async () => {
     const expires_at = new Date(clock.now() + 1_500).toISOString();
     const { key } = await bench.gateway.createKey(bench.session, { expires_at });
     const session = await talk({ key });
-    expect((await session.close()).code).toBe(1008);
+    expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.expired_api_key' });
   });
 
   test('is closed when its key is rotated without a grace period, and stays open with one', async () => {
@@ -163,7 +164,7 @@ describe('a session that is under way', () => {
     await session.event('session.created');
     const expires_at = new Date(clock.now() + 1_500).toISOString();
     await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, { expires_at });
-    expect((await session.close()).code).toBe(1008);
+    expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.expired_api_key' });
     expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
@@ -172,7 +173,7 @@ describe('a session that is under way', () => {
     const session = await talk({ key: token });
     await session.event('session.created');
     await bench.gateway.call('POST', '/api/v1/auth/logout', token);
-    expect((await session.close()).code).toBe(1008);
+    expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.invalid_token' });
   });
 
   test('is metered as its client leaves it: nothing delivered, nothing charged', async () => {

@@ -137,7 +137,7 @@ test('a connection that is opened while its session ends is told all the same', 
   const { user, tokens, sessionId } = await signIn();
   const principal = await edges[0]!.authenticate(tokens.accessToken);
   await fixture.auth.logout({}, session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, sessionId }));
-  await new Promise<void>((resolve) => edges[0]!.onEnded(principal, resolve));
+  await new Promise<void>((resolve) => edges[0]!.onEnded(principal, () => resolve()));
 });
 
 test('a connection ends with a change of its user, and one of a token from after the change does not', async () => {

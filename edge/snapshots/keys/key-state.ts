@@ -1,10 +1,12 @@
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import type { AuthenticateResponse } from '#gen/modelgateway/keys/v1/principal_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { KeyPrincipal } from '../../principal.ts';
 import { type CachedKey, hasSecret, KeyCache } from './key-cache.ts';
 import { digestName, type SecretDigests } from './key-loads.ts';
 import { keyPrincipal } from './key-principal.ts';
+import { endedKey } from './key-refusals.ts';
 import { RecentChanges } from './recent-changes.ts';
 
 /** Which keys are no longer served: those of which it is true. */
@@ -15,7 +17,7 @@ type KeyStateDeps = {
   /** The most secrets that are remembered. */
   capacity: number;
   /** Open connections of such keys must be closed. */
-  onRevoked: (isRevoked: Revoked) => void;
+  onRevoked: (isRevoked: Revoked, refusal: GatewayError) => void;
   /** Open connections of these secrets end with them, perhaps at another time than when they were opened. */
   onExpiryKnown: (digests: ReadonlySet<string>, expiresAtMs: number) => void;
   /** Changes were missed: open connections must be checked one by one. */
@@ -124,6 +126,7 @@ export class KeyState {
     this.#cache.removeKey(keyId, secrets, version);
     this.#deps.onRevoked(
       (principal) => principal.keyId === keyId && (secrets === null || hasSecret(principal, secrets)),
+      endedKey(),
     );
   }
 
@@ -132,7 +135,7 @@ export class KeyState {
     this.#cache.update(version, (principal) =>
       principal.tenantId === tenantId ? { ...principal, tenantSuspended: suspended } : principal,
     );
-    if (suspended) this.#deps.onRevoked((principal) => principal.tenantId === tenantId);
+    if (suspended) this.#deps.onRevoked((principal) => principal.tenantId === tenantId, tenantSuspended());
   }
 
   #changeUser(userId: string, role: KeyPrincipal['role'], isActive: boolean, version: bigint): void {
@@ -146,7 +149,7 @@ export class KeyState {
       this.#cache.forgetUnknown();
     } else {
       this.#changes.note(userSubject(userId), version);
-      this.#deps.onRevoked((principal) => principal.userId === userId);
+      this.#deps.onRevoked((principal) => principal.userId === userId, endedKey());
     }
   }
 }

@@ -1,6 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type Clock, timerMsMax } from '#shared/clock.ts';
+import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
@@ -8,8 +9,14 @@ import type { KeyPrincipal } from '../../principal.ts';
 import { msOrNever } from '../expiry.ts';
 import { hasSecret } from './key-cache.ts';
 import { digestNamed } from './key-loads.ts';
+import { endedKey, expiredKey } from './key-refusals.ts';
 
-type Listener = { principal: KeyPrincipal; call: () => void; expiresAtMs: number; expiry?: NodeJS.Timeout };
+type Listener = {
+  principal: KeyPrincipal;
+  call: (refusal: GatewayError) => void;
+  expiresAtMs: number;
+  expiry?: NodeJS.Timeout;
+};
 
 type RevocationsDeps = {
   keys: Pick<Client<typeof KeysService>, 'authenticate'>;
@@ -40,7 +47,7 @@ export class Revocations {
     });
   }
 
-  listen(principal: KeyPrincipal, call: () => void): () => void {
+  listen(principal: KeyPrincipal, call: (refusal: GatewayError) => void): () => void {
     const listener: Listener = { principal, call, expiresAtMs: Number.POSITIVE_INFINITY };
     this.#listeners.add(listener);
     // A change may have come between its authentication and now.
@@ -49,10 +56,10 @@ export class Revocations {
     return () => this.#forget(listener);
   }
 
-  /** Calls whoever holds a connection with such a principal, once. */
-  revoke(isRevoked: (principal: KeyPrincipal) => boolean): void {
+  /** Calls whoever holds a connection with such a principal, once, with the refusal that they meet from now on. */
+  revoke(isRevoked: (principal: KeyPrincipal) => boolean, refusal: GatewayError): void {
     for (const listener of [...this.#listeners]) {
-      if (isRevoked(listener.principal)) this.#end(listener);
+      if (isRevoked(listener.principal)) this.#end(listener, refusal);
     }
   }
 
@@ -97,7 +104,7 @@ export class Revocations {
     const { principal } = await this.#deps.keys.authenticate({ digests: digests.map(digestNamed) }, asService('edge'));
     if (!this.#listeners.has(listener)) return;
     if (principal === undefined || principal.tenantSuspended) {
-      this.#end(listener);
+      this.#end(listener, principal === undefined ? endedKey() : tenantSuspended());
       return;
     }
     const expiresAtMs = msOrNever(principal.expiresAt);
@@ -110,12 +117,12 @@ export class Revocations {
     listener.expiresAtMs = expiresAtMs;
     const ms = expiresAtMs - this.#deps.clock.now();
     // No connection stays open for longer.
-    if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener), ms).unref();
+    if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener, expiredKey()), ms).unref();
   }
 
-  #end(listener: Listener): void {
+  #end(listener: Listener, refusal: GatewayError): void {
     this.#forget(listener);
-    listener.call();
+    listener.call(refusal);
   }
 
   #forget(listener: Listener): void {
