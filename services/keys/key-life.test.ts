@@ -136,6 +136,21 @@ describe('an Idempotency-Key', () => {
     expect((await keys.createKey(request, user)).secret).toBe(first.secret);
   });
 
+  test('of a secret that was rotated away or revoked since says so, and never answers one that opens nothing', async () => {
+    const user = as(sessionOf());
+    const create = () => keys.createKey({ name: 'rotated', idempotencyKey: 'first' }, user);
+    const { key, secret } = await create();
+    const keyId = key!.id;
+    const rotate = () => keys.rotateKey({ keyId, gracePeriod: { seconds: 60n }, idempotencyKey: 'second' }, user);
+    const rotated = await rotate();
+    expect((await create()).secret).toBe(secret);
+    clock.advance(60_000);
+    expect(await reasonOf(create())).toBe(ErrorReason.CONFLICT);
+    expect((await rotate()).secret).toBe(rotated.secret);
+    await keys.revokeKey({ keyId }, as(sessionOf({ operator: true })));
+    expect(await reasonOf(rotate())).toBe(ErrorReason.CONFLICT);
+  });
+
   test('of a key that was deleted since says so', async () => {
     const user = as(sessionOf());
     const request = { name: 'gone', idempotencyKey: 'gone' };

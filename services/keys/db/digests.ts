@@ -7,6 +7,20 @@ import type { KeyRow } from './key.entity.ts';
 export const findDigests = (em: SqlEntityManager, key: Pick<KeyRow, 'tenantId' | 'id'>): Promise<DigestRow[]> =>
   em.find(DigestEntity, { tenantId: key.tenantId, keyId: key.id });
 
+/** Whether a key still has a secret of this digest, be it in its grace period. */
+export const isLiveSecret = async (
+  em: SqlEntityManager,
+  { tenantId, id: keyId }: Pick<KeyRow, 'tenantId' | 'id'>,
+  digest: Buffer,
+  now: Date,
+): Promise<boolean> =>
+  (await em.count(DigestEntity, {
+    tenantId,
+    keyId,
+    digest,
+    $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }],
+  })) === 1;
+
 /** Takes secrets away for good; answers their digests as the feed tells them. */
 export function removeDigests(em: SqlEntityManager, digests: readonly DigestRow[]): RemovedDigest[] {
   for (const digest of digests) em.remove(digest);

@@ -62,7 +62,7 @@ export const createKey =
         await recordCreation(em, key, caller, nowMs);
         return secretName(key, salt, pepper, null);
       });
-      return namedSecret(em, caller, name, peppers);
+      return namedSecret(em, caller, name, peppers, nowMs);
     });
     return { key: keyMessage(key, nowMs), secret };
   };

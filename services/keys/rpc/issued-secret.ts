@@ -1,6 +1,8 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { KeyPepper } from '#shared/env.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { keyDigest } from '#shared/key-secret.ts';
+import { isLiveSecret } from '../db/digests.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import type { KeyOwner } from '../db/key.repository.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
@@ -23,19 +25,24 @@ export async function namedSecret(
   { tenantId, userId }: KeyOwner,
   name: string,
   peppers: readonly KeyPepper[],
+  nowMs: number,
 ): Promise<{ key: KeyRow; secret: string; previousEndsAt: Date | null }> {
   const { keyId, salt, pepperVersion, previousEndsAtMs } = JSON.parse(name) as IssuedSecret;
   const key = await em.findOne(KeyEntity, { tenantId, id: keyId, userId, deletedAt: null });
   const pepper = peppers.find(({ version }) => version === pepperVersion);
-  if (key === null || pepper === undefined) {
-    throw gatewayError(
-      ErrorReason.CONFLICT,
-      'What this Idempotency-Key made before no longer exists. Use a new one to make another.',
-    );
-  }
+  if (key === null || pepper === undefined) throw gone();
+  const secret = derivedSecret(Buffer.from(salt, 'hex'), pepper);
+  // It may have been rotated away, or its key revoked: whoever repeats the request would be handed one that opens nothing.
+  if (!(await isLiveSecret(em, key, keyDigest(secret, pepper), new Date(nowMs)))) throw gone();
   return {
     key,
-    secret: derivedSecret(Buffer.from(salt, 'hex'), pepper),
+    secret,
     previousEndsAt: previousEndsAtMs === null ? null : new Date(previousEndsAtMs),
   };
 }
+
+const gone = () =>
+  gatewayError(
+    ErrorReason.CONFLICT,
+    'What this Idempotency-Key made before no longer exists. Use a new one to make another.',
+  );

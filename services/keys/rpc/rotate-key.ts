@@ -63,7 +63,7 @@ export const rotateKey =
         changes.push(change);
         return secretName(key, salt, pepper, endsAt);
       });
-      const issued = await namedSecret(em, caller, name, peppers);
+      const issued = await namedSecret(em, caller, name, peppers, nowMs);
       return { ...issued, version: changes.length === 0 ? await currentVersion(em) : await appendChanges(em, changes) };
     });
     await feed.knownEverywhere(version, context.signal);
