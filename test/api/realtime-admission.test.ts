@@ -199,6 +199,20 @@ describe('client secrets', () => {
     await (await talk({ key: value })).event('session.created');
   });
 
+  test('that are bound to a retired model are refused as its name in the URL is', async () => {
+    const name = await retiredModel(bench, clock, 'retired-in-the-secret');
+    for (const session of [
+      { audio: { input: { transcription: { model: name } } } },
+      { input_audio_transcription: { model: name } },
+    ]) {
+      const { value } = await secret({ session: { type: 'transcription', ...session } });
+      const retired = await refusal({ key: value });
+      expect([retired.status, retired.body.error.code]).toEqual([410, 'model_sunset']);
+      expect(retired.headers.link).toContain(`${model}>; rel="successor-version"`);
+      expect(retired.headers.sunset).toBeDefined();
+    }
+  });
+
   test('die with their key', async () => {
     const { value } = await secret();
     await bench.gateway.call('DELETE', `/api/v1/api-keys/${bench.key.id}`, bench.session);
