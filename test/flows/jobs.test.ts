@@ -293,7 +293,10 @@ describe('what changes between submission and run', () => {
     unpark();
     expect(await ended(id)).toMatchObject({ status: 'failed', error: { code: 'model_sunset' } });
     expect(bench.simulator.requests).toHaveLength(seen);
-    const refused = await submit();
-    expect([refused.status, refused.json.error.code]).toEqual([410, 'model_sunset']);
+    const inSession = { endpoint: '/v1/chat/completions', body: chat };
+    for (const refused of [await submit(), await call('POST', '/api/v1/jobs', bench.session, inSession)]) {
+      expect([refused.status, refused.json.error.code]).toEqual([410, 'model_sunset']);
+      expect(refused.headers.get('link')).toContain('sandbox-chat');
+    }
   });
 });

@@ -1,3 +1,4 @@
+import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
@@ -7,6 +8,7 @@ import { pageOf, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { endpointOf } from '../../../inference/endpoint.ts';
+import { announcingErrors } from '../../../inference/errors.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '../../../openai/job-json.ts';
 import { pageQuerySchema, type Routes } from '../../routes.ts';
@@ -94,6 +96,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     {
       config: { access: { surface: 'session' }, startsWork: true },
       bodyLimit: bodyBytesMax,
+      errorHandler: announcingErrors(deps, namedModel),
       schema: {
         summary: 'Submit a job',
         description:
@@ -130,3 +133,9 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
     },
   );
 };
+
+/** The model whose retirement an error announces. The body may be what was refused. */
+function namedModel({ body }: FastifyRequest): { model: string } | null {
+  const model = (body as { body?: { model?: unknown } | null } | null | undefined)?.body?.model;
+  return typeof model === 'string' ? { model } : null;
+}
