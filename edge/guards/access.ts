@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Access } from '../access.ts';
 import type { Principal } from '../principal.ts';
@@ -31,9 +32,14 @@ export type Credentials = {
   authenticate(token: string): Principal | Promise<Principal>;
   /**
    * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), with the refusal, so that a
-   * connection which stays open can say it and close. Answers how to stop listening.
+   * connection which stays open can say it and close; and whenever the constraints of its key may have changed. Answers how to stop
+   * listening.
    */
-  onEnded(principal: Principal, listener: (refusal: GatewayError) => void): () => void;
+  onEnded(
+    principal: Principal,
+    listener: (refusal: GatewayError) => void,
+    constrain?: (constraints: CallerConstraints) => void,
+  ): () => void;
 };
 
 /**

@@ -1,5 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { TranscribeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { CallerConstraints, TranscribeRequestSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 
 type Request = MessageInitShape<typeof TranscribeRequestSchema>;
 
@@ -14,6 +14,7 @@ export class ClientEvents implements AsyncIterable<Request> {
   #isOver = false;
   #isFull = false;
   #wake: (() => void) | null = null;
+  #constraints: CallerConstraints | null = null;
   /** Called when the socket may be read again. */
   onRoom: () => void = () => {};
 
@@ -30,6 +31,12 @@ export class ClientEvents implements AsyncIterable<Request> {
     return !this.#isFull;
   }
 
+  /** Its caller's key was changed; told ahead of what waits. */
+  constrain(constraints: CallerConstraints): void {
+    this.#constraints = constraints;
+    this.#awake();
+  }
+
   /** The client says no more. */
   end(): void {
     this.#isOver = true;
@@ -39,6 +46,12 @@ export class ClientEvents implements AsyncIterable<Request> {
   async *[Symbol.asyncIterator](): AsyncGenerator<Request> {
     yield this.#start;
     for (;;) {
+      if (this.#constraints !== null) {
+        const value = this.#constraints;
+        this.#constraints = null;
+        yield { message: { case: 'constraints', value } };
+        continue;
+      }
       const json = this.#waiting.shift();
       if (json !== undefined) {
         this.#waitingLength -= json.length;

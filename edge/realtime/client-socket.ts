@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify';
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
@@ -25,8 +26,11 @@ type CarryOptions = {
   request: FastifyRequest;
   /** When the credential, a key, ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
   credentialEndsAtMs: number;
-  /** Calls back when the credential is no longer served, with the refusal; answers how to stop listening. */
-  onCredentialEnded(listener: (refusal: GatewayError) => void): () => void;
+  /** Calls back when the credential is no longer served, with the refusal, or has other constraints; answers how to stop listening. */
+  onCredentialEnded(
+    listener: (refusal: GatewayError) => void,
+    constrain: (constraints: CallerConstraints) => void,
+  ): () => void;
 };
 
 /** A socket that has not answered a ping by the next one is gone. */
@@ -73,7 +77,10 @@ export async function carrySession(
   const lastMoment = setTimeout(() => end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
   const credentialMs = Math.min(options.credentialEndsAtMs - options.clock.now(), timerMsMax);
   const credentialEnd = setTimeout(() => end(expiredKey(), closeCodes.policy), credentialMs);
-  const stopListening = options.onCredentialEnded((refusal) => end(refusal, closeCodes.policy));
+  const stopListening = options.onCredentialEnded(
+    (refusal) => end(refusal, closeCodes.policy),
+    (constraints) => session.events.constrain(constraints),
+  );
 
   socket.on('pong', () => {
     isAlive = true;

@@ -55,8 +55,10 @@ export function openCredentials(deps: {
 
   return {
     authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),
-    onEnded(principal, listener) {
-      return principal.kind === 'key' ? apiKeys.onRevoked(principal, listener) : sessions.onEnded(principal, listener);
+    onEnded(principal, listener, constrain) {
+      return principal.kind === 'key'
+        ? apiKeys.onRevoked(principal, listener, constrain)
+        : sessions.onEnded(principal, listener);
     },
     get isLive() {
       return apiKeys.isLive && sessions.isLive;

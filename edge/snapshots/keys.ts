@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import type { GatewayError } from '#shared/errors.ts';
@@ -27,9 +28,14 @@ export type KeyCredentials = {
   /**
    * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, the secret's
    * grace period is over, a change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a
-   * connection which it holds open is closed. Answers how to stop listening.
+   * connection which it holds open is closed. `constrain` is called with the key's constraints whenever they may have changed. Answers
+   * how to stop listening.
    */
-  onRevoked(principal: KeyPrincipal, listener: (refusal: GatewayError) => void): () => void;
+  onRevoked(
+    principal: KeyPrincipal,
+    listener: (refusal: GatewayError) => void,
+    constrain?: (constraints: CallerConstraints) => void,
+  ): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
   /** How many secrets are remembered. */
@@ -68,7 +74,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
     clock,
     capacity,
     onRevoked: (isRevoked, refusal) => revocations.revoke(isRevoked, refusal),
-    onExpiryKnown: (digests, expiresAtMs) => revocations.expireAt(digests, expiresAtMs),
+    onChanged: (digests, principal, version) => revocations.change(digests, principal, version),
     onReset: () => revocations.checkAll(),
   });
   /** The process of Keys which granted the lease: it alone may extend it while its database is away. */
@@ -132,7 +138,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
       const answer = live ? asking.run(tokenHash, () => ask(token, tokenHash)) : ask(token, tokenHash);
       return answer.then(admit);
     },
-    onRevoked: (principal, listener) => revocations.listen(principal, listener),
+    onRevoked: (principal, listener, constrain) => revocations.listen(principal, listener, constrain),
     get isLive() {
       return feed.isLive;
     },

@@ -168,6 +168,27 @@ describe('a session that is under way', () => {
     expect(clock.now()).toBeGreaterThanOrEqual(Date.parse(expires_at));
   });
 
+  test('goes by the cap and the allowlist that its key has by now', async () => {
+    const manual = { turn_detection: null };
+    const session = await talk();
+    session.say(sessionUpdate(model, manual));
+    await session.event('session.updated');
+    const change = (fields: object) =>
+      bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);
+    expect((await change({ spend_cap_usd: 0 })).status).toBe(200);
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect(await session.close()).toEqual({ code: 4000, reason: 'insufficient_quota.spend_cap_exceeded' });
+
+    await change({ spend_cap_usd: null });
+    const other = await talk();
+    other.say(sessionUpdate(model, manual));
+    await other.event('session.updated');
+    expect((await change({ model_allowlist: [model] })).status).toBe(200);
+    other.say(sessionUpdate('sandbox-transcribe-mini', manual));
+    expect(await other.close()).toEqual({ code: 4000, reason: 'permission_error.model_not_allowed' });
+  });
+
   test('of a portal session ends with its sign-out', async () => {
     const token = await bench.gateway.login();
     const session = await talk({ key: token });

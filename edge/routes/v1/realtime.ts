@@ -60,7 +60,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
           request,
           // An access token is renewed while its session goes on; the end of the session itself is told.
           credentialEndsAtMs: principal.kind === 'key' ? principal.expiresAtMs : Number.POSITIVE_INFINITY,
-          onCredentialEnded: (listener) => credentials.onEnded(principal, listener),
+          onCredentialEnded: (...listeners) => credentials.onEnded(principal, ...listeners),
         });
       },
     });

@@ -18,8 +18,8 @@ type KeyStateDeps = {
   capacity: number;
   /** Open connections of such keys must be closed. */
   onRevoked: (isRevoked: Revoked, refusal: GatewayError) => void;
-  /** Open connections of these secrets end with them, perhaps at another time than when they were opened. */
-  onExpiryKnown: (digests: ReadonlySet<string>, expiresAtMs: number) => void;
+  /** Open connections of these secrets end with them, perhaps at another time than when they were opened, and go by other constraints. */
+  onChanged: (digests: ReadonlySet<string>, changed: KeyPrincipal, version: bigint) => void;
   /** Changes were missed: open connections must be checked one by one. */
   onReset: () => void;
 };
@@ -92,7 +92,7 @@ export class KeyState {
         const changed = keyPrincipal(principal, digests);
         const secrets = new Set(digests);
         this.#cache.replace(principal.keyId, secrets, changed, principal.version);
-        this.#deps.onExpiryKnown(secrets, changed.expiresAtMs);
+        this.#deps.onChanged(secrets, changed, principal.version);
         return;
       }
       case 'keyRemoved':

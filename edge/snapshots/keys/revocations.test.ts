@@ -69,3 +69,24 @@ test('Keys is asked about a connection until it has answered, however often it c
   await revocations.close();
   expect(told).toEqual(['ended']);
 });
+
+test('whoever holds a connection is told the constraints that were missed, and never older ones', async () => {
+  const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
+  const { key, secret } = await service.keys.createKey({ name: 'constrained' }, user);
+  const keyId = key!.id;
+  const digests = digestsOf(secret, testPeppers).names;
+  const caps: (bigint | undefined)[] = [];
+  revocations.listen(
+    { keyId, digests } as KeyPrincipal,
+    () => {},
+    ({ spendCapNanoUsd }) => caps.push(spendCapNanoUsd),
+  );
+  await waitFor(() => caps.length === 1, { description: 'the first constraints' });
+  await service.keys.updateKey({ keyId, updateMask: { paths: ['spend_cap_nano_usd'] }, spendCapNanoUsd: 5n }, user);
+  revocations.checkAll();
+  await waitFor(() => caps.length === 2, { description: 'the changed constraints' });
+  const older = { expiresAtMs: Number.POSITIVE_INFINITY, constraints: { spendCapNanoUsd: 9n } } as KeyPrincipal;
+  revocations.change(new Set(digests), older, 0n);
+  await revocations.close();
+  expect(caps).toEqual([undefined, 5n]);
+});

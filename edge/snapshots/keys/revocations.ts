@@ -1,5 +1,7 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -14,6 +16,9 @@ import { endedKey, expiredKey } from './key-refusals.ts';
 type Listener = {
   principal: KeyPrincipal;
   call: (refusal: GatewayError) => void;
+  constrain: (constraints: CallerConstraints) => void;
+  /** That of the constraints which it was told last. */
+  version: bigint;
   expiresAtMs: number;
   expiry?: NodeJS.Timeout;
 };
@@ -47,8 +52,8 @@ export class Revocations {
     });
   }
 
-  listen(principal: KeyPrincipal, call: (refusal: GatewayError) => void): () => void {
-    const listener: Listener = { principal, call, expiresAtMs: Number.POSITIVE_INFINITY };
+  listen(principal: KeyPrincipal, call: Listener['call'], constrain: Listener['constrain'] = () => {}): () => void {
+    const listener: Listener = { principal, call, constrain, version: 0n, expiresAtMs: Number.POSITIVE_INFINITY };
     this.#listeners.add(listener);
     // A change may have come between its authentication and now.
     this.#doubtful.add(listener);
@@ -63,10 +68,12 @@ export class Revocations {
     }
   }
 
-  /** Calls whoever holds a connection with one of these secrets once it expires, in milliseconds since the Unix epoch; Infinity: it does not. */
-  expireAt(digests: ReadonlySet<string>, expiresAtMs: number): void {
+  /** Tells whoever holds a connection with one of these secrets the key's constraints, and calls them once it expires, if it does. */
+  change(digests: ReadonlySet<string>, { expiresAtMs, constraints }: KeyPrincipal, version: bigint): void {
     for (const listener of this.#listeners) {
-      if (hasSecret(listener.principal, digests)) this.#expireAt(listener, expiresAtMs);
+      if (!hasSecret(listener.principal, digests)) continue;
+      this.#expireAt(listener, expiresAtMs);
+      this.#constrain(listener, constraints, version);
     }
   }
 
@@ -110,6 +117,13 @@ export class Revocations {
     const expiresAtMs = msOrNever(principal.expiresAt);
     // The feed may have told of something later meanwhile: what ends sooner is believed.
     if (expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, expiresAtMs);
+    this.#constrain(listener, constraintsOfKey(principal), principal.version);
+  }
+
+  #constrain(listener: Listener, constraints: CallerConstraints, version: bigint): void {
+    if (version < listener.version) return;
+    listener.version = version;
+    listener.constrain(constraints);
   }
 
   #expireAt(listener: Listener, expiresAtMs: number): void {

@@ -44,7 +44,7 @@ export class BackendContext {
   readonly signal: AbortSignal;
   /** By all utterances so far. */
   tokensUsed = 0;
-  readonly #constraints: CallerConstraints | undefined;
+  #constraints: CallerConstraints | undefined;
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance. */
   #nextHold: Hold | null = null;
@@ -93,6 +93,15 @@ export class BackendContext {
     // Two callers may have asked at once.
     if (this.#nextHold === null) this.#nextHold = hold;
     else await hold.settle(0n);
+  }
+
+  /** Holds the next utterance under other constraints from now on. One that has begun goes on. */
+  async constrain(constraints: CallerConstraints): Promise<void> {
+    this.#constraints = constraints;
+    if (this.#nextHold === null) return;
+    await this.close();
+    // A refusal is told to whoever speaks next.
+    await this.prepare().catch(() => {});
   }
 
   /** Whether the next utterance could not be paid for when that was last asked. */

@@ -68,7 +68,9 @@ async function hear(
     for (;;) {
       const { done, value } = await reader.next();
       if (done) break;
-      if (value.message.case === 'eventJson') await session.take(value.message.value);
+      const { message } = value;
+      if (message.case === 'eventJson') await session.take(message.value);
+      else if (message.case === 'constraints') await session.constrain(message.value);
     }
     outbox.close();
   } catch (error) {

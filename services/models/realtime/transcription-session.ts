@@ -1,4 +1,4 @@
-import type { TranscribeStart } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { CallerConstraints, TranscribeStart } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { GatewayError, invalidRequest } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
@@ -21,7 +21,7 @@ const sessionSeconds = 3_600;
 export class TranscriptionSession {
   readonly #deps: SessionDeps;
   readonly #caller: Caller;
-  readonly #start: TranscribeStart;
+  #constraints: CallerConstraints | undefined;
   readonly #outbox: Outbox;
   readonly #signal: AbortSignal;
   readonly #id = newSessionId();
@@ -43,7 +43,7 @@ export class TranscriptionSession {
   }) {
     this.#deps = options.deps;
     this.#caller = options.caller;
-    this.#start = options.start;
+    this.#constraints = options.start.constraints;
     this.#outbox = options.outbox;
     this.#signal = options.signal;
     this.#expiresAtSeconds = Math.floor(options.deps.clock.now() / 1000) + sessionSeconds;
@@ -86,6 +86,12 @@ export class TranscriptionSession {
     else await this.#pass(await this.#enterBackend(), event);
   }
 
+  /** Goes by other constraints from now on: the caller's key was changed. */
+  async constrain(constraints: CallerConstraints): Promise<void> {
+    this.#constraints = constraints;
+    await this.#context?.constrain(constraints);
+  }
+
   async close(): Promise<void> {
     await this.#leaveBackend();
   }
@@ -111,7 +117,7 @@ export class TranscriptionSession {
     this.#context = new BackendContext({
       deps: this.#deps,
       caller: this.#caller,
-      constraints: this.#start.constraints,
+      constraints: this.#constraints,
       model: this.#admitted(),
       outbox: this.#outbox,
       signal: this.#signal,
@@ -138,7 +144,7 @@ export class TranscriptionSession {
       modelOf(this.#config),
       Operation.REALTIME_TRANSCRIPTION,
       this.#caller.tenantId,
-      this.#start.constraints,
+      this.#constraints,
       clock.now(),
     );
   }
