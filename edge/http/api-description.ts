@@ -3,8 +3,8 @@ import swagger from '@fastify/swagger';
 import type { FastifySchema, RouteOptions } from 'fastify';
 import { type TSchema, Type } from 'typebox';
 import type { Access } from '../access.ts';
+import type { EdgeApp } from '../app.ts';
 import { errorBodySchema } from '../openai/errors.ts';
-import type { EdgeApp } from '../routes/routes.ts';
 
 declare module 'fastify' {
   interface FastifySchema {

@@ -1,5 +1,5 @@
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import type { EdgeApp } from '../routes/routes.ts';
+import type { EdgeApp } from '../app.ts';
 import { duplicateMember } from './duplicate-member.ts';
 import { inexactAmount } from './inexact-amount.ts';
 

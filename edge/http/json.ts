@@ -12,6 +12,12 @@ export const idSchema = Type.String({ format: 'uuid' });
 export const idFilter = (description?: string) =>
   Type.Optional(Type.String({ format: 'uuid', minLength: 1, description }));
 
+/** Query parameters of every list (decisions.md, Common). */
+export const pageQuerySchema = {
+  page: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000_000, description: 'Counted from 1, the default.' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Of a page; 20 by default.' })),
+};
+
 /** A time as it stands in JSON under /api/v1: ISO 8601, UTC, `Z` (decisions.md, Common). */
 export const isoTimeSchema = Type.String({ format: 'date-time' });
 

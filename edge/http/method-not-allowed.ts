@@ -1,5 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import type { EdgeApp } from '../routes/routes.ts';
+import type { EdgeApp } from '../app.ts';
 import { endpointMethods } from './headers.ts';
 
 /** HEAD comes with GET, and OPTIONS is answered ahead of the routes. */

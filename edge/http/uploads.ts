@@ -8,7 +8,7 @@ import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { lockFolder, lockNewFolder, removedPrefix } from '#shared/folder-lock.ts';
 import { FormScanner, fileTooLarge, formBytesMax, formField } from '#shared/multipart.ts';
-import type { EdgeApp } from '../routes/routes.ts';
+import type { EdgeApp } from '../app.ts';
 
 /** A form on its way through the gateway; its body lies in a file. */
 export type Upload = {

@@ -1,9 +1,9 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
+import type { EdgeApp, RouteDeps } from '../app.ts';
 import { asCaller } from '../caller.ts';
 import { sendError, toGatewayError } from '../http/errors.ts';
 import type { Upload } from '../http/uploads.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
-import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 
 /** Errors of inference routes announce the retirement of the model that the request named, as its answers do (service.md, Retirement headers). */
 export function announceRetirementOnErrors(app: EdgeApp, deps: RouteDeps): void {

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify';
+import type { RouteDeps } from '../app.ts';
 import { asCaller } from '../caller.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
-import type { RouteDeps } from '../routes/routes.ts';
 
 /** Headers that say where the caller stands with its limits: a refusal has no head that does. */
 export async function rateLimitStanding(

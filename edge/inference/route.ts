@@ -1,9 +1,9 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Scope } from '#shared/scopes.ts';
+import type { EdgeApp, RouteDeps } from '../app.ts';
 import type { Upload } from '../http/uploads.ts';
 import { jobSchema } from '../openai/job-json.ts';
-import type { EdgeApp, RouteDeps } from '../routes/routes.ts';
 import { answerInference } from './answer.ts';
 import type { Content } from './call-schemas.ts';
 import { endpointOf } from './endpoint.ts';

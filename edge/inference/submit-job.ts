@@ -5,14 +5,15 @@ import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/model
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import type { RouteDeps } from '../app.ts';
 import { asCaller } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
+import { idempotencyKey } from '../http/idempotency-key.ts';
 import { rateReasons } from '../openai/errors.ts';
 import { jobJson } from '../openai/job-json.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
-import { idempotencyKey, type RouteDeps } from '../routes/routes.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
 
 /** What a call is answered with, now or later. */

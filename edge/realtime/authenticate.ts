@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { asService } from '#shared/rpc/caller.ts';
+import type { RouteDeps } from '../app.ts';
 import { askingPage } from '../http/own-page.ts';
 import type { Principal } from '../principal.ts';
-import type { RouteDeps } from '../routes/routes.ts';
 import { digestNamed } from '../snapshots/keys/key-loads.ts';
 import { keyPrincipal } from '../snapshots/keys/key-principal.ts';
 import { type ClientSecrets, looksLikeClientSecret, type SecretContent } from './client-secret.ts';

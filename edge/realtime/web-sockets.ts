@@ -1,8 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import type { Socket } from 'node:net';
 import webSockets from '@fastify/websocket';
+import type { EdgeApp } from '../app.ts';
 import { refuseOnSocket } from '../http/socket-errors.ts';
-import type { EdgeApp } from '../routes/routes.ts';
 import { chosenProtocol } from './credential.ts';
 import type { AdmittedSession } from './session.ts';
 

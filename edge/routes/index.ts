@@ -1,3 +1,4 @@
+import type { EdgeApp, RouteDeps } from '../app.ts';
 import { managementBodies, rawJsonBodies } from '../http/bodies.ts';
 import { registerHealth } from '../http/health.ts';
 import { methodNotAllowed } from '../http/method-not-allowed.ts';
@@ -12,7 +13,6 @@ import { jobRoutes } from './api/jobs.ts';
 import { rateLimitRoutes } from './api/rate-limits.ts';
 import { usageRoutes } from './api/usage/index.ts';
 import { retirementPageRoutes } from './retirements.ts';
-import type { EdgeApp, RouteDeps } from './routes.ts';
 import { speechRoutes } from './v1/audio/speech.ts';
 import { transcriptionRoutes } from './v1/audio/transcriptions.ts';
 import { translationRoutes } from './v1/audio/translations.ts';

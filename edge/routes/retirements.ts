@@ -4,8 +4,9 @@ import type { FastifyReply } from 'fastify';
 import { Type } from 'typebox';
 import type { Model } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { escapeHtml } from '#shared/safe-text.ts';
+import type { Routes } from '../app.ts';
 import { asAnonymous } from '../caller.ts';
-import { nameInPath, type Routes } from './routes.ts';
+import { nameInPath } from '../http/name-in-path.ts';
 
 const pageSchema = { content: { 'text/html': { schema: Type.String() } } };
 

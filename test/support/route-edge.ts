@@ -1,10 +1,10 @@
 import fastify, { type FastifyBaseLogger, type FastifyInstance, LogController } from 'fastify';
+import type { EdgeApp, RouteDeps, Routes } from '../../edge/app.ts';
 import { installAccess } from '../../edge/guards/access.ts';
 import { describeApi } from '../../edge/http/api-description.ts';
 import { managementBodies } from '../../edge/http/bodies.ts';
 import { installErrors } from '../../edge/http/errors.ts';
 import { installValidation } from '../../edge/http/validation.ts';
-import type { EdgeApp, RouteDeps, Routes } from '../../edge/routes/routes.ts';
 
 /** An edge of some management routes alone, with no more of what it is given than they use. */
 export async function startRouteEdge(

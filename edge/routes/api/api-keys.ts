@@ -1,4 +1,4 @@
-import type { Routes } from '../routes.ts';
+import type { Routes } from '../../app.ts';
 import { adminKeyRoutes } from './admin/keys.ts';
 import { keyQuotaRoutes } from './admin/organizations/key-quota.ts';
 import { keyCollectionRoutes } from './api-keys/collection.ts';

@@ -1,18 +1,19 @@
 import { type Static, type TObject, Type } from 'typebox';
 import { AuditActorType, type AuditEvent } from '#gen/modelgateway/auth/v1/audit_pb.ts';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import {
   idSchema,
   isoTime,
   isoTimeSchema,
   pageOf,
+  pageQuerySchema,
   paginationJson,
   parseTimeIfGiven,
   timeSchema,
 } from '../../http/json.ts';
 import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
-import { pageQuerySchema, type Routes } from '../routes.ts';
 
 /** What narrows a list of audit events. */
 export const auditQuerySchema = {

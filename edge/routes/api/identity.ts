@@ -1,5 +1,5 @@
 import { fastifyCookie } from '@fastify/cookie';
-import type { EdgeApp, Routes } from '../routes.ts';
+import type { EdgeApp, Routes } from '../../app.ts';
 import { jwksRoutes } from '../well-known/jwks.ts';
 import { adminAuditEventRoutes } from './admin/audit-events.ts';
 import { adminMailRoutes } from './admin/mail.ts';

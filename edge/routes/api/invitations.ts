@@ -1,11 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { type Invitation, InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { roleName, roleNamed } from '#shared/session-token.ts';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, paginationJson } from '../../http/json.ts';
+import { idempotencyKey } from '../../http/idempotency-key.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema, paginationJson } from '../../http/json.ts';
 import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../routes.ts';
 import { idInPath } from './id-in-path.ts';
 import { roleSchema } from './user-json.ts';
 

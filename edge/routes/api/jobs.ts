@@ -1,4 +1,4 @@
-import type { Routes } from '../routes.ts';
+import type { Routes } from '../../app.ts';
 import { adminJobRoutes } from './admin/jobs.ts';
 import { jobCollectionRoutes } from './jobs/collection.ts';
 import { jobRoutesById } from './jobs/job.ts';

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { roleNamed } from '#shared/session-token.ts';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
-import { idSchema, pageOf, paginationJson } from '../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../routes.ts';
+import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../http/json.ts';
 import { idInPath } from './id-in-path.ts';
 import { memberJson, memberSchema, roleSchema } from './user-json.ts';
 

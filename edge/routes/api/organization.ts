@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
-import type { Routes } from '../routes.ts';
 import { organizationJson, organizationSchema } from './user-json.ts';
 
 export const organizationNameSchema = Type.String({ minLength: 2, maxLength: 255 });

@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import { nullable } from '../../http/nullable.ts';
-import type { Routes } from '../routes.ts';
 import { profileJson, profileSchema } from './user-json.ts';
 
 /** The caller's own profile: by session, or by a management key with `profile:read` (service.md). Only a session changes it. */

@@ -1,5 +1,5 @@
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
-import type { Routes } from '../routes.ts';
 import { limitsJson, rateLimitStateSchema } from './rate-limit-fields.ts';
 
 /** The caller's limits and what is left of them (service.md, Management endpoints): this edge's own count, and what other edges report. */

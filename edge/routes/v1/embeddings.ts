@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Routes } from '../../app.ts';
 import { jsonAnswer, jsonCall, promptSchema } from '../../inference/call-schemas.ts';
 import { jsonInferenceRoute } from '../../inference/route.ts';
-import type { Routes } from '../routes.ts';
 
 export const embeddingRoutes: Routes = (app, deps) =>
   jsonInferenceRoute(app, deps, {

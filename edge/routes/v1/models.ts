@@ -5,13 +5,14 @@ import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
 import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
+import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import { idSchema, isoTime, usdSchema } from '../../http/json.ts';
+import { nameInPath } from '../../http/name-in-path.ts';
 import { orNull } from '../../http/nullable.ts';
 import { spelling } from '../../http/spelling.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { retirementHeaders } from '../../openai/retirement-headers.ts';
-import { nameInPath, type Routes } from '../routes.ts';
 
 /** The model listing (openai-contract.md section 4); /api/v1 adds what the portal shows (decisions.md, Models). */
 export const modelRoutes: Routes = (app, deps) => {

@@ -1,6 +1,7 @@
 import type { FastifyRequest, FastifySchema } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
+import type { Routes } from '../../app.ts';
 import { noBody } from '../../http/json.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { inferencePrefixes } from '../../inference/route.ts';
@@ -9,7 +10,6 @@ import { realtimeAuthentication } from '../../realtime/authenticate.ts';
 import { ClientSecrets, type SecretContent } from '../../realtime/client-secret.ts';
 import { carrySession, type WebSocketLike } from '../../realtime/client-socket.ts';
 import { admitSession } from '../../realtime/session.ts';
-import type { Routes } from '../routes.ts';
 
 const schema: FastifySchema = {
   summary: 'Transcribe in real time',

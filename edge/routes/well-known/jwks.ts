@@ -1,7 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { tokenAlgorithm } from '#shared/session-token.ts';
+import type { Routes } from '../../app.ts';
 import { asAnonymous } from '../../caller.ts';
-import type { Routes } from '../routes.ts';
 
 const jwksSchema = Type.Object({
   keys: Type.Array(

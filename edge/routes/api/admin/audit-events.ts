@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import { auditEventJson, auditEventSchema, auditFilter, auditQuerySchema } from '../audit-events.ts';
 
 export const adminAuditEventSchema = Type.Object(

@@ -1,4 +1,4 @@
-import type { Routes } from '../../routes.ts';
+import type { Routes } from '../../../app.ts';
 import { adminDeploymentRoutes } from './deployments.ts';
 import { adminGrantRoutes } from './grants.ts';
 import { adminModelRoutes } from './models.ts';

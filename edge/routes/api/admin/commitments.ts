@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTime, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { commitmentJson, commitmentSchema } from '../billing/billing-json.ts';
 import { existingOrganization } from './organization-id.ts';
 import { requestId } from './request-id.ts';

@@ -1,11 +1,12 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import { idSchema, pageOf, pageQuerySchema, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { couponJson, couponSchema } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
 

@@ -1,11 +1,11 @@
 import { Type } from 'typebox';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idSchema, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import { lotJson, lotSchema, transactionJson, transactionSchema } from '../billing/billing-json.ts';
 import { idInPath } from '../id-in-path.ts';
 import { existingOrganization, organizationId } from './organization-id.ts';

@@ -1,10 +1,11 @@
 import { type Static, Type } from 'typebox';
 import { type Deployment, UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, noBody, pageOf } from '../../../http/json.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { deploymentStatuses } from '../../v1/models.ts';
 import { idInPath } from '../id-in-path.ts';
 import {

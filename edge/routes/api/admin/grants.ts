@@ -3,9 +3,10 @@ import type { Grant } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ErrorReason, gatewayError, hasReason, invalidRequest } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, noBody, pageOf } from '../../../http/json.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema } from '../../../http/json.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 /** A model, and an organization. */

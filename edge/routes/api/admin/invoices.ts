@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idSchema, pageOf, paginationJson, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import {
   invoiceJson,
   invoiceSchema,

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { adminJobJson, adminJobSchema, jobStatuses } from '../../../openai/job-json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { jobFilterQuery } from '../jobs/collection.ts';
 
 /** /api/v1/admin/jobs: the jobs of every organization, without their bodies and results. */

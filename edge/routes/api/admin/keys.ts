@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
+import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { nullable } from '../../../http/nullable.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson, adminKeySchema } from '../api-keys/key-json.ts';
 import { changedLimits, limitsSchema } from '../rate-limit-fields.ts';

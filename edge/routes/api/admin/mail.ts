@@ -1,12 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { type Mail, MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 
 const statuses = spelling({
   queued: MailStatus.QUEUED,

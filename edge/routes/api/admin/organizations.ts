@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson } from '../../../http/json.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { invitationJson, invitationSchema } from '../invitations.ts';
 import { organizationNameSchema } from '../organization.ts';
 import { organizationStatuses } from '../user-json.ts';

@@ -2,11 +2,11 @@ import { type Static, Type } from 'typebox';
 import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idSchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { orNull } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import {
   budgetJson,
   budgetSchema,

@@ -2,11 +2,20 @@ import { type Static, Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, pageOf, parseTimeIfGiven, timeSchema } from '../../../http/json.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import {
+  idSchema,
+  isoTime,
+  isoTimeSchema,
+  pageOf,
+  pageQuerySchema,
+  parseTimeIfGiven,
+  timeSchema,
+} from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { ratesJson, ratesSchema } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 

@@ -1,11 +1,11 @@
 import { type Static, Type } from 'typebox';
 import { type Reminder, ReminderPoint, ReminderStatus } from '#gen/modelgateway/models/v1/reminder_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, isoTime, isoTimeSchema, pageOf, paginationJson } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema } from './catalog-fields.ts';
 
 const points = spelling({

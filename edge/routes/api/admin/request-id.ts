@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { FastifyRequest } from 'fastify';
 import { uuidv7 } from '#shared/ids.ts';
-import { idempotencyKey } from '../../routes.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
 
 /**
  * The request_id of a movement of money: a name of the operator's Idempotency-Key where there is one, so that a repeat is the same request

@@ -2,20 +2,23 @@ import { type Static, Type } from 'typebox';
 import type { AdminRetirement } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import {
   idSchema,
   isoTime,
   isoTimeSchema,
   noBody,
   pageOf,
+  pageQuerySchema,
   paginationJson,
   parseTime,
   parseTimeIfGiven,
   timeSchema,
 } from '../../../http/json.ts';
+import { nameInPath } from '../../../http/name-in-path.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
-import { idempotencyKey, nameInPath, pageQuerySchema, type Routes } from '../../routes.ts';
 import { modelNameSchema } from './catalog-fields.ts';
 
 const optionalText = nullable(Type.String({ maxLength: 1000 }));

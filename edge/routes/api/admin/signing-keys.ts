@@ -1,11 +1,12 @@
 import { type Static, Type } from 'typebox';
 import { type SigningKey, SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { isoTime } from '../../../http/json.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
-import { idempotencyKey, type Routes } from '../../routes.ts';
 
 const statuses = spelling({
   next: SigningKeyStatus.NEXT,

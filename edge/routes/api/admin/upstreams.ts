@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { platformModelJson, platformModelSchema } from '../../v1/models.ts';
 import {
   baseUrlSchema,

@@ -1,9 +1,9 @@
 import { type Static, Type } from 'typebox';
 import type { User } from '#gen/modelgateway/auth/v1/user_pb.ts';
 import { operatorOnly } from '../../../access.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idFilter, idSchema, pageOf, paginationJson } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idFilter, idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { idInPath } from '../id-in-path.ts';
 import { memberJson, memberSchema } from '../user-json.ts';
 

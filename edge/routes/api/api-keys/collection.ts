@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
+import { pageQuerySchema, paginationJson, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { noStore } from '../../../http/no-store.ts';
-import { idempotencyKey, pageQuerySchema, type Routes } from '../../routes.ts';
 import { budgetOf, budgetsOf } from './key-budgets.ts';
 import {
   constraintFields,

@@ -2,9 +2,9 @@ import type { CallOptions } from '@connectrpc/connect';
 import { type Static, Type } from 'typebox';
 import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import type { RouteDeps } from '../../../app.ts';
 import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
-import type { RouteDeps } from '../../routes.ts';
 
 /** What was spent of a key's daily cap (decisions.md, Keys). */
 export const keyBudgetSchema = Type.Object(

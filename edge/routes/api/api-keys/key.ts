@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noBody, parseTimeIfGiven } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
-import type { Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { constraintFields, expiryField, keyIdInPath, keyIdParams, nameField, scopesField } from './key-fields.ts';
 import { keyJson, keySchema } from './key-json.ts';

@@ -1,10 +1,11 @@
 import { durationFromMs } from '@bufbuild/protobuf/wkt';
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
-import { idempotencyKey, type Routes } from '../../routes.ts';
 import { budgetOf } from './key-budgets.ts';
 import { keyIdInPath, keyIdParams } from './key-fields.ts';
 import { newKeyJson, newKeySchema } from './key-json.ts';

@@ -1,6 +1,6 @@
 import type { CallOptions } from '@connectrpc/connect';
 import { invalidRequest } from '#shared/errors.ts';
-import type { RouteDeps } from '../../routes.ts';
+import type { RouteDeps } from '../../../app.ts';
 
 /**
  * Refuses an allowlist with the name of a model that the caller's organization cannot use: a key with a misspelled one could call nothing.

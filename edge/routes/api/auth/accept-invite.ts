@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { roleName } from '#shared/session-token.ts';
+import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { idSchema } from '../../../http/json.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { nullable } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import { roleSchema, userJson, userSchema } from '../user-json.ts';
 import { newPasswordSchema } from './login.ts';
 

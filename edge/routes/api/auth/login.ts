@@ -1,11 +1,11 @@
 import type { FastifyReply } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { SessionTokens } from '#gen/modelgateway/auth/v1/session_pb.ts';
+import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { askingPage } from '../../../http/own-page.ts';
 import { setRefreshCookie } from '../../../http/refresh-cookie.ts';
-import type { Routes } from '../../routes.ts';
 import { userJson, userSchema } from '../user-json.ts';
 
 /** What a password field takes; Auth hashes nothing longer. */

@@ -1,13 +1,13 @@
 import type { FastifyRequest } from 'fastify';
 import { ErrorReason, GatewayError, gatewayError } from '#shared/errors.ts';
 import { type Caller, callerContext } from '#shared/rpc/caller.ts';
+import type { Routes } from '../../../app.ts';
 import { anonymousCaller, callerOfRequest } from '../../../caller.ts';
 import type { Credentials } from '../../../guards/access.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
 import { noBody } from '../../../http/json.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
-import type { Routes } from '../../routes.ts';
 import { refreshTokenBody } from './refresh.ts';
 
 /**

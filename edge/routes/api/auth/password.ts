@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { GatewayError, invalidRequest } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { asAnonymous, asCaller } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
-import type { Routes } from '../../routes.ts';
 import { newPasswordSchema, passwordSchema } from './login.ts';
 
 /** Forgotten, reset and changed passwords (decisions.md, Auth). */

@@ -1,10 +1,10 @@
 import { Type } from 'typebox';
 import { ErrorReason, gatewayError, hasReason } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { refuseForeignPage } from '../../../http/own-page.ts';
 import { clearRefreshCookie, readRefreshCookie } from '../../../http/refresh-cookie.ts';
-import type { Routes } from '../../routes.ts';
 import { loginResultSchema, sendTokens } from './login.ts';
 
 /** A refresh token in the body, or none when a cookie brings it. */

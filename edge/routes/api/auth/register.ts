@@ -1,6 +1,6 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { errorBodySchema } from '../../../openai/errors.ts';
-import type { Routes } from '../../routes.ts';
 
 /** Self-service registration is unavailable (service.md, Authentication endpoints), whatever the body says. */
 export const registerRoutes: Routes = (app) => {

@@ -1,9 +1,10 @@
 import { Type } from 'typebox';
 import { usdJson } from '#shared/money.ts';
 import { Role } from '#shared/rpc/caller.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
+import { idempotencyKey } from '../../../http/idempotency-key.ts';
 import { usdSchema } from '../../../http/json.ts';
-import { idempotencyKey, type Routes } from '../../routes.ts';
 import { lotJson, lotSchema } from './billing-json.ts';
 
 const redeemedSchema = Type.Object({

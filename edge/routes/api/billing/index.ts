@@ -1,4 +1,4 @@
-import type { Routes } from '../../routes.ts';
+import type { Routes } from '../../../app.ts';
 import { adminCommitmentRoutes } from '../admin/commitments.ts';
 import { adminCouponRoutes } from '../admin/coupons.ts';
 import { adminCreditRoutes } from '../admin/credits.ts';

@@ -1,7 +1,7 @@
 import { type Static, type TObject, Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema, pageOf, paginationJson } from '../../../http/json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
+import { idSchema, pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import {
   invoiceJson,
   invoiceSchema,

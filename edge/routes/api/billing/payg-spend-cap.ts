@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
-import type { Routes } from '../../routes.ts';
 import { budgetJson, budgetSchema } from './billing-json.ts';
 
 /** The organization's monthly pay-as-you-go cap: any user reads it, admins and owners change it (service.md, Management endpoints). */

@@ -1,5 +1,5 @@
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { planJson, planSchema } from './billing-json.ts';
 
 /** The organization's plan, for any of its users (service.md, Management endpoints). */

@@ -1,6 +1,6 @@
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { orNull } from '../../../http/nullable.ts';
-import type { Routes } from '../../routes.ts';
 import { commitmentJson, commitmentSchema, walletJson, walletSchema } from './billing-json.ts';
 
 /** Credit and commitment (service.md, Management endpoints); the role is Billing's to check. */

@@ -3,15 +3,15 @@ import { Type } from 'typebox';
 import { JobOrder } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { pageOf, paginationJson } from '../../../http/json.ts';
+import { pageOf, pageQuerySchema, paginationJson } from '../../../http/json.ts';
 import { memberText } from '../../../http/member-text.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { endpointOf } from '../../../inference/endpoint.ts';
 import { announcingErrors } from '../../../inference/errors.ts';
 import { answerWithJob } from '../../../inference/submit-job.ts';
 import { jobStatuses, listedJobJson, listedJobSchema, writtenJobSchema } from '../../../openai/job-json.ts';
-import { pageQuerySchema, type Routes } from '../../routes.ts';
 
 /** Filters of lists of jobs. */
 export const jobFilterQuery = {

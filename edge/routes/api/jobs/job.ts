@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
 import { jobJson, writtenJobSchema } from '../../../openai/job-json.ts';
-import type { Routes } from '../../routes.ts';
 
 const params = Type.Object({ job_id: Type.String({ maxLength: 255 }) });
 const json = 'application/json; charset=utf-8';

@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { isoTime, isoTimeSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { jobStatuses } from '../../../openai/job-json.ts';
-import type { Routes } from '../../routes.ts';
 
 export const jobStatsSchema = Type.Object({
   total: Type.Integer(),

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
-import type { Routes } from '../../routes.ts';
 import { budgetJson, budgetSchema } from '../billing/billing-json.ts';
 
 /** The caller's personal daily limit over all of their keys and sessions (service.md, Management endpoints). */

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { readScope, scopeQuery } from './query.ts';
 import { currentUsageJson, currentUsageSchema } from './report-json.ts';
 

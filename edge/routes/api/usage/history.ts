@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { pageOf, paginationJson } from '../../../http/json.ts';
-import type { Routes } from '../../routes.ts';
 import { eventJson, eventSchema } from './event-json.ts';
 import { callsQuery, readCalls } from './query.ts';
 

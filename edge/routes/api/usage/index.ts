@@ -1,4 +1,4 @@
-import type { Routes } from '../../routes.ts';
+import type { Routes } from '../../../app.ts';
 import { currentUsageRoutes } from './current.ts';
 import { usageExportRoutes } from './export.ts';
 import { usageHistoryRoutes } from './history.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { keyGranularities } from './granularities.ts';
 import { keyAnalyticsJson, keyAnalyticsSchema } from './key-analytics-json.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { granularities } from './granularities.ts';
 import { callsQuery, readCalls, requiredRange } from './query.ts';
 import { groupings, reportJson, reportSchema } from './report-json.ts';

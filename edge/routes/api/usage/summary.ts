@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { callsQuery, readCalls, requiredRange } from './query.ts';
 import { summaryJson, summarySchema } from './report-json.ts';
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
+import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import type { Routes } from '../../routes.ts';
 import { rangeQuery, readRange, zoneQuery } from './query.ts';
 import { tenantBreakdownJson, tenantBreakdownSchema } from './report-json.ts';
 

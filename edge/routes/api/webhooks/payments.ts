@@ -1,7 +1,7 @@
 import { Type } from 'typebox';
+import type { EdgeApp, Routes } from '../../../app.ts';
 import { asAnonymous } from '../../../caller.ts';
 import { rawJsonBodies } from '../../../http/bodies.ts';
-import type { EdgeApp, Routes } from '../../routes.ts';
 
 const payloadBytesMax = 1024 * 1024;
 

@@ -1,8 +1,8 @@
 import { Type } from 'typebox';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import type { Routes } from '../../../app.ts';
 import { formCall, transcriptAnswer } from '../../../inference/call-schemas.ts';
 import { formInferenceRoute } from '../../../inference/route.ts';
-import type { Routes } from '../../routes.ts';
 
 export const translationRoutes: Routes = (app, deps) =>
   formInferenceRoute(app, deps, {

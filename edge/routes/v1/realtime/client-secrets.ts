@@ -1,11 +1,11 @@
 import type { FastifyRequest } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
+import type { Routes } from '../../../app.ts';
 import { bearerToken } from '../../../guards/bearer.ts';
 import { noStore } from '../../../http/no-store.ts';
 import { inferencePrefixes } from '../../../inference/route.ts';
 import { ClientSecrets, type SecretContent } from '../../../realtime/client-secret.ts';
-import type { Routes } from '../../routes.ts';
 
 const secondsDefault = 600;
 /** A secret travels in a header; so much of a session fits. */

@@ -2,10 +2,10 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Static, Type } from 'typebox';
 import type { KeyQuota, KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { operatorOnly } from '../../../../access.ts';
+import type { Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { orNull } from '../../../../http/nullable.ts';
-import type { Routes } from '../../../routes.ts';
 import { existingOrganization } from '../organization-id.ts';
 
 /** How many keys each user may have. */

@@ -2,10 +2,10 @@ import type { CallOptions } from '@connectrpc/connect';
 import { type Static, Type } from 'typebox';
 import { notFound } from '#shared/errors.ts';
 import { operatorOnly } from '../../../../access.ts';
+import type { RouteDeps, Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { nullable, orNull } from '../../../../http/nullable.ts';
-import type { RouteDeps, Routes } from '../../../routes.ts';
 import { organizationNameSchema } from '../../organization.ts';
 import {
   changedLimits,

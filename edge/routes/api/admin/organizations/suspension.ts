@@ -1,9 +1,9 @@
 import { Type } from 'typebox';
 import { operatorOnly } from '../../../../access.ts';
+import type { Routes } from '../../../../app.ts';
 import { asCaller } from '../../../../caller.ts';
 import { idSchema } from '../../../../http/json.ts';
 import { nullable } from '../../../../http/nullable.ts';
-import type { Routes } from '../../../routes.ts';
 import { organizationId } from '../organization-id.ts';
 import { adminOrganizationJson, adminOrganizationSchema } from './organization-json.ts';
 
