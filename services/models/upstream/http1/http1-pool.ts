@@ -83,6 +83,11 @@ export class Http1Pool implements ConnectionOwner {
     this.#leaving.ask();
   }
 
+  /** Once at most for an exchange: a new connection was never idle. */
+  onStale(exchange: Exchange): void {
+    this.#connect(exchange);
+  }
+
   onClosed(connection: Connection): void {
     this.#all.delete(connection);
     const index = this.#idle.indexOf(connection);
