@@ -53,11 +53,15 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await page.getByRole('button', { name: 'Create coupon' }).click();
   await dialog(page).getByLabel('Code').fill('SPRING-2031');
   await dialog(page).getByLabel('Amount in USD').fill('10');
+  const today = new Date().toISOString().slice(0, 10);
+  await dialog(page).getByLabel('Redeem until').fill(today);
   await dialog(page).getByRole('button', { name: 'Create coupon' }).click();
   await dialog(page).getByText('SPRING-2031').waitFor();
   await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
   const coupon = page.getByRole('row').filter({ hasText: '$10.00' });
   await coupon.waitFor();
+  // The day that was chosen is one of those on which it can be redeemed.
+  await coupon.locator(`time[datetime^="${today}T23:59:59"]`).waitFor();
   expect(await page.getByText('SPRING-2031').count()).toBe(0);
   await coupon.getByRole('button', { name: 'Switch off' }).click();
   await dialog(page).getByText('This cannot be undone.').waitFor();

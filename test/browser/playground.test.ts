@@ -79,6 +79,17 @@ test('a background job is followed to its result, and one that runs is cancelled
   await page.getByRole('link', { name: portal.world.jobId }).click();
   expect(await page.getByRole('region', { name: 'Result' }).textContent()).toContain('"object": "chat.completion"');
   const result = page.getByRole('region', { name: 'Result' });
+  await page.getByText('The exact body of the synchronous call.').waitFor();
+  await page.route(`**/api/v1/jobs/${portal.world.jobId}`, async (route) => {
+    if (route.request().method() !== 'GET') return route.fallback();
+    const answer = await route.fetch();
+    await route.fulfill({
+      response: answer,
+      json: { ...(await answer.json()), result: { b64_json: 'a'.repeat(300_000) } },
+    });
+  });
+  await page.reload();
+  await page.getByText('The first 200,000 of 300,020 characters').waitFor();
   await page.getByRole('button', { name: 'Delete' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Cancel' }).click();
   await page.getByRole('dialog').waitFor({ state: 'detached' });

@@ -1,5 +1,6 @@
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 });
+const oneDigit = new Intl.NumberFormat('en-US', { maximumFractionDigits: 1 });
 const allDigits = new Intl.NumberFormat('en-US', { maximumFractionDigits: 9 });
 
 export const formatCount = (value: number): string => whole.format(value);
@@ -10,6 +11,9 @@ export const formatQuantity = (value: number): string => allDigits.format(value)
 /** 1,234 stays; 12,345 becomes 12.3K: for tiles and axes. The exact number belongs into a title. */
 export const formatCompact = (value: number): string =>
   Math.abs(value) < 10_000 ? whole.format(value) : compact.format(value);
+
+/** A rate: 0.4 and 9.5 keep their tenth, 12.3 becomes 12. */
+export const formatRate = (value: number): string => (value < 10 ? oneDigit.format(value) : formatCompact(value));
 
 /**
  * An amount in USD with cents, and with as many further digits as an amount below a cent needs to show two of its own:

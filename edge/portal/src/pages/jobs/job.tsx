@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Job } from '../../api/types.ts';
+import { formatCount } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
@@ -106,13 +107,26 @@ export function JobPage({ parameters }: PageParameters) {
               </Card>
             )}
             {loaded.result != null && (
-              <Card title="Result" description="The exact body of the synchronous call.">
-                <CodeBlock label="Result" code={JSON.stringify(loaded.result, null, 2).slice(0, 200_000)} />
-              </Card>
+              <Result json={JSON.stringify(loaded.result, null, 2)} path={`/api/v1/jobs/${loaded.id}`} />
             )}
           </>
         )}
       </Loaded>
     </Page>
+  );
+}
+
+/** An image in base64 would keep the browser busy for seconds. */
+const shownLengthMax = 200_000;
+
+function Result({ json, path }: { json: string; path: string }) {
+  const description =
+    json.length <= shownLengthMax
+      ? 'The exact body of the synchronous call.'
+      : `The first ${formatCount(shownLengthMax)} of ${formatCount(json.length)} characters: GET ${path} answers the whole.`;
+  return (
+    <Card title="Result" description={description}>
+      <CodeBlock label="Result" code={json.slice(0, shownLengthMax)} />
+    </Card>
   );
 }

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { formatCount, numberOrText } from '../../format/number.ts';
-import { addDays, utcDay } from '../../format/time.ts';
+import { utcDay } from '../../format/time.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -114,7 +114,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
     ...(code === '' ? {} : { code: code.trim() }),
     amount_usd: numberOrText(amount),
     redemptions_max: numberOrText(most),
-    ...(until === '' ? {} : { redeem_until: until }),
+    ...(until === '' ? {} : { redeem_until: `${until}T23:59:59Z` }),
     ...(lifetime === '' ? {} : { credit_lifetime_days: numberOrText(lifetime) }),
   };
   if (created !== null) {
@@ -168,7 +168,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
           <TextField
             label="Redeem until (UTC)"
             type="date"
-            min={addDays(utcDay(new Date()), 1)}
+            min={utcDay(new Date())}
             value={until}
             onChange={setUntil}
             error={fieldError(create.error, 'redeem_until')}

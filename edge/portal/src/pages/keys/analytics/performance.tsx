@@ -1,5 +1,5 @@
 import type { KeyAnalytics } from '../../../api/types.ts';
-import { formatCompact, formatDurationMs, formatPercent } from '../../../format/number.ts';
+import { formatCompact, formatDurationMs, formatPercent, formatRate } from '../../../format/number.ts';
 import { Card } from '../../../ui/card.tsx';
 
 /** Latency and cache; absent over 31 days, and said so. */
@@ -19,7 +19,7 @@ export function Performance({ performance }: { performance: KeyAnalytics['perfor
   const facts: readonly (readonly [string, string])[] = [
     ['Median latency', p50_latency_ms == null ? '—' : formatDurationMs(p50_latency_ms)],
     ['95th percentile', p95_latency_ms == null ? '—' : formatDurationMs(p95_latency_ms)],
-    ['Tokens per second', tokens_per_second == null ? '—' : formatCompact(tokens_per_second)],
+    ['Tokens per second', tokens_per_second == null ? '—' : formatRate(tokens_per_second)],
     [
       'Cache hits',
       looked === 0
