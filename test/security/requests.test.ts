@@ -89,7 +89,7 @@ describe('between the client and the upstream', () => {
     const headers = JSON.stringify(received.headers);
     for (const secret of [key, 'a=b', '203.0.113.7', 'org-', 'x-api-key']) expect(headers).not.toContain(secret);
     expect(Object.keys(received.headers).sort()).toEqual(
-      ['accept', 'authorization', 'connection', 'content-length', 'content-type', 'host'].filter(
+      ['accept', 'accept-encoding', 'authorization', 'connection', 'content-length', 'content-type', 'host'].filter(
         (name) => received.headers[name] !== undefined,
       ),
     );

@@ -100,6 +100,7 @@ describe('a connection', () => {
       'authorization: Bearer key',
       'content-type: application/json',
       'accept: */*',
+      'accept-encoding: identity',
       'content-length: 2',
       '',
       '{}',

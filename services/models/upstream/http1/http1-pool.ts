@@ -149,7 +149,10 @@ export class Http1Pool implements ConnectionOwner {
     for (const connection of this.#all) if (connection.deadlineMs <= nowMs) connection.expire();
   }
 
-  /** The constant part of a request's head, made once for each path and for JSON only: multipart has boundaries of its own. */
+  /**
+   * The constant part of a request's head, made once for each path and for JSON only: multipart has boundaries of its own. Who names no
+   * coding takes any (RFC 9110 section 12.5.3); the gateway reads none.
+   */
   #headStart({ path, contentType }: UpstreamRequest): string {
     const isJson = contentType === 'application/json';
     const known = isJson ? this.#headStarts.get(path) : undefined;
@@ -159,7 +162,7 @@ export class Http1Pool implements ConnectionOwner {
     const headStart =
       `POST ${basePath}${path} HTTP/1.1\r\nhost: ${base.host}\r\nconnection: keep-alive\r\n` +
       `${apiKey === undefined ? '' : `authorization: Bearer ${apiKey}\r\n`}` +
-      `content-type: ${contentType}\r\naccept: */*\r\ncontent-length: `;
+      `content-type: ${contentType}\r\naccept: */*\r\naccept-encoding: identity\r\ncontent-length: `;
     if (isJson) this.#headStarts.set(path, headStart);
     return headStart;
   }
