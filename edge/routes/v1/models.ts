@@ -1,10 +1,10 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import { type Static, Type } from 'typebox';
-import { DeploymentStatus, type Model, type PriceRates, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { DeploymentStatus, type Model, Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { modelNotAllowed } from '#shared/errors.ts';
-import { usdJson } from '#shared/money.ts';
 import { operationName } from '#shared/operation-name.ts';
+import { ratesJson } from '#shared/rates-json.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
 import { idSchema, isoTime, usdSchema } from '../../http/json.ts';
@@ -132,15 +132,6 @@ export const ratesSchema = Type.Object(
   },
   { $id: 'Rates' },
 );
-export const ratesJson = (rates: PriceRates): Static<typeof ratesSchema> => ({
-  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
-  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
-  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
-  per_image_usd: usdJson(rates.perImageNanoUsd),
-  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
-  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
-  per_request_usd: usdJson(rates.perRequestNanoUsd),
-});
 
 export const platformModelSchema = Type.Object(
   {

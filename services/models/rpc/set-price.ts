@@ -1,10 +1,10 @@
 import { create, type JsonObject, toJson } from '@bufbuild/protobuf';
 import { timestampDate } from '@bufbuild/protobuf/wkt';
-import { type PriceRates, PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { SetPriceRequestSchema, SetPriceResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { usdJson } from '#shared/money.ts';
+import { ratesJson } from '#shared/rates-json.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { priceMessage } from '../catalog/snapshot.ts';
 import { PriceEntity } from '../db/catalog.entities.ts';
@@ -46,20 +46,9 @@ export const setPrice =
           audit: {
             type: 'price_set',
             target: { type: 'model', id: name },
-            after: { id: row.id, effective_from: from.toISOString(), ...rateFields(rates!) },
+            after: { id: row.id, effective_from: from.toISOString(), ...ratesJson(rates!) },
           },
         };
       },
       oncePerKey(SetPriceRequestSchema, SetPriceResponseSchema, request),
     );
-
-/** Rates in the public API's spelling. */
-const rateFields = (rates: PriceRates) => ({
-  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
-  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
-  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
-  per_image_usd: usdJson(rates.perImageNanoUsd),
-  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
-  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
-  per_request_usd: usdJson(rates.perRequestNanoUsd),
-});

@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { Price } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { ratesJson } from '#shared/rates-json.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -16,7 +17,7 @@ import {
 } from '../../../http/json.ts';
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
-import { ratesJson, ratesSchema } from '../../v1/models.ts';
+import { ratesSchema } from '../../v1/models.ts';
 import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));

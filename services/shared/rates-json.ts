@@ -1,0 +1,13 @@
+import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { usdJson } from './money.ts';
+
+/** Rates as the public API spells them; what is cached costs as much as other input unless it has a rate of its own. */
+export const ratesJson = (rates: PriceRates) => ({
+  input_per_million_tokens_usd: usdJson(rates.inputPerMillionNanoUsd),
+  cached_input_per_million_tokens_usd: usdJson(rates.cachedInputPerMillionNanoUsd ?? rates.inputPerMillionNanoUsd),
+  output_per_million_tokens_usd: usdJson(rates.outputPerMillionNanoUsd),
+  per_image_usd: usdJson(rates.perImageNanoUsd),
+  per_audio_second_usd: usdJson(rates.perAudioSecondNanoUsd),
+  per_million_characters_usd: usdJson(rates.perMillionCharactersNanoUsd),
+  per_request_usd: usdJson(rates.perRequestNanoUsd),
+});
