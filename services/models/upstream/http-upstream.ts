@@ -1,5 +1,6 @@
 import { Pool } from 'undici';
 import { errorBytesMax, readErrorBody } from './error-body.ts';
+import { idleMsDefault } from './http1/connection.ts';
 import { Http1Pool } from './http1/http1-pool.ts';
 import { headBytesMax } from './http1/response-parser.ts';
 import type { Upstream } from './upstream.ts';
@@ -26,7 +27,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
     connections: options.connectionsMax,
     connect: { timeout: connectTimeoutMs },
     pipelining: 1,
-    keepAliveTimeout: 30_000,
+    keepAliveTimeout: idleMsDefault,
     maxHeaderSize: headBytesMax,
   });
   const redact = redactor(base, options);

@@ -26,7 +26,7 @@ export type ConnectionOwner = {
 /** Bodies up to this size are copied behind their heads, which costs less than a second buffer to write. */
 const copiedBytesMax = 16 * 1024;
 /** How long an idle connection is kept when its server does not say, and at most. Uvicorn, under most model servers, keeps them for 5 s. */
-const idleMsDefault = 4_000;
+export const idleMsDefault = 4_000;
 const idleMsMax = 600_000;
 /** So much sooner than its server a connection is given up, lest a request crosses its end. */
 const idleMarginMs = 2_000;

@@ -23,8 +23,9 @@ const fieldValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
 /**
  * Keep-alive connections to one upstream, over which POST requests go by HTTP/1.1 (RFC 9112): one write for a request, no stream
- * and no promise for an answer's pieces. A request is sent once; whoever calls decides whether to try elsewhere. An answer that is
- * not strict HTTP is a failure, and so is an upgrade. Concurrency is limited by the caller.
+ * and no promise for an answer's pieces. A request is sent once, and once more only if the connection kept for it turns out to have been
+ * closed as idle; whoever calls decides whether to try elsewhere. An answer that is not strict HTTP is a failure, and so is an upgrade.
+ * Concurrency is limited by the caller.
  */
 export class Http1Pool implements ConnectionOwner {
   readonly #options: Http1PoolOptions;
