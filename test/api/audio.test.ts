@@ -98,6 +98,47 @@ describe('a transcription', () => {
     await nothingIsLeft();
   });
 
+  const chunk = (content: string, finish_reason?: string) =>
+    `data: ${JSON.stringify({ object: 'transcription.chunk', choices: [{ delta: { content }, finish_reason }] })}\n\n`;
+  const usageChunk = `data: ${JSON.stringify({
+    object: 'transcription.chunk',
+    choices: [],
+    usage: { prompt_tokens: 204, completion_tokens: 3, total_tokens: 207 },
+  })}\n\n`;
+  const windows = [chunk('Good'), chunk(' day', 'stop'), chunk(' to'), chunk(' you', 'stop')].join('');
+
+  test.each([
+    ['', { type: 'duration', seconds: 2 }, { audio_seconds: 2, output_tokens: 4 }],
+    [usageChunk, { type: 'tokens', total_tokens: 207 }, { input_tokens: 204, output_tokens: 3, audio_seconds: 2 }],
+  ])(
+    "streams in OpenAI's events what vLLM writes in chunks, one window of the audio behind the other",
+    async (more, usage, metered) => {
+      const body = `${windows}${more}data: [DONE]\n\n`;
+      bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+      const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<{ type: string; delta?: string }>;
+      const events = await Array.fromAsync(stream);
+      expect(events.slice(0, -1).map(({ type, delta }) => [type, delta])).toEqual(
+        ['Good', ' day', ' to', ' you'].map((delta) => ['transcript.text.delta', delta]),
+      );
+      expect(events.at(-1)).toMatchObject({ type: 'transcript.text.done', text: 'Good day to you', usage });
+      await bench.event({ success: true, error_code: null, ...metered });
+    },
+  );
+
+  test('streams an error in the end when chunks end before the last of them', async () => {
+    const body = windows + chunk(' all');
+    bench.simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const stream = (await transcribe({ stream: true })) as unknown as AsyncIterable<unknown>;
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+  });
+
+  test('is a text for who wants one, though vLLM puts it into JSON', async () => {
+    const body = { text: 'Good "day"', usage: { type: 'duration', seconds: 3 } };
+    bench.simulator.next({ instead: { status: 200, body } });
+    expect(await transcribe({ response_format: 'text' })).toBe('Good "day"');
+    await bench.event({ success: true, audio_seconds: 3 });
+  });
+
   test.each(['True', '1', 'YES', 'on'])('streams when asked with %s, as its upstream reads it', async (word) => {
     const form = new FormData();
     form.set('file', new File([wav], 'a.wav'));

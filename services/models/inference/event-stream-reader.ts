@@ -23,15 +23,25 @@ export type EventStreamRules = {
   deltaEvent: string | null;
   /** Bytes that an event may have; those of texts unless given. */
   eventBytesMax?: number;
+  /** Puts chunks like those of chats, in which some upstreams answer, into the events of the operation. */
+  chunks?: EventsOfChunks;
   /** What is charged for; null: the gateway has to count. */
   measure(seen: EventStreamSeen): Partial<Measures> | null;
   counted?(seen: EventStreamSeen): Promise<Partial<Measures>>;
 };
 
+/** Of one stream. */
+export type EventsOfChunks = {
+  /** The event that says what the choices of a chunk say; null: nothing. */
+  delta(choices: unknown): object | null;
+  /** The event which completes the answer; null when its chunks did not. */
+  last(usage: ReportedUsage | null): object | null;
+};
+
 export const isEventStream = (head: UpstreamHead): boolean =>
   head.header('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false;
 
-const eventFields = fieldSet('type', 'usage', 'error');
+const eventFields = fieldSet('type', 'usage', 'error', 'choices');
 
 /**
  * Passes the events of images, transcripts and speech on as they are (openai-contract.md section 4), but for those that break
@@ -65,7 +75,10 @@ export class EventStreamReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    if (!cut && this.#failure === null) this.#splitter.end();
+    if (!cut && this.#failure === null) {
+      this.#splitter.end();
+      this.#completeChunks();
+    }
     const seen = this.#seen;
     const failure =
       this.#failure ??
@@ -91,12 +104,15 @@ export class EventStreamReader implements AnswerReader {
     }
   }
 
-  /** Notes what an event says. False for one which says that the upstream failed. */
+  /** Notes what an event says. False for one that is not for the client: the upstream failed, or it came as a chunk. */
   #mayPass(data: Buffer, start: number, end: number): boolean {
     const scan = this.#scan;
     const problem = scan.read(data, start, end);
     if (problem !== null) {
-      if (data.toString('latin1', start, Math.min(end, start + 16)).trim() === '[DONE]') return true;
+      if (data.toString('latin1', start, Math.min(end, start + 16)).trim() === '[DONE]') {
+        this.#completeChunks();
+        return true;
+      }
       this.#failure = 'the upstream sent an event that is no JSON object';
       return false;
     }
@@ -108,7 +124,26 @@ export class EventStreamReader implements AnswerReader {
     if (type === this.#rules.lastEvent) this.#seen.lastEvents += 1;
     if (type === this.#rules.deltaEvent) this.#seen.deltas += 1;
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
-    return true;
+    const { chunks } = this.#rules;
+    if (chunks === undefined || scan.kind('choices') !== 'array') return true;
+    const delta = chunks.delta(scan.json('choices'));
+    if (delta !== null) {
+      this.#seen.deltas += 1;
+      this.#forwardEvent(delta);
+    }
+    return false;
+  }
+
+  #completeChunks(): void {
+    if (this.#seen.lastEvents > 0) return;
+    const last = this.#rules.chunks?.last(this.#seen.usage) ?? null;
+    if (last === null) return;
+    this.#seen.lastEvents += 1;
+    this.#forwardEvent(last);
+  }
+
+  #forwardEvent(event: object): void {
+    this.#forward.push(Buffer.from(`data: ${JSON.stringify(event)}\n\n`));
   }
 
   #flush(): readonly Uint8Array[] {

@@ -5,6 +5,7 @@ import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { readTranscript } from './transcript-answer.ts';
+import { TranscriptChunks } from './transcript-chunks.ts';
 import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
 
 /** Tokens of a second of speech at most, heard and written; for estimates before a call. */
@@ -18,8 +19,8 @@ const textTypes: Readonly<Record<string, string>> = {
   vtt: 'text/vtt; charset=utf-8',
 };
 
-/** Of a text nothing else tells that it is no transcript. */
-const noTranscript = /^(text\/html|application\/([\w.+-]+\+)?json)/i;
+const jsonType = /^application\/([\w.+-]+\+)?json/i;
+const pageType = /^text\/html/i;
 
 /** Reads a form with audio to be transcribed or translated. */
 export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
@@ -45,6 +46,7 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
+    chunks: new TranscriptChunks(durationMs),
     measure({ usage, deltas, lastEvents }) {
       if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs || durationMs };
       const heard = deltas > 0 || lastEvents > 0;
@@ -52,14 +54,17 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
     },
   });
 
-/** Null where words are asked for and the type says that the answer is an error or a page. */
+/** Null where words are asked for and the type, which alone tells, says that the answer is an error or a page. */
 function wholeTranscript(
   { responseFormat, durationMs }: AudioForm,
   tools: CallTools,
   head: UpstreamHead,
 ): WholeAnswerReader | null {
   const textType = textTypes[responseFormat];
-  if (textType !== undefined && noTranscript.test(head.header('content-type') ?? '')) return null;
-  const rules = { isJson: textType === undefined, durationMs, tools };
+  const type = head.header('content-type') ?? '';
+  // vLLM puts plain text into JSON as well.
+  const isJson = textType === undefined || (responseFormat === 'text' && jsonType.test(type));
+  if (!isJson && (jsonType.test(type) || pageType.test(type))) return null;
+  const rules = { isJson, isText: textType !== undefined, durationMs, tools };
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }

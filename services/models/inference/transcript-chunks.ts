@@ -1,0 +1,46 @@
+import { isObject } from '#shared/is-object.ts';
+import type { ReportedUsage } from '../bytes/reported-usage.ts';
+import { frameBytesMax } from '../bytes/sse.ts';
+import type { EventsOfChunks } from './event-stream-reader.ts';
+
+/**
+ * The events of openai-contract.md section 4 for a transcript that vLLM streams in chunks like those of a chat (`transcription.chunk`),
+ * which OpenAI's clients do not know. A chunk with a `finish_reason` ends one window of the audio, and another window may follow.
+ * A text that is longer than an event may be is never complete.
+ */
+export class TranscriptChunks implements EventsOfChunks {
+  readonly #durationMs: number;
+  #text = '';
+  #isFinished = false;
+
+  /** `durationMs`: the file's length, for an upstream that does not say. */
+  constructor(durationMs: number) {
+    this.#durationMs = durationMs;
+  }
+
+  delta(choices: unknown): object | null {
+    const choice = Array.isArray(choices) ? choices[0] : undefined;
+    if (!isObject(choice)) return null;
+    this.#isFinished = typeof choice.finish_reason === 'string';
+    const delta = isObject(choice.delta) ? choice.delta.content : undefined;
+    if (typeof delta !== 'string' || delta === '') return null;
+    if (this.#text.length <= frameBytesMax) this.#text += delta;
+    return { type: 'transcript.text.delta', delta };
+  }
+
+  last(usage: ReportedUsage | null): object | null {
+    if (!this.#isFinished || this.#text.length > frameBytesMax) return null;
+    return { type: 'transcript.text.done', text: this.#text, usage: this.#usage(usage) };
+  }
+
+  #usage(usage: ReportedUsage | null): object {
+    if (usage === null) return { type: 'duration', seconds: Math.ceil(this.#durationMs / 1000) };
+    const { inputTokens, outputTokens, totalTokens } = usage;
+    return {
+      type: 'tokens',
+      input_tokens: inputTokens ?? 0,
+      output_tokens: outputTokens ?? 0,
+      total_tokens: totalTokens,
+    };
+  }
+}
