@@ -47,6 +47,30 @@ describe('an upstream that is registered', () => {
     expect((await start()).catalogVersion).toBeGreaterThan(before.catalogVersion);
   });
 
+  test('tells its kind and the context windows of its models, which leave what an operator has set', async () => {
+    await using upstream = await startUpstreamSimulator({
+      models: [
+        { id: 'own/vllm', owned_by: 'vllm', max_model_len: 4_096 },
+        { id: 'own/router', context_length: 131_072 },
+        { id: 'own/unsure', context_length: -1, context_window: 'long' },
+      ],
+    });
+    await admin('POST', '/upstreams', { base_url: upstream.url });
+    const found = async (model: string) => {
+      const { context_window, deployments } = (await admin('GET', pathOf(model))).json;
+      return [context_window, deployments[0].dialect];
+    };
+    expect(await found('own/vllm')).toEqual([4_096, 'vllm']);
+    expect(await found('own/router')).toEqual([131_072, 'openai']);
+    expect(await found('own/unsure')).toEqual([null, 'openai']);
+
+    const { deployments } = (await admin('GET', pathOf('own/vllm'))).json;
+    await admin('PATCH', `/deployments/${deployments[0].id}`, { dialect: 'openai' });
+    await admin('PATCH', pathOf('own/vllm'), { context_window: 2_048 });
+    await admin('POST', '/upstreams', { base_url: upstream.url });
+    expect(await found('own/vllm')).toEqual([2_048, 'openai']);
+  });
+
   test('leaves the deployments that an operator has set, but for what it names', async () => {
     const deployment = async () => {
       const { deployments } = (await admin('GET', pathOf('sim-image'))).json;

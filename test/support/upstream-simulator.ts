@@ -8,6 +8,7 @@ import {
   embeddingsAnswer,
   imagesAnswer,
   modelsAnswer,
+  type SimulatedModel,
   speechAnswer,
 } from './simulator/other-answers.ts';
 import { type FormPart, operationAt, parseForm, parseJson, promptTokensOf, readBody } from './simulator/request.ts';
@@ -19,7 +20,7 @@ export type { Behaviour, BehaviourName, TruthEntry };
 
 export type SimulatorOptions = {
   /** What GET /models lists. */
-  models?: string[];
+  models?: SimulatedModel[];
   /** 0 for a free one. */
   port?: number;
 };
@@ -169,7 +170,7 @@ function marked({ json, model }: TruthEntry): Behaviour | undefined {
   return name === undefined ? undefined : behaviourOf(name);
 }
 
-function answerTo(entry: TruthEntry, models: readonly string[]): Answer {
+function answerTo(entry: TruthEntry, models: readonly SimulatedModel[]): Answer {
   const { instead } = entry.behaviour;
   if (instead !== undefined) {
     const isText = typeof instead.body === 'string';

@@ -5,6 +5,7 @@ import {
   DeploymentSettingsSchema,
   DeploymentStatus,
   ModelSettingsSchema,
+  UpstreamDialect,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ImportedModelSchema, RegisterUpstreamResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
@@ -15,6 +16,7 @@ import { addressOf } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { operationsByName } from '../domain/operations-by-name.ts';
+import type { ListedModel } from '../upstream/upstream.ts';
 
 /** How long an upstream may take to list its models, in milliseconds: less than the call itself, so that its caller is told why it failed. */
 const discoveryTimeoutMs = 8_000;
@@ -31,9 +33,9 @@ export const registerUpstream =
     // Refuses an address where no server can be.
     const { baseUrl } = addressOf(settings, '');
     const upstream = deps.connectUpstream(settings);
-    let names: string[];
+    let listed: ListedModel[];
     try {
-      names = await upstream.listModels(AbortSignal.any([context.signal, AbortSignal.timeout(discoveryTimeoutMs)]));
+      listed = await upstream.listModels(AbortSignal.any([context.signal, AbortSignal.timeout(discoveryTimeoutMs)]));
     } catch (cause) {
       throw gatewayError(
         ErrorReason.UPSTREAM_ERROR,
@@ -43,6 +45,7 @@ export const registerUpstream =
     } finally {
       await upstream.close();
     }
+    const names = listed.map(({ id }) => id);
 
     const counts = await changeCatalogBy(deps, caller, async (em, now) => {
       const { standing, settled } = await knownModels(em, names, request.baseUrl);
@@ -51,21 +54,29 @@ export const registerUpstream =
       const secretsGiven = request.onlyNew ? giveSecret(settings, deployments) : 0;
       const hasDeployment = (name: string) =>
         deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
-      const wanted = request.onlyNew ? names.filter((name) => !settled.has(name)) : names;
-      // Nobody's guess replaces what an operator may have corrected.
-      const guessed = (name: string) => (standing.has(name) ? [] : operationsByName(name));
-      const imported = wanted.map((name) =>
-        create(ImportedModelSchema, {
+      const wanted = request.onlyNew ? listed.filter(({ id }) => !settled.has(id)) : listed;
+      const imported = wanted.map(({ id: name, contextWindow, dialect }) => {
+        // What was found out or guessed replaces nothing that an operator may have corrected.
+        const found = standing.has(name) ? {} : { operations: [...operationsByName(name)], contextWindow };
+        const foundDialect = hasDeployment(name) ? UpstreamDialect.UNSPECIFIED : dialect;
+        return create(ImportedModelSchema, {
           name,
           settings: create(ModelSettingsSchema, {
-            operations: [...(request.operations.length > 0 ? request.operations : guessed(name))],
+            ...found,
+            ...(request.operations.length > 0 && { operations: request.operations }),
           }),
           deployments:
             request.onlyNew && hasDeployment(name)
               ? []
-              : [create(DeploymentSettingsSchema, { ...settings, upstreamModel: name })],
-        }),
-      );
+              : [
+                  create(DeploymentSettingsSchema, {
+                    ...settings,
+                    dialect: request.dialect || foundDialect,
+                    upstreamModel: name,
+                  }),
+                ],
+        });
+      });
       const done = await importModels(em, imported, () => ({ status: DeploymentStatus.RUNNING, reason: '' }), now);
       done.deploymentsUpdated += secretsGiven;
       await noteRegistration(em, names, request.baseUrl);

@@ -1,9 +1,12 @@
 import { Pool } from 'undici';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { isObject } from '#shared/is-object.ts';
+import { countOr0 } from '../bytes/reported-usage.ts';
 import { errorBytesMax, readErrorBody } from './error-body.ts';
 import { idleMsDefault } from './http1/connection.ts';
 import { Http1Pool } from './http1/http1-pool.ts';
 import { headBytesMax } from './http1/response-parser.ts';
-import type { Upstream } from './upstream.ts';
+import type { ListedModel, Upstream } from './upstream.ts';
 import { openWebSocket, socketUrl } from './web-socket.ts';
 
 export type HttpUpstreamOptions = {
@@ -56,7 +59,7 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
         const answered = `GET ${basePath}/models answered ${statusCode}`;
         throw new Error(message === '' ? answered : `${answered}: ${redact(message)}`);
       }
-      return modelIds(await body.json());
+      return listedModels(await body.json());
     },
 
     async probe(signal) {
@@ -99,11 +102,23 @@ async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
   return Buffer.concat(pieces).toString();
 }
 
-/** The ids in a model list; anything that is not an OpenAI model list is an error. */
-function modelIds(list: unknown): string[] {
-  const data = (list as { data?: unknown })?.data;
+/** What servers write into `owned_by` of whatever model they run. */
+const dialectsByOwner = new Map<unknown, UpstreamDialect>([
+  ['vllm', UpstreamDialect.VLLM],
+  ['llamacpp', UpstreamDialect.LLAMA_CPP],
+]);
+
+/** What servers call the context window of a model: vLLM and SGLang, OpenRouter and Together, Groq, Mistral. */
+const contextWindowNames = ['max_model_len', 'context_length', 'context_window', 'max_context_length'];
+
+/** The models in a model list; anything that is not an OpenAI model list is an error. */
+function listedModels(list: unknown): ListedModel[] {
+  const data = isObject(list) ? list.data : undefined;
   if (!Array.isArray(data)) throw new Error('the model list has no `data` array');
-  return data
-    .map((item: { id?: unknown }) => item?.id)
-    .filter((id): id is string => typeof id === 'string' && id !== '');
+  return data.filter(isObject).flatMap((item) => {
+    const { id, owned_by } = item;
+    if (typeof id !== 'string' || id === '') return [];
+    const contextWindow = contextWindowNames.map((name) => countOr0(item[name])).find((tokens) => tokens > 0);
+    return [{ id, contextWindow, dialect: dialectsByOwner.get(owned_by) ?? UpstreamDialect.UNSPECIFIED }];
+  });
 }

@@ -1,3 +1,4 @@
+import type { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 
 /**
@@ -9,14 +10,24 @@ export type Upstream = {
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
   /** Opens a WebSocket at a path below the base URL. Never throws; failures arrive at `handler.onClose`. Null: there are none here. */
   openSocket: ((path: string, handler: SocketHandler) => UpstreamSocket) | null;
-  /** The models which the upstream offers (GET /models), by its own names. */
-  listModels(signal: AbortSignal): Promise<string[]>;
+  /** The models which the upstream offers (GET /models). */
+  listModels(signal: AbortSignal): Promise<ListedModel[]>;
   /** Whether anybody answers there who would take a call. Rejects with why not. */
   probe(signal: AbortSignal): Promise<void>;
   /** A text of the upstream's without our key for it and without its address, which are not for clients. */
   redact(text: string): string;
   /** Closes idle connections and ends what is running. */
   close(): Promise<void>;
+};
+
+/** A model as its upstream lists it. */
+export type ListedModel = {
+  /** The upstream's own name for it. */
+  id: string;
+  /** Prompt and answer together, in tokens; undefined when the upstream does not say. */
+  contextWindow: number | undefined;
+  /** The kind of server, where `owned_by` tells it. */
+  dialect: UpstreamDialect;
 };
 
 /** A range of a file, which is sent without being held in memory. The file must stay until the exchange has ended. */

@@ -171,10 +171,18 @@ export function speechAnswer(entry: TruthEntry): Answer {
   };
 }
 
-export const modelsAnswer = (models: readonly string[]): Answer =>
+/** A model as the simulator lists it: its id, or that and whatever else servers say of theirs. */
+export type SimulatedModel = string | { id: string; [field: string]: unknown };
+
+export const modelsAnswer = (models: readonly SimulatedModel[]): Answer =>
   jsonAnswer({
     object: 'list',
-    data: models.map((id) => ({ id, object: 'model', created: createdSeconds, owned_by: 'simulator' })),
+    data: models.map((model) => ({
+      object: 'model',
+      created: createdSeconds,
+      owned_by: 'simulator',
+      ...(typeof model === 'string' ? { id: model } : model),
+    })),
   });
 
 /** Images and audio name their events in the data, and in an event line too. */

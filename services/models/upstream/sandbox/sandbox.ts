@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -61,7 +62,11 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
 
     async listModels(signal) {
       signal.throwIfAborted();
-      return sandboxModels.map((model) => model.id);
+      return sandboxModels.map(({ id, contextWindowTokens }) => ({
+        id,
+        contextWindow: contextWindowTokens,
+        dialect: UpstreamDialect.SANDBOX,
+      }));
     },
 
     async probe(signal) {
