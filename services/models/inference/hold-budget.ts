@@ -15,13 +15,17 @@ const outputTokensUnknown = 32_768;
 /** An answer which is cut shorter than this for want of money is worth nothing. */
 const outputTokensWorthIt = 256;
 
+type ModelLimits = Pick<ServedModel, 'contextWindow' | 'maxOutputTokens'>;
+
 /** What a call can use at most. */
-function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
+function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLimits): Measures {
   const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
   const promptMax = inputTokens * tokensPerEstimatedToken;
+  // A file is heard window by window, each of which fills the context by itself.
+  const isBounded = model.contextWindow !== 0 && audioMs === 0;
   return {
     ...noMeasures,
-    inputTokens: model.contextWindow === 0 ? promptMax : Math.min(promptMax, model.contextWindow * prompts),
+    inputTokens: isBounded ? Math.min(promptMax, model.contextWindow * prompts) : promptMax,
     outputTokens: outputTokensMax ?? answers * (model.maxOutputTokens || model.contextWindow || outputTokensUnknown),
     images,
     audioMs,
@@ -31,8 +35,8 @@ function largestUse({ estimate }: PreparedCall, model: ServedModel): Measures {
 
 /** What a call can cost at most, and the least with which it is worth running; 0: only with all. */
 export function costRange(
-  call: PreparedCall,
-  model: ServedModel,
+  call: Pick<PreparedCall, 'estimate' | 'limitOutputTokens'>,
+  model: ModelLimits,
   price: PriceVersion,
 ): { costMaxNanoUsd: bigint; costMinNanoUsd: bigint } {
   const most = largestUse(call, model);
