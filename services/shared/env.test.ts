@@ -51,6 +51,8 @@ test.each([
   ['PUBLIC_URL', 'https://gateway.example/?a=1'],
   ['PUBLIC_URL', 'https://gateway.example/#a'],
   ['PUBLIC_URL', 'https://user:password@gateway.example'],
+  ['UPSTREAM_BASE_URL', 'https://host/v1?api-version=1'],
+  ['UPSTREAM_BASE_URL', 'https://user:password@host/v1'],
   ['HOST', 'http://0.0.0.0'],
   ['BOOTSTRAP_PASSWORD', 'seven77'],
   ['SMTP_URL', 'smtp://'],

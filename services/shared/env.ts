@@ -83,7 +83,7 @@ export function readEnv(source: Source): Env {
     publicUrl: readOrigin(source, 'PUBLIC_URL', ['http:', 'https:']) ?? originAt(host, port),
     bootstrapEmail: readEmail(source, 'BOOTSTRAP_EMAIL', 'owner@example.com'),
     bootstrapPassword: readPassword(source, 'BOOTSTRAP_PASSWORD'),
-    upstreamBaseUrl: readUrl(source, 'UPSTREAM_BASE_URL', ['http:', 'https:'])?.replace(/\/+$/, ''),
+    upstreamBaseUrl: readUpstreamUrl(source, 'UPSTREAM_BASE_URL'),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
     smtpUrl: readSmtpUrl(source),
     paymentWebhookSecret: readWebhookSecret(source),
@@ -131,6 +131,16 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
     throw bad(name, `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
   }
   return text;
+}
+
+/** The rest of a model call's path is put behind it. */
+function readUpstreamUrl(source: Source, name: string): string | undefined {
+  const text = readUrl(source, name, ['http:', 'https:']);
+  if (text === undefined) return undefined;
+  const { username, password, search, hash } = new URL(text);
+  if (username + password + search + hash !== '')
+    throw bad(name, 'a URL without user name, password, query and fragment, such as http://127.0.0.1:8000/v1');
+  return text.replace(/\/+$/, '');
 }
 
 /** libpq takes several hosts with commas between them and tries each; pg takes one. */

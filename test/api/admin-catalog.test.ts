@@ -205,6 +205,8 @@ describe('deployments', () => {
     [{}, 'base_url'],
     [{ base_url: 'ftp://host/v1' }, 'base_url'],
     [{ base_url: 'https://user:secret@host/v1' }, 'base_url'],
+    [{ base_url: 'https://host/v1?api-version=1' }, 'base_url'],
+    [{ base_url: 'https://host/v1#models' }, 'base_url'],
     [{ base_url: 'not a url' }, 'base_url'],
     [{ base_url: 'https://host/v1', weight: 0 }, 'weight'],
     [{ base_url: 'https://host/v1', dialect: 'klingon' }, 'dialect'],

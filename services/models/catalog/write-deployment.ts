@@ -60,10 +60,11 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
   const baseUrl = settings.baseUrl ?? '';
   if (baseUrl === '') throw invalidRequest('base_url', 'A deployment needs a `base_url`.', 'missing_required_field');
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
-  if (url === null || !['http:', 'https:'].includes(url.protocol) || url.username !== '' || url.password !== '') {
+  const isPlain = url !== null && url.username + url.password + url.search + url.hash === '';
+  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
     throw invalidRequest(
       'base_url',
-      '`base_url` must be an http or https URL without a user name or password; the secret has its own field.',
+      '`base_url` must be an http or https URL without user name, password, query and fragment; the secret has its own field.',
       'invalid_value',
     );
   }
