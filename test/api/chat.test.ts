@@ -66,6 +66,44 @@ describe('the helpers of the unmodified client', () => {
     expect(new Set(indexes)).toEqual(new Set([0, 1]));
   });
 
+  test('streams come from an upstream that refuses stream_options, which is asked without them from then on', async () => {
+    const { client, simulator } = bench;
+    const model = 'strict/chat';
+    await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
+    await bench.admin('POST', '/deployments', { model, base_url: simulator.url });
+    const detail = [
+      { type: 'extra_forbidden', loc: ['body', 'stream_options'], msg: 'Extra inputs are not permitted' },
+    ];
+    simulator.otherwise(({ json }) =>
+      json?.stream_options === undefined ? { tokens: 5 } : { instead: { status: 422, body: { message: { detail } } } },
+    );
+    const stream = async () => Array.fromAsync(await client.chat.completions.create({ model, messages, stream: true }));
+    await waitFor(() => client.models.retrieve(model), { description: 'the model to be served' });
+    for (const answer of await Promise.all([stream(), stream(), stream()])) {
+      expect(answer.at(-1)!.choices[0]!.finish_reason).toBe('stop');
+      expect(answer.every(({ usage }) => usage == null)).toBe(true);
+    }
+    // Counted here, by words that are not the simulator's tokens.
+    expect((await bench.event({ success: true })).output_tokens).toBeGreaterThan(4);
+
+    simulator.reset();
+    simulator.otherwise({ tokens: 5 });
+    await stream();
+    expect(simulator.requests.map(({ json }) => json!.stream_options)).toEqual([undefined]);
+    // Who asks for them knows what for.
+    simulator.next({ instead: { status: 422, body: { message: { detail } } } });
+    const asking = client.chat.completions.create({
+      model,
+      messages,
+      stream: true,
+      stream_options: { include_usage: true },
+    });
+    await expect(asking).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringContaining('stream_options: Extra inputs are not permitted'),
+    });
+  });
+
   test('abort() reaches the upstream within a second, streamed or not', async () => {
     const { client, simulator } = bench;
     simulator.next({ chunkDelayMs: 20, tokens: 1_000 });

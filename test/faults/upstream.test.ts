@@ -119,6 +119,12 @@ describe('an upstream that fails before its first byte', () => {
       },
       'messages.0.role: Field required',
     ],
+    [
+      'Mistral',
+      422,
+      { object: 'error', message: { detail: [{ loc: ['body', 'seed'], msg: 'Extra inputs are not permitted' }] } },
+      'seed: Extra inputs are not permitted',
+    ],
     ['Google', 400, [{ error: { code: 400, message: 'Unknown name.', status: 'INVALID_ARGUMENT' } }], 'Unknown name.'],
   ])('what it says in the way of %s is told, within bounds', async (_, status, body, said) => {
     simulator.next({ instead: { status, body } });

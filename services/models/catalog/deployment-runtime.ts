@@ -51,6 +51,8 @@ export class DeploymentRuntime implements RoutableDeployment {
   readonly totalTimeoutMs: number;
   readonly upstream: Upstream;
   status: DeploymentStatus;
+  /** Whether its upstream was seen to refuse a request for the `stream_options` that the gateway adds. */
+  refusesStreamOptions = false;
   /** Requests that it runs now. */
   inFlight = 0;
   /** Requests that it was ever given; breaks ties between equally loaded deployments. */

@@ -55,6 +55,7 @@ export class Attempts {
       const deployment = chooseDeployment(deployments, this.#tried);
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
+      const addsStreamOptions = this.#call.addsStreamOptions === true && !deployment.refusesStreamOptions;
       const { exchange, run } = this.#start(deployment);
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
@@ -62,6 +63,12 @@ export class Attempts {
         return { exchange, reader: outcome.reader };
       }
       this.#stop(verdictOf(outcome));
+      if (outcome.refusesStreamOptions && addsStreamOptions) {
+        // Tokens are counted here where the upstream does not tell them.
+        deployment.refusesStreamOptions = true;
+        this.#tried.delete(deployment);
+        continue;
+      }
       const goesOn =
         mayTryElsewhere(outcome.error, outcome.failure) &&
         this.#tried.size < attemptsMax &&
@@ -89,7 +96,7 @@ export class Attempts {
           operation: this.#operation,
           path: upstreamPath(this.#operation),
           contentType: this.#call.contentType,
-          body: this.#call.bodyFor(deployment.upstreamModel),
+          body: this.#call.bodyFor(deployment),
           headTimeoutMs: deployment.headTimeoutMs,
           idleTimeoutMs: deployment.idleTimeoutMs,
         },
@@ -115,13 +122,17 @@ export class Attempts {
         if (this.#signal.aborted) throw cancelled();
         await exchange.arrival();
       } else if (event.kind === 'failed') {
-        return { kind: 'failed', error: exchangeError(event.failure), failure: event.failure };
+        const { failure } = event;
+        return { kind: 'failed', error: exchangeError(failure), failure, refusesStreamOptions: false };
       } else if (event.kind === 'head') {
         const { head } = event;
         const reader = hasAnswer(head) ? this.#call.reader(head) : null;
         if (reader !== null) return { kind: 'answered', reader };
         const body = upstream.redact((await this.#errorBody(exchange)).toString());
-        return { kind: 'failed', error: upstreamError(head, body), failure: null };
+        const error = upstreamError(head, body);
+        const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
+        const refusesStreamOptions = isRefusal && body.includes('stream_options');
+        return { kind: 'failed', error, failure: null, refusesStreamOptions };
       }
     }
   }
@@ -148,7 +159,13 @@ export class Attempts {
 
 type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; run: Run };
 
-type Failed = { kind: 'failed'; error: GatewayError; failure: UpstreamFailure | null };
+type Failed = {
+  kind: 'failed';
+  error: GatewayError;
+  failure: UpstreamFailure | null;
+  /** Whether the upstream refused the request and named `stream_options`, as strict servers do that do not know them. */
+  refusesStreamOptions: boolean;
+};
 type Outcome = { kind: 'answered'; reader: AnswerReader } | Failed;
 
 /** A success with a body; one in an encoding that nobody asked for cannot be read. */

@@ -4,6 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { type FormPart, FormScanner, formField } from '#shared/multipart.ts';
 import type { BodyPiece } from '../upstream/upstream.ts';
 import { audioDurationMs } from './audio-duration.ts';
+import type { BodyTarget } from './prepared-call.ts';
 
 /** An upload of audio, read as far as the gateway needs it. */
 export type AudioForm = {
@@ -15,7 +16,7 @@ export type AudioForm = {
   /** Exact or estimated, by the file's own header. */
   durationMs: number;
   /** The body with another name of the model; all other parts are the client's own bytes. */
-  bodyFor(upstreamModel: string): readonly BodyPiece[];
+  bodyFor(deployment: Pick<BodyTarget, 'upstreamModel'>): readonly BodyPiece[];
 };
 
 const readBytes = 256 * 1024;
@@ -49,7 +50,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
     background: asksForJob(parts),
     responseFormat: formField(parts, 'response_format') ?? 'json',
     durationMs: audioDurationMs(file.head, file.contentEnd - file.contentStart),
-    bodyFor(upstreamModel) {
+    bodyFor({ upstreamModel }) {
       const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
       const background = parts.find((part) => part.name === 'background');
       if (background !== undefined) edits.push({ start: background.start, end: background.contentEnd, text: '' });

@@ -39,7 +39,7 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
       prompts: promptsIn(scan, 'input'),
     }),
     contentType: 'application/json',
-    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
     reader: () =>
       new WholeAnswerReader((body) => readEmbeddings(body, format, countInputTokens), { bytesMax: vectorBytesMax }),
   };

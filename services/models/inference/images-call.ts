@@ -33,7 +33,7 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
       images,
     },
     contentType: 'application/json',
-    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
     // Some models do not stream and answer whole all the same.
     reader: (head) =>
       streamed && isEventStream(head)

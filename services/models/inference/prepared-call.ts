@@ -31,6 +31,14 @@ export const textEstimate = (
   characters: 0,
 });
 
+/** What a body depends on. */
+export type BodyTarget = {
+  /** The model's name at the upstream. */
+  upstreamModel: string;
+  /** Whether its upstream was seen to refuse a request for its `stream_options`. */
+  refusesStreamOptions: boolean;
+};
+
 /** A request body that was read as far as the gateway needs; one per operation and body. */
 export type PreparedCall = {
   /** The model as the client named it. */
@@ -41,7 +49,9 @@ export type PreparedCall = {
   background: boolean;
   estimate: Estimate;
   /** The body for a deployment, in its own name of the model. */
-  bodyFor(upstreamModel: string): readonly BodyPiece[];
+  bodyFor(deployment: BodyTarget): readonly BodyPiece[];
+  /** Whether the gateway adds `stream_options` to the body, which the client has not named. */
+  addsStreamOptions?: boolean;
   contentType: string;
   /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
   limitOutputTokens?(tokens: number): void;

@@ -51,7 +51,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
       characters,
     },
     contentType: 'application/json',
-    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel),
+    bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
     reader: (head) => {
       if (isEventStream(head)) {
         return new EventStreamReader({

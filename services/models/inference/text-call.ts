@@ -15,7 +15,7 @@ import {
   readJsonRequest,
   requiredModel,
 } from './json-request.ts';
-import { type PreparedCall, textEstimate } from './prepared-call.ts';
+import { type BodyTarget, type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
 import { readTextAnswer } from './text-answer.ts';
 import { WholeAnswerReader } from './whole-answer-reader.ts';
@@ -61,8 +61,9 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   /** Set when the caller's budget allows a shorter answer only. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
-  const edits = () => {
-    const usage = streamed ? includeUsageEdit(scan) : null;
+  const addsStreamOptions = streamed && [undefined, 'null'].includes(scan.kind('stream_options'));
+  const edits = ({ refusesStreamOptions }: BodyTarget) => {
+    const usage = streamed && !(addsStreamOptions && refusesStreamOptions) ? includeUsageEdit(scan) : null;
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
@@ -77,7 +78,8 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
       { prompts, answers },
     ),
     contentType: 'application/json',
-    bodyFor: (upstreamModel) => bodyForUpstream(scan, upstreamModel, edits()),
+    bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
+    addsStreamOptions,
     limitOutputTokens:
       outputTokensMax === null
         ? (tokens) => {

@@ -89,7 +89,7 @@ function transcriptionOf(wav: Buffer, { transcription }: SessionConfig): Prepare
     background: false,
     estimate: textEstimate(0, 0),
     contentType: `multipart/form-data; boundary=${boundary}`,
-    bodyFor: (upstreamModel) => [field('model', upstreamModel), ...rest],
+    bodyFor: ({ upstreamModel }) => [field('model', upstreamModel), ...rest],
     // The body is read here, since it goes to the client as events.
     reader: () => new WholeAnswerReader(() => null),
   };

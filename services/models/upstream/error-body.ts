@@ -1,3 +1,5 @@
+import { isObject } from '#shared/is-object.ts';
+
 /** The most of an upstream's error body that is read, in bytes. */
 export const errorBytesMax = 64 * 1024;
 
@@ -22,7 +24,9 @@ export function readErrorBody(body: string): SaidError {
     typeof outer.error === 'object' && outer.error !== null
       ? (outer.error as Record<string, unknown>)
       : (outer as Record<string, unknown>);
-  const message = [outer.error, error.message, outer.message, outer.detail, complaints(outer.detail)].find(
+  // Mistral puts FastAPI's list into its message.
+  const complained = isObject(outer.message) ? outer.message.detail : outer.detail;
+  const message = [outer.error, error.message, outer.message, outer.detail, complaints(complained)].find(
     (text) => typeof text === 'string' && text !== '',
   );
   return {
