@@ -109,6 +109,13 @@ describe('an upstream that fails before its first byte', () => {
     expect(await lastEvent(null)).toMatchObject({ success: false, cost_usd: 0 });
   });
 
+  test('a param is the name of the field, also where it is told as one of the body', async () => {
+    simulator.next({
+      instead: { status: 400, body: { error: { message: 'No.', code: 400, param: 'body.messages' } } },
+    });
+    expect(await refusal()).toMatchObject({ status: 400, code: null, param: 'messages' });
+  });
+
   const long = 'x'.repeat(30_000);
   test.each([
     [

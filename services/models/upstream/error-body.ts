@@ -31,7 +31,8 @@ export function readErrorBody(body: string): SaidError {
   );
   return {
     message: ((message as string | undefined) ?? '').slice(0, 2000),
-    param: nameOrNone(error.param),
+    // vLLM names a field by its place in the request.
+    param: nameOrNone(error.param)?.replace(/^body\./, ''),
     code: nameOrNone(error.code),
   };
 }
