@@ -90,18 +90,36 @@ describe('the helpers of the unmodified client', () => {
     simulator.otherwise({ tokens: 5 });
     await stream();
     expect(simulator.requests.map(({ json }) => json!.stream_options)).toEqual([undefined]);
-    // Who asks for them knows what for.
-    simulator.next({ instead: { status: 422, body: { message: { detail } } } });
-    const asking = client.chat.completions.create({
+    const asking = await client.chat.completions.create({
       model,
       messages,
       stream: true,
       stream_options: { include_usage: true },
     });
-    await expect(asking).rejects.toMatchObject({
+    expect((await Array.fromAsync(asking)).at(-1)!.usage!.completion_tokens).toBeGreaterThan(4);
+    expect(simulator.requests[1]!.json!.stream_options).toBeUndefined();
+    // Who asks for more knows what for.
+    simulator.next({ instead: { status: 422, body: { message: { detail } } } });
+    const stream_options = { include_usage: true, include_obfuscation: false };
+    const askingForMore = client.chat.completions.create({ model, messages, stream: true, stream_options });
+    await expect(askingForMore).rejects.toMatchObject({
       status: 400,
       message: expect.stringContaining('stream_options: Extra inputs are not permitted'),
     });
+  });
+
+  test('an upstream that repeats stream_options in another refusal is asked for the usage all the same', async () => {
+    const { client, simulator } = bench;
+    const detail = [{ loc: ['body', 'messages'], msg: 'List is empty', input: { stream_options: {} } }];
+    simulator.next({ instead: { status: 422, body: { detail } } }, 2);
+    const ask = () => client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(ask()).rejects.toMatchObject({ status: 400, message: expect.stringContaining('List is empty') });
+    await Array.fromAsync(await ask());
+    expect(simulator.requests.map(({ json }) => json!.stream_options)).toEqual([
+      { include_usage: true },
+      undefined,
+      { include_usage: true },
+    ]);
   });
 
   test('abort() reaches the upstream within a second, streamed or not', async () => {

@@ -85,6 +85,14 @@ export function asksForUsage<Name extends string>(scan: ObjectScan<Name | 'strea
   return options?.boolean('include_usage') === true;
 }
 
+/** Whether `stream_options` are missing, or have no other member. */
+export function asksForUsageAlone<Name extends string>(scan: ObjectScan<Name | 'stream_options'>): boolean {
+  const kind = scan.kind('stream_options');
+  if (kind === undefined || kind === 'null') return true;
+  const options = readStreamOptions(scan);
+  return options !== null && options.memberCount === (options.kind('include_usage') === 'boolean' ? 1 : 0);
+}
+
 /**
  * The edit by which `stream_options.include_usage` becomes true; null when there is nothing to do: it is true, or
  * `stream_options` is something that the upstream will refuse.

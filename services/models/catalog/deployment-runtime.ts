@@ -51,7 +51,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   readonly totalTimeoutMs: number;
   readonly upstream: Upstream;
   status: DeploymentStatus;
-  /** Whether its upstream was seen to refuse a request for the `stream_options` that the gateway adds. */
+  /** Whether its upstream was seen to refuse a request with `stream_options`, and to answer it without. */
   refusesStreamOptions = false;
   /** Requests that it runs now. */
   inFlight = 0;

@@ -25,6 +25,8 @@ export class Attempts {
   readonly #signal: AbortSignal;
   readonly #operation: Operation;
   readonly #tried = new Set<DeploymentRuntime>();
+  /** Those that may have refused the call for its `stream_options`. */
+  readonly #withoutStreamOptions = new Set<DeploymentRuntime>();
   #running: Running | null = null;
   readonly #onAbort = (): void => {
     this.#running?.exchange.abort();
@@ -55,17 +57,18 @@ export class Attempts {
       const deployment = chooseDeployment(deployments, this.#tried);
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
-      const addsStreamOptions = this.#call.addsStreamOptions === true && !deployment.refusesStreamOptions;
-      const { exchange, run } = this.#start(deployment);
+      const refusesStreamOptions = deployment.refusesStreamOptions || this.#withoutStreamOptions.has(deployment);
+      const { exchange, run } = this.#start(deployment, refusesStreamOptions);
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
+        deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
         run.answered();
         return { exchange, reader: outcome.reader };
       }
       this.#stop(verdictOf(outcome));
-      if (outcome.refusesStreamOptions && addsStreamOptions) {
+      if (outcome.namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
         // Tokens are counted here where the upstream does not tell them.
-        deployment.refusesStreamOptions = true;
+        this.#withoutStreamOptions.add(deployment);
         this.#tried.delete(deployment);
         continue;
       }
@@ -84,7 +87,7 @@ export class Attempts {
     this.#stop(verdict);
   }
 
-  #start(deployment: DeploymentRuntime): Running {
+  #start(deployment: DeploymentRuntime, refusesStreamOptions: boolean): Running {
     const exchange = new PulledExchange();
     const timer = setTimeout(() => exchange.expire(), deployment.totalTimeoutMs);
     const running = { exchange, timer, run: deployment.start() };
@@ -96,7 +99,7 @@ export class Attempts {
           operation: this.#operation,
           path: upstreamPath(this.#operation),
           contentType: this.#call.contentType,
-          body: this.#call.bodyFor(deployment),
+          body: this.#call.bodyFor({ upstreamModel: deployment.upstreamModel, refusesStreamOptions }),
           headTimeoutMs: deployment.headTimeoutMs,
           idleTimeoutMs: deployment.idleTimeoutMs,
         },
@@ -123,7 +126,7 @@ export class Attempts {
         await exchange.arrival();
       } else if (event.kind === 'failed') {
         const { failure } = event;
-        return { kind: 'failed', error: exchangeError(failure), failure, refusesStreamOptions: false };
+        return { kind: 'failed', error: exchangeError(failure), failure, namesStreamOptions: false };
       } else if (event.kind === 'head') {
         const { head } = event;
         const reader = hasAnswer(head) ? this.#call.reader(head) : null;
@@ -131,8 +134,8 @@ export class Attempts {
         const body = upstream.redact((await this.#errorBody(exchange)).toString());
         const error = upstreamError(head, body);
         const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
-        const refusesStreamOptions = isRefusal && body.includes('stream_options');
-        return { kind: 'failed', error, failure: null, refusesStreamOptions };
+        const namesStreamOptions = isRefusal && body.includes('stream_options');
+        return { kind: 'failed', error, failure: null, namesStreamOptions };
       }
     }
   }
@@ -163,8 +166,8 @@ type Failed = {
   kind: 'failed';
   error: GatewayError;
   failure: UpstreamFailure | null;
-  /** Whether the upstream refused the request and named `stream_options`, as strict servers do that do not know them. */
-  refusesStreamOptions: boolean;
+  /** Whether the upstream refused the request and named `stream_options`: it may not know them, or repeat what it was sent. */
+  namesStreamOptions: boolean;
 };
 type Outcome = { kind: 'answered'; reader: AnswerReader } | Failed;
 

@@ -35,7 +35,7 @@ export const textEstimate = (
 export type BodyTarget = {
   /** The model's name at the upstream. */
   upstreamModel: string;
-  /** Whether its upstream was seen to refuse a request for its `stream_options`. */
+  /** Whether its upstream refuses requests for their `stream_options`. */
   refusesStreamOptions: boolean;
 };
 
@@ -50,8 +50,8 @@ export type PreparedCall = {
   estimate: Estimate;
   /** The body for a deployment, in its own name of the model. */
   bodyFor(deployment: BodyTarget): readonly BodyPiece[];
-  /** Whether the gateway adds `stream_options` to the body, which the client has not named. */
-  addsStreamOptions?: boolean;
+  /** Whether `stream_options` ask for nothing but the usage, which the gateway can count as well. */
+  worksWithoutStreamOptions?: boolean;
   contentType: string;
   /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
   limitOutputTokens?(tokens: number): void;

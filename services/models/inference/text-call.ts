@@ -2,7 +2,7 @@ import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_servic
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { prefixedId } from '#shared/ids.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
-import { asksForUsage, includeUsageEdit } from '../bytes/splice.ts';
+import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
 import { isEventStream } from './event-stream-reader.ts';
@@ -61,9 +61,11 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
   /** Set when the caller's budget allows a shorter answer only. */
   let outputTokensLimit: number | null = null;
   const limitField = isChat ? 'max_completion_tokens' : 'max_tokens';
-  const addsStreamOptions = streamed && [undefined, 'null'].includes(scan.kind('stream_options'));
-  const edits = ({ refusesStreamOptions }: BodyTarget) => {
-    const usage = streamed && !(addsStreamOptions && refusesStreamOptions) ? includeUsageEdit(scan) : null;
+  const worksWithoutStreamOptions = streamed && asksForUsageAlone(scan);
+  const usageEdit = ({ refusesStreamOptions }: BodyTarget) =>
+    worksWithoutStreamOptions && refusesStreamOptions ? (['stream_options', null] as const) : includeUsageEdit(scan);
+  const edits = (deployment: BodyTarget) => {
+    const usage = streamed ? usageEdit(deployment) : null;
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
@@ -79,7 +81,7 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     ),
     contentType: 'application/json',
     bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
-    addsStreamOptions,
+    worksWithoutStreamOptions,
     limitOutputTokens:
       outputTokensMax === null
         ? (tokens) => {
