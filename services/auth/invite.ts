@@ -22,7 +22,7 @@ export async function invite(
   const { organization, email, role } = invited;
   const now = new Date(clock.now());
   const tenantId = organization?.id ?? null;
-  await withdrawEarlier(em, { tenantId, email }, now);
+  const withdrawn = await withdrawEarlier(em, { tenantId, email }, now);
   const { token, hash } = newOneTimeToken();
   const invitation = em.create(InvitationEntity, {
     id: uuidv7(),
@@ -53,6 +53,15 @@ export async function invite(
       expiresAt: invitation.expiresAt,
     },
   ]);
+  for (const id of withdrawn) {
+    await recordAudit(em, clock, {
+      tenantId,
+      type: 'invitation_withdrawn',
+      actor: by.actor,
+      target: { type: 'invitation', id },
+      before: { email },
+    });
+  }
   await recordAudit(em, clock, {
     tenantId,
     type: 'invitation_created',

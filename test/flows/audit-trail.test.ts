@@ -172,6 +172,9 @@ test('each change of an organization or its people is told by one audit event', 
   const unwanted = await call('POST', '/invitations', { email: 'unwanted@example.com' });
   const withdrawn = await call('DELETE', `/invitations/${unwanted.json.id}`);
   tells('invitation_withdrawn', owner, ['invitation', unwanted.json.id], withdrawn);
+  const earlier = await call('POST', '/invitations', { email: 'twice@example.com' });
+  const later = await call('POST', '/invitations', { email: 'twice@example.com' });
+  tells('invitation_withdrawn', owner, ['invitation', earlier.json.id], later);
 
   // Whoever is invited to make an organization makes it.
   await call('POST', '/admin/organizations', { owner_email: 'fay@example.com' });

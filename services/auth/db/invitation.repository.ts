@@ -20,13 +20,20 @@ export async function withdrawPending(
   return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
 }
 
-/** Withdraws what somebody was sent before: only the latest mail's link works. */
+/** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
 export async function withdrawEarlier(
   em: SqlEntityManager,
   where: { tenantId: string | null; email: string },
   now: Date,
-): Promise<void> {
-  await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now });
+): Promise<string[]> {
+  const earlier = await em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id'] });
+  const withdrawn = [];
+  for (const { id } of earlier) {
+    // One that was accepted meanwhile is not withdrawn.
+    if ((await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { withdrawnAt: now })) === 1)
+      withdrawn.push(id);
+  }
+  return withdrawn;
 }
 
 /** One page of an organization's invitations, newest first. */
