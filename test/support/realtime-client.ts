@@ -54,9 +54,15 @@ export async function openTalk(url: string, options: RealtimeOptions = {}): Prom
     closed: null,
     say: (event) => socket.send(JSON.stringify(event)),
     event: (type, ordinal = 1) =>
-      waitFor(() => events.filter((event) => event.type === type)[ordinal - 1], {
-        description: `event ${ordinal} of ${type}; there are ${events.map((event) => JSON.stringify(event).slice(0, 300)).join('\n')}`,
-      }),
+      waitFor(
+        () => {
+          const found = events.filter((event) => event.type === type)[ordinal - 1];
+          if (found === undefined)
+            throw new Error(events.map((event) => JSON.stringify(event).slice(0, 300)).join('\n'));
+          return found;
+        },
+        { description: `event ${ordinal} of ${type}` },
+      ),
     close: () => waitFor(() => talk.closed, { description: 'the close' }),
     async [Symbol.asyncDispose]() {
       socket.terminate();

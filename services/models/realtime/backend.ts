@@ -48,6 +48,8 @@ export class BackendContext {
   readonly #sayUpdated: () => void;
   /** What budgets hold for the next utterance. */
   #nextHold: Hold | null = null;
+  /** Set while that is asked for. */
+  #preparing: Promise<void> | null = null;
   /** Why budgets had no room for it when they were last asked; null when they had. */
   #refusal: unknown = null;
 
@@ -78,30 +80,51 @@ export class BackendContext {
    * Makes sure that the next utterance can be paid for; called before anything is heard that may begin one. Rejects with the
    * refusal of the budget that has no room for it.
    */
-  async prepare(): Promise<void> {
-    if (this.#nextHold !== null) return;
-    const price = priceAt(this.model.prices, this.deps.clock.now());
-    const costMax = price === null ? null : priceUsage(price, largestUtterance);
-    let hold: Hold;
-    try {
-      hold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
-    } catch (refusal) {
-      this.#refusal = refusal;
-      throw refusal;
-    }
-    this.#refusal = null;
-    // Two callers may have asked at once.
-    if (this.#nextHold === null) this.#nextHold = hold;
-    else await hold.settle(0n);
+  prepare(): Promise<void> {
+    if (this.#nextHold !== null) return Promise.resolve();
+    // Near its limit a budget has room for one of them: whoever asks meanwhile gets the same answer.
+    return this.#preparing ?? this.#preparingBy(this.#holdNext());
   }
 
   /** Holds the next utterance under other constraints from now on. One that has begun goes on. */
   async constrain(constraints: CallerConstraints): Promise<void> {
+    const isSame = this.#constraints?.spendCapNanoUsd === constraints.spendCapNanoUsd;
     this.#constraints = constraints;
-    if (this.#nextHold === null) return;
-    await this.close();
+    if (isSame) return;
+    await this.#prepared();
+    const hold = this.#nextHold;
+    if (hold === null) return;
+    this.#nextHold = null;
+    const holdAnew = async (): Promise<void> => {
+      await hold.settle(0n);
+      await this.#holdNext();
+    };
     // A refusal is told to whoever speaks next.
-    await this.prepare().catch(() => {});
+    await this.#preparingBy(holdAnew()).catch(() => {});
+  }
+
+  async #holdNext(): Promise<void> {
+    const price = priceAt(this.model.prices, this.deps.clock.now());
+    const costMax = price === null ? null : priceUsage(price, largestUtterance);
+    try {
+      this.#nextHold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
+      this.#refusal = null;
+    } catch (refusal) {
+      this.#refusal = refusal;
+      throw refusal;
+    }
+  }
+
+  #preparingBy(work: Promise<void>): Promise<void> {
+    this.#preparing = work.finally(() => {
+      this.#preparing = null;
+    });
+    return this.#preparing;
+  }
+
+  /** Resolves once nobody holds anything just now, whatever came of it. */
+  async #prepared(): Promise<void> {
+    await this.#preparing?.catch(() => {});
   }
 
   /** Whether the next utterance could not be paid for when that was last asked. */
@@ -121,6 +144,7 @@ export class BackendContext {
 
   /** Gives back what is held for an utterance that never came. */
   async close(): Promise<void> {
+    await this.#prepared();
     const hold = this.#nextHold;
     this.#nextHold = null;
     await hold?.settle(0n);
