@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
-import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Access } from '../access.ts';
-import type { Principal } from '../principal.ts';
+import type { KeyPrincipal, Principal } from '../principal.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
 import { bearerToken } from './bearer.ts';
 
@@ -32,13 +31,13 @@ export type Credentials = {
   authenticate(token: string): Principal | Promise<Principal>;
   /**
    * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), with the refusal, so that a
-   * connection which stays open can say it and close; and whenever the constraints of its key may have changed. Answers how to stop
-   * listening.
+   * connection which stays open can say it and close; and with what its key may do now whenever that may have changed. Answers how to
+   * stop listening.
    */
   onEnded(
     principal: Principal,
     listener: (refusal: GatewayError) => void,
-    constrain?: (constraints: CallerConstraints) => void,
+    change?: (principal: KeyPrincipal) => void,
   ): () => void;
 };
 

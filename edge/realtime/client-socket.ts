@@ -26,7 +26,7 @@ type CarryOptions = {
   request: FastifyRequest;
   /** When the credential, a key, ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
   credentialEndsAtMs: number;
-  /** Calls back when the credential is no longer served, with the refusal, or has other constraints; answers how to stop listening. */
+  /** Calls back when the credential is no longer served here, with the refusal, or has other constraints; answers how to stop listening. */
   onCredentialEnded(
     listener: (refusal: GatewayError) => void,
     constrain: (constraints: CallerConstraints) => void,

@@ -55,9 +55,9 @@ export function openCredentials(deps: {
 
   return {
     authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),
-    onEnded(principal, listener, constrain) {
+    onEnded(principal, listener, change) {
       return principal.kind === 'key'
-        ? apiKeys.onRevoked(principal, listener, constrain)
+        ? apiKeys.onRevoked(principal, listener, change)
         : sessions.onEnded(principal, listener);
     },
     get isLive() {

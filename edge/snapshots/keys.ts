@@ -1,7 +1,6 @@
 import { hash } from 'node:crypto';
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import type { GatewayError } from '#shared/errors.ts';
@@ -28,13 +27,13 @@ export type KeyCredentials = {
   /**
    * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, the secret's
    * grace period is over, a change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a
-   * connection which it holds open is closed. `constrain` is called with the key's constraints whenever they may have changed. Answers
+   * connection which it holds open is closed. `change` is called with what the key may do now whenever that may have changed. Answers
    * how to stop listening.
    */
   onRevoked(
     principal: KeyPrincipal,
     listener: (refusal: GatewayError) => void,
-    constrain?: (constraints: CallerConstraints) => void,
+    change?: (principal: KeyPrincipal) => void,
   ): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */
   readonly isLive: boolean;
@@ -138,7 +137,7 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
       const answer = live ? asking.run(tokenHash, () => ask(token, tokenHash)) : ask(token, tokenHash);
       return answer.then(admit);
     },
-    onRevoked: (principal, listener, constrain) => revocations.listen(principal, listener, constrain),
+    onRevoked: (principal, listener, change) => revocations.listen(principal, listener, change),
     get isLive() {
       return feed.isLive;
     },

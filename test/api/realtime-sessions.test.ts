@@ -189,6 +189,23 @@ describe('a session that is under way', () => {
     expect(await other.close()).toEqual({ code: 4000, reason: 'permission_error.model_not_allowed' });
   });
 
+  test('ends when its key loses the model, the scope or the address', async () => {
+    const change = (fields: object) =>
+      bench.gateway.call('PATCH', `/api/v1/api-keys/${bench.key.id}`, bench.session, fields);
+    for (const [taken, given, code, reason] of [
+      [{ model_allowlist: ['sandbox-chat'] }, { model_allowlist: null }, 4000, 'permission_error.model_not_allowed'],
+      [{ scopes: ['inference:chat'] }, { scopes: ['inference:audio'] }, 1008, 'permission_error.missing_scope'],
+      [{ ip_allowlist: ['192.0.2.1'] }, { ip_allowlist: null }, 1008, 'permission_error.ip_not_allowed'],
+    ] as const) {
+      const session = await talk();
+      session.say(sessionUpdate(model, { turn_detection: null }));
+      await session.event('session.updated');
+      expect((await change(taken)).status).toBe(200);
+      expect(await session.close()).toEqual({ code, reason });
+      expect((await change(given)).status).toBe(200);
+    }
+  });
+
   test('of a portal session ends with its sign-out', async () => {
     const token = await bench.gateway.login();
     const session = await talk({ key: token });

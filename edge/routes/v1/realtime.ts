@@ -2,6 +2,8 @@ import type { FastifyRequest, FastifySchema } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
 import type { Routes } from '../../app.ts';
+import { admit } from '../../guards/admit.ts';
+import { toGatewayError } from '../../http/errors.ts';
 import { noBody } from '../../http/json.ts';
 import { announcingErrors } from '../../inference/errors.ts';
 import { inferencePrefixes } from '../../inference/route.ts';
@@ -60,7 +62,15 @@ export const realtimeRoutes: Routes = (app, deps) => {
           request,
           // An access token is renewed while its session goes on; the end of the session itself is told.
           credentialEndsAtMs: principal.kind === 'key' ? principal.expiresAtMs : Number.POSITIVE_INFINITY,
-          onCredentialEnded: (...listeners) => credentials.onEnded(principal, ...listeners),
+          onCredentialEnded: (end, constrain) =>
+            credentials.onEnded(principal, end, (changed) => {
+              try {
+                admit(changed, request.routeOptions.config.compiledAccess!, request.ip);
+                constrain(changed.constraints);
+              } catch (refusal) {
+                end(toGatewayError(refusal));
+              }
+            }),
         });
       },
     });

@@ -18,7 +18,7 @@ type KeyStateDeps = {
   capacity: number;
   /** Open connections of such keys must be closed. */
   onRevoked: (isRevoked: Revoked, refusal: GatewayError) => void;
-  /** Open connections of these secrets end with them, perhaps at another time than when they were opened, and go by other constraints. */
+  /** Open connections of these secrets end with them, perhaps at another time than when they were opened, and go by what their key may do now. */
   onChanged: (digests: ReadonlySet<string>, changed: KeyPrincipal, version: bigint) => void;
   /** Changes were missed: open connections must be checked one by one. */
   onReset: () => void;

@@ -70,7 +70,7 @@ test('Keys is asked about a connection until it has answered, however often it c
   expect(told).toEqual(['ended']);
 });
 
-test('whoever holds a connection is told the constraints that were missed, and never older ones', async () => {
+test('whoever holds a connection is told what its key may do now where that was missed, and nothing older', async () => {
   const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
   const { key, secret } = await service.keys.createKey({ name: 'constrained' }, user);
   const keyId = key!.id;
@@ -79,7 +79,7 @@ test('whoever holds a connection is told the constraints that were missed, and n
   revocations.listen(
     { keyId, digests } as KeyPrincipal,
     () => {},
-    ({ spendCapNanoUsd }) => caps.push(spendCapNanoUsd),
+    ({ constraints }) => caps.push(constraints.spendCapNanoUsd),
   );
   await waitFor(() => caps.length === 1, { description: 'the first constraints' });
   await service.keys.updateKey({ keyId, updateMask: { paths: ['spend_cap_nano_usd'] }, spendCapNanoUsd: 5n }, user);

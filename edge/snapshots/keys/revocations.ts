@@ -1,23 +1,21 @@
 import type { Client } from '@connectrpc/connect';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { constraintsOfKey } from '#shared/caller-constraints.ts';
 import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { type GatewayError, tenantSuspended } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../../principal.ts';
-import { msOrNever } from '../expiry.ts';
 import { hasSecret } from './key-cache.ts';
 import { digestNamed } from './key-loads.ts';
+import { keyPrincipal } from './key-principal.ts';
 import { endedKey, expiredKey } from './key-refusals.ts';
 
 type Listener = {
   principal: KeyPrincipal;
   call: (refusal: GatewayError) => void;
-  constrain: (constraints: CallerConstraints) => void;
-  /** That of the constraints which it was told last. */
+  change: (principal: KeyPrincipal) => void;
+  /** That of the key which it was told last. */
   version: bigint;
   expiresAtMs: number;
   expiry?: NodeJS.Timeout;
@@ -52,8 +50,8 @@ export class Revocations {
     });
   }
 
-  listen(principal: KeyPrincipal, call: Listener['call'], constrain: Listener['constrain'] = () => {}): () => void {
-    const listener: Listener = { principal, call, constrain, version: 0n, expiresAtMs: Number.POSITIVE_INFINITY };
+  listen(principal: KeyPrincipal, call: Listener['call'], change: Listener['change'] = () => {}): () => void {
+    const listener: Listener = { principal, call, change, version: 0n, expiresAtMs: Number.POSITIVE_INFINITY };
     this.#listeners.add(listener);
     // A change may have come between its authentication and now.
     this.#doubtful.add(listener);
@@ -68,12 +66,12 @@ export class Revocations {
     }
   }
 
-  /** Tells whoever holds a connection with one of these secrets the key's constraints, and calls them once it expires, if it does. */
-  change(digests: ReadonlySet<string>, { expiresAtMs, constraints }: KeyPrincipal, version: bigint): void {
+  /** Tells whoever holds a connection with one of these secrets what its key may do now, and calls them once it expires, if it does. */
+  change(digests: ReadonlySet<string>, principal: KeyPrincipal, version: bigint): void {
     for (const listener of this.#listeners) {
       if (!hasSecret(listener.principal, digests)) continue;
-      this.#expireAt(listener, expiresAtMs);
-      this.#constrain(listener, constraints, version);
+      this.#expireAt(listener, principal.expiresAtMs);
+      this.#change(listener, principal, version);
     }
   }
 
@@ -114,16 +112,16 @@ export class Revocations {
       this.#end(listener, principal === undefined ? endedKey() : tenantSuspended());
       return;
     }
-    const expiresAtMs = msOrNever(principal.expiresAt);
+    const changed = keyPrincipal(principal, digests);
     // The feed may have told of something later meanwhile: what ends sooner is believed.
-    if (expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, expiresAtMs);
-    this.#constrain(listener, constraintsOfKey(principal), principal.version);
+    if (changed.expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, changed.expiresAtMs);
+    this.#change(listener, changed, principal.version);
   }
 
-  #constrain(listener: Listener, constraints: CallerConstraints, version: bigint): void {
+  #change(listener: Listener, principal: KeyPrincipal, version: bigint): void {
     if (version < listener.version) return;
     listener.version = version;
-    listener.constrain(constraints);
+    listener.change(principal);
   }
 
   #expireAt(listener: Listener, expiresAtMs: number): void {

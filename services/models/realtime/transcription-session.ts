@@ -1,6 +1,7 @@
 import type { CallerConstraints, TranscribeStart } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { GatewayError, invalidRequest } from '#shared/errors.ts';
+import { allowsModel } from '#shared/caller-constraints.ts';
+import { GatewayError, invalidRequest, modelNotAllowed } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { admitModel } from '../inference/admission.ts';
@@ -86,9 +87,11 @@ export class TranscriptionSession {
     else await this.#pass(await this.#enterBackend(), event);
   }
 
-  /** Goes by other constraints from now on: the caller's key was changed. */
+  /** Goes by other constraints from now on: the caller's key was changed. Rejects when it may not use the session's model any more. */
   async constrain(constraints: CallerConstraints): Promise<void> {
     this.#constraints = constraints;
+    const model = modelOf(this.#config);
+    if (model !== '' && !allowsModel(constraints, model)) throw modelNotAllowed(model);
     await this.#context?.constrain(constraints);
   }
 
