@@ -38,4 +38,6 @@ export type EdgeDeps = {
   portalDirectory?: string;
   /** Peers whose X-Forwarded-For is believed; empty: nobody's. */
   trustedProxies: readonly string[];
+  /** How long a connection waits for its client's next request, in milliseconds: longer than a proxy in front keeps it. */
+  keepAliveMs: number;
 };

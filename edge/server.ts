@@ -30,7 +30,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     serverFactory: (handler) =>
       serverOfOwnAnswers(
         // All other requests to upgrade, such as the h2c of some clients, are answered as if they had not asked.
-        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: 75_000, ...headTimeouts(patience) },
+        { shouldUpgradeCallback: isRealtimeUpgrade, keepAliveTimeout: deps.keepAliveMs, ...headTimeouts(patience) },
         sheddingLoad(handler, { shedder, paths: workPaths, metrics }),
       ),
     // Whoever comes while this closes is served: a 503 would be a request lost.

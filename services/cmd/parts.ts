@@ -142,6 +142,7 @@ export async function startEdge(
     uploadsDir: join(env.dataDir, 'uploads'),
     portalDirectory,
     trustedProxies: env.trustedProxies,
+    keepAliveMs: env.keepAliveMs,
   });
   let tidy: NodeJS.Timeout | undefined;
   // Until this is over the listener is open, and all answers say `connection: close`.

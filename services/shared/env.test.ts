@@ -116,6 +116,7 @@ test('what is not set has the default of the README', () => {
     logLevel: 'info',
     journalSync: 'group',
     workers: 1,
+    keepAliveMs: 75_000,
     shutdownDelayMs: 5_000,
     production: false,
   });

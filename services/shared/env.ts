@@ -43,6 +43,8 @@ export type Env = {
   logLevel: string;
   journalSync: 'group' | 'always';
   workers: number;
+  /** How long an edge waits for the next request on a connection of a client. */
+  keepAliveMs: number;
   /** How long a process that was told to end by SIGTERM goes on as not ready, so that balancers find out. */
   shutdownDelayMs: number;
   clock: Clock;
@@ -94,6 +96,7 @@ export function readEnv(source: Source): Env {
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
     journalSync: readChoice(source, 'JOURNAL_SYNC', ['group', 'always'], 'group') as Env['journalSync'],
     workers: readInteger(source, 'WORKERS', 1, 1, 64),
+    keepAliveMs: readInteger(source, 'KEEP_ALIVE_SECONDS', 75, 1, 3_600) * 1_000,
     shutdownDelayMs: readInteger(source, 'SHUTDOWN_DELAY_SECONDS', 5, 0, 3_600) * 1_000,
     clock: readClock(source),
     production,

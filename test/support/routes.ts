@@ -25,6 +25,7 @@ async function inspectEdge<Seen>(see: (app: FastifyInstance) => Seen): Promise<S
     serviceSecrets: [testSecrets.SERVICE_SECRET],
     uploadsDir,
     trustedProxies: [],
+    keepAliveMs: 75_000,
   };
   const app = await createEdge({ ...clients, ...deps } as EdgeDeps);
   try {
