@@ -108,8 +108,12 @@ describe('a transcription', () => {
   const windows = [chunk('Good'), chunk(' day', 'stop'), chunk(' to'), chunk(' you', 'stop')].join('');
 
   test.each([
-    ['', { type: 'duration', seconds: 2 }, { audio_seconds: 2, output_tokens: 4 }],
-    [usageChunk, { type: 'tokens', total_tokens: 207 }, { input_tokens: 204, output_tokens: 3, audio_seconds: 2 }],
+    ['', undefined, { audio_seconds: 2, output_tokens: 4 }],
+    [
+      usageChunk,
+      { type: 'tokens', input_tokens: 204, output_tokens: 3, total_tokens: 207 },
+      { input_tokens: 204, output_tokens: 3, audio_seconds: 2 },
+    ],
   ])(
     "streams in OpenAI's events what vLLM writes in chunks, one window of the audio behind the other",
     async (more, usage, metered) => {
@@ -120,7 +124,7 @@ describe('a transcription', () => {
       expect(events.slice(0, -1).map(({ type, delta }) => [type, delta])).toEqual(
         ['Good', ' day', ' to', ' you'].map((delta) => ['transcript.text.delta', delta]),
       );
-      expect(events.at(-1)).toMatchObject({ type: 'transcript.text.done', text: 'Good day to you', usage });
+      expect(events.at(-1)).toEqual({ type: 'transcript.text.done', text: 'Good day to you', usage });
       await bench.event({ success: true, error_code: null, ...metered });
     },
   );

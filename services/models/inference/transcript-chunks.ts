@@ -9,14 +9,8 @@ import type { EventsOfChunks } from './event-stream-reader.ts';
  * A text that is longer than an event may be is never complete.
  */
 export class TranscriptChunks implements EventsOfChunks {
-  readonly #durationMs: number;
   #text = '';
   #isFinished = false;
-
-  /** `durationMs`: the file's length, for an upstream that does not say. */
-  constructor(durationMs: number) {
-    this.#durationMs = durationMs;
-  }
 
   delta(choices: unknown): object | null {
     const choice = Array.isArray(choices) ? choices[0] : undefined;
@@ -30,17 +24,15 @@ export class TranscriptChunks implements EventsOfChunks {
 
   last(usage: ReportedUsage | null): object | null {
     if (!this.#isFinished || this.#text.length > frameBytesMax) return null;
-    return { type: 'transcript.text.done', text: this.#text, usage: this.#usage(usage) };
-  }
-
-  #usage(usage: ReportedUsage | null): object {
-    if (usage === null) return { type: 'duration', seconds: Math.ceil(this.#durationMs / 1000) };
-    const { inputTokens, outputTokens, totalTokens } = usage;
-    return {
-      type: 'tokens',
-      input_tokens: inputTokens ?? 0,
-      output_tokens: outputTokens ?? 0,
-      total_tokens: totalTokens,
-    };
+    const done = { type: 'transcript.text.done', text: this.#text };
+    // Clients know no other usage here than that of tokens, and that it may be missing.
+    return usage === null ? done : { ...done, usage: tokensOf(usage) };
   }
 }
+
+const tokensOf = ({ inputTokens, outputTokens, totalTokens }: ReportedUsage): object => ({
+  type: 'tokens',
+  input_tokens: inputTokens ?? 0,
+  output_tokens: outputTokens ?? 0,
+  total_tokens: totalTokens,
+});

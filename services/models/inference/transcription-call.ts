@@ -46,7 +46,7 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
-    chunks: new TranscriptChunks(durationMs),
+    chunks: new TranscriptChunks(),
     measure({ usage, deltas, lastEvents }) {
       if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs || durationMs };
       const heard = deltas > 0 || lastEvents > 0;

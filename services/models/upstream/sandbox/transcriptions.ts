@@ -25,7 +25,7 @@ export function transcriptions(call: FormCall): Answer {
   const heard = listen(audioOf(form));
   const usage = audioUsage(call, heard, fields);
   if (wordField(fields, 'stream', ['false', 'true']) === 'true') {
-    return streamAnswer(sseContentType, transcriptEvents(heard.text, usage));
+    return streamAnswer(sseContentType, transcriptEvents(heard.text, tokenUsage(call, heard, fields)));
   }
   switch (format) {
     case 'verbose_json': {
@@ -80,8 +80,13 @@ function audioOf({ file }: Form): Buffer {
   return file;
 }
 
-function audioUsage({ model, tokens }: FormCall, heard: Heard, fields: JsonObject) {
-  if (model.audioUsage === 'duration') return { type: 'duration', seconds: Math.ceil(heard.seconds) };
+const audioUsage = (call: FormCall, heard: Heard, fields: JsonObject): object =>
+  call.model.audioUsage === 'duration'
+    ? { type: 'duration', seconds: Math.ceil(heard.seconds) }
+    : tokenUsage(call, heard, fields);
+
+/** The only usage that OpenAI's events know: clients with strict types cannot read a length there. */
+function tokenUsage({ tokens }: FormCall, heard: Heard, fields: JsonObject) {
   const textTokens = typeof fields.prompt === 'string' ? tokens.count(fields.prompt) : 0;
   const audioTokens = Math.ceil(heard.seconds * tokensPerSecond);
   const outputTokens = tokens.count(heard.text);
