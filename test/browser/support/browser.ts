@@ -97,7 +97,12 @@ export async function openPage(browser: Browser, options: BrowserContextOptions 
   });
   page.on('pageerror', (error) => troubles.push(`uncaught ${error.message}`));
   page.setDefaultTimeout(30_000);
-  return { page, troubles, close: () => context.close() };
+  const close = async (): Promise<void> => {
+    // What a test answers itself may be on its way still, and would fail with nobody to hear of it.
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+    await context.close();
+  };
+  return { page, troubles, close };
 }
 
 export type Credentials = { email: string; password: string };
