@@ -16,7 +16,7 @@ import { freePort } from '../support/free-port.ts';
 import { startProcess } from '../support/processes.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
-import { memoryMiBOfTree } from './machine.ts';
+import { memoryMiBOf } from './machine.ts';
 import { isFlat } from './soak.ts';
 
 const minutes = Number(process.argv[2] ?? 60);
@@ -87,7 +87,7 @@ async function main(): Promise<void> {
   process.exitCode = problems.length > 0 ? 1 : 0;
 }
 
-/** Keeps every kind of call at its rate until the time is over and all are answered. Answers the memory of the process after each minute. */
+/** Keeps every kind of call at its rate until the time is over and all are answered. Answers the memory of the gateway's own process after each minute. */
 async function keepAllUp(kinds: Record<string, Kind>): Promise<number[]> {
   const timers = Object.entries(kinds).map(([name, { perSecond, run }]) => {
     let due = Math.random();
@@ -99,7 +99,7 @@ async function keepAllUp(kinds: Record<string, Kind>): Promise<number[]> {
   const memoryMiB: number[] = [];
   for (let minute = 1; minute <= minutes; minute += 1) {
     await delay(60_000);
-    memoryMiB.push(memoryMiBOfTree(gateway.pid));
+    memoryMiB.push(memoryMiBOf(gateway.pid));
     const calls = [...counts.values()].reduce((sum, count) => sum + count, 0);
     print(
       `${minute} min: ${calls} calls, ${memoryMiB.at(-1)!.toFixed(0)} MiB, ${openFiles()} open, ${faults.size} faults`,

@@ -25,12 +25,13 @@ export const cpuMsOfTree = (pid: number): number =>
   treeOf(pid).reduce((sum, member) => sum + (statOf(member)?.ticks ?? 0) * tickMs, 0);
 
 /** Memory of a process with all that descends from it, in MiB; pages that several share are counted once. */
-export function memoryMiBOfTree(pid: number): number {
-  const kiB = treeOf(pid).map((member) => {
-    const rollup = tryRead(`/proc/${member}/smaps_rollup`);
-    return Number(/^Pss:\s+(\d+)/m.exec(rollup ?? '')?.[1] ?? 0);
-  });
-  return kiB.reduce((sum, one) => sum + one, 0) / 1024;
+export const memoryMiBOfTree = (pid: number): number =>
+  treeOf(pid).reduce((sum, member) => sum + memoryMiBOf(member), 0);
+
+/** Memory of a process alone, in MiB; its part of pages that it shares. */
+export function memoryMiBOf(pid: number): number {
+  const rollup = tryRead(`/proc/${pid}/smaps_rollup`);
+  return Number(/^Pss:\s+(\d+)/m.exec(rollup ?? '')?.[1] ?? 0) / 1024;
 }
 
 /**
