@@ -223,7 +223,7 @@ async function realtimeSession(key: string): Promise<void> {
     if (type === 'conversation.item.input_audio_transcription.completed') transcript.resolve();
   });
   socket.addEventListener('close', ({ code }) => transcript.reject(new Error(`closed with ${code}`)));
-  await once(socket, 'open');
+  await Promise.race([once(socket, 'open'), transcript.promise]);
   const input = { transcription: { model: 'sandbox-transcribe' }, turn_detection: null };
   for (const event of [
     { type: 'session.update', session: { type: 'transcription', audio: { input } } },
