@@ -2,7 +2,7 @@ import type { DescMethod } from '@bufbuild/protobuf';
 import type { ContextValues } from '@connectrpc/connect';
 import type { Clock } from '../clock.ts';
 import { databaseError } from '../db/errors.ts';
-import { ErrorReason, GatewayError } from '../errors.ts';
+import { cancelled, ErrorReason, GatewayError } from '../errors.ts';
 import type { Logger } from '../logger.ts';
 import { type Caller, callerAmong } from './caller.ts';
 import { fromConnectError, publicPart, reasonName } from './connect-errors.ts';
@@ -59,11 +59,12 @@ export function createCallReport(deps: { logger: Logger; clock: Clock; metrics?:
 
 /**
  * What a handler throws once its call was aborted is the abort's echo, unless it says otherwise in our own words. A database that is
- * out of reach is no fault of the handler.
+ * out of reach is no fault of the handler, and whatever broke off a call from outside is none of this process.
  */
 function failureOf(call: ReportedCall, thrown: unknown): GatewayError {
   if (call.abortReason === undefined || thrown instanceof GatewayError) return fromConnectError(databaseError(thrown));
-  return fromConnectError(call.abortReason);
+  const abort = fromConnectError(call.abortReason);
+  return abort.reason === ErrorReason.INTERNAL ? cancelled(abort) : abort;
 }
 
 const callFields = (call: ReportedCall, latencyMs: number) => ({

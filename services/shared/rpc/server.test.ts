@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { connect, constants } from 'node:http2';
 import type { HandlerContext } from '@connectrpc/connect';
 import { describe, expect, test, vi } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
@@ -174,5 +176,18 @@ describe('the log', () => {
       }),
     ]);
     expect(JSON.stringify(port.lines)).not.toMatch(new RegExp(`CONTENT|${keyId}`));
+  });
+
+  test('takes a client that breaks its call off with an error for one that left', async () => {
+    await using port = await serveRpc([]);
+    const session = connect(port.url);
+    const headers = { ':method': 'POST', ':path': '/grpc.health.v1.Health/Watch', 'content-type': 'application/grpc' };
+    const call = session.request(headers).on('error', () => {});
+    call.end(Buffer.alloc(5));
+    await once(call, 'data');
+    call.close(constants.NGHTTP2_INTERNAL_ERROR);
+    await vi.waitFor(() => expect(port.lines).toHaveLength(1), patience);
+    expect(port.lines[0]).toMatchObject({ reason: 'CANCELLED' });
+    session.destroy();
   });
 });
