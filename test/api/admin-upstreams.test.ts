@@ -71,6 +71,32 @@ describe('an upstream that is registered', () => {
     expect(await found('own/vllm')).toEqual([2_048, 'openai']);
   });
 
+  test('tells what its models are for where its list does, else their names', async () => {
+    await using upstream = await startUpstreamSimulator({
+      models: [
+        { id: 'told/plain', capabilities: ['embed', 'rerank'] },
+        { id: 'told/embed-chat', type: 'chat' },
+        { id: 'told/ears', task: 'automatic-speech-recognition' },
+        { id: 'told/painter', type: 'image', capabilities: { vision: true } },
+        { id: 'told/other-tts', model_type: 'audio', task: 7 },
+        { id: 'told/anything', type: 'rerank' },
+      ],
+    });
+    const { json } = await admin('POST', '/upstreams', { base_url: upstream.url });
+    const operations = json.models.map((model: { id: string; operations: string[] }) => [
+      model.id,
+      model.operations[0],
+    ]);
+    expect(Object.fromEntries(operations)).toEqual({
+      'told/plain': 'embeddings',
+      'told/embed-chat': 'chat_completions',
+      'told/ears': 'audio_transcriptions',
+      'told/painter': 'images_generations',
+      'told/other-tts': 'audio_speech',
+      'told/anything': 'chat_completions',
+    });
+  });
+
   test('leaves the deployments that an operator has set, but for what it names', async () => {
     const deployment = async () => {
       const { deployments } = (await admin('GET', pathOf('sim-image'))).json;

@@ -15,7 +15,7 @@ import { listedModels } from '../catalog/listing.ts';
 import { addressOf } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
-import { operationsByName } from '../domain/operations-by-name.ts';
+import { foundOperations } from '../domain/found-operations.ts';
 import type { ListedModel } from '../upstream/upstream.ts';
 
 /** How long an upstream may take to list its models, in milliseconds: less than the call itself, so that its caller is told why it failed. */
@@ -55,9 +55,9 @@ export const registerUpstream =
       const hasDeployment = (name: string) =>
         deployments.some((row) => row.modelId === standing.get(name)?.id && row.upstreamModel === name);
       const wanted = request.onlyNew ? listed.filter(({ id }) => !settled.has(id)) : listed;
-      const imported = wanted.map(({ id: name, contextWindow, dialect }) => {
+      const imported = wanted.map(({ id: name, contextWindow, kinds, dialect }) => {
         // What was found out or guessed replaces nothing that an operator may have corrected.
-        const found = standing.has(name) ? {} : { operations: [...operationsByName(name)], contextWindow };
+        const found = standing.has(name) ? {} : { operations: [...foundOperations(name, kinds)], contextWindow };
         const foundDialect = hasDeployment(name) ? UpstreamDialect.UNSPECIFIED : dialect;
         return create(ImportedModelSchema, {
           name,

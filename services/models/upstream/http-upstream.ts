@@ -111,6 +111,9 @@ const dialectsByOwner = new Map<unknown, UpstreamDialect>([
 /** What servers call the context window of a model: vLLM and SGLang, OpenRouter and Together, Groq, Mistral. */
 const contextWindowNames = ['max_model_len', 'context_length', 'context_window', 'max_context_length'];
 
+/** Where servers write what a model is for: Together, Xinference, those that keep to the tasks of Hugging Face, Infinity and llama.cpp. */
+const kindNames = ['type', 'model_type', 'task', 'capabilities'];
+
 /** The models in a model list; anything that is not an OpenAI model list is an error. */
 function listedModels(list: unknown): ListedModel[] {
   const data = isObject(list) ? list.data : undefined;
@@ -119,6 +122,7 @@ function listedModels(list: unknown): ListedModel[] {
     const { id, owned_by } = item;
     if (typeof id !== 'string' || id === '') return [];
     const contextWindow = contextWindowNames.map((name) => countOr0(item[name])).find((tokens) => tokens > 0);
-    return [{ id, contextWindow, dialect: dialectsByOwner.get(owned_by) ?? UpstreamDialect.UNSPECIFIED }];
+    const kinds = kindNames.flatMap((name) => item[name]).filter((kind) => typeof kind === 'string');
+    return [{ id, contextWindow, kinds, dialect: dialectsByOwner.get(owned_by) ?? UpstreamDialect.UNSPECIFIED }];
   });
 }

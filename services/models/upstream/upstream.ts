@@ -26,6 +26,8 @@ export type ListedModel = {
   id: string;
   /** Prompt and answer together, in tokens; undefined when the upstream does not say. */
   contextWindow: number | undefined;
+  /** What it is for, in the words of the list: a type, a task, capabilities. */
+  kinds: readonly string[];
   /** The kind of server, where `owned_by` tells it. */
   dialect: UpstreamDialect;
 };

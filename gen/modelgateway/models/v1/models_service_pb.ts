@@ -1337,8 +1337,8 @@ export type RegisterUpstreamRequest = Message<"modelgateway.models.v1.RegisterUp
   dialect: UpstreamDialect;
 
   /**
-   * Operations to register for its models; empty means guess from each name that is new,
-   * and leave what the others have.
+   * Operations to register for its models; empty means guess from what the list says of each that is
+   * new, or else from its name, and leave what the others have.
    *
    * @generated from field: repeated modelgateway.models.v1.Operation operations = 4;
    */

@@ -65,6 +65,7 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
       return sandboxModels.map(({ id, contextWindowTokens }) => ({
         id,
         contextWindow: contextWindowTokens,
+        kinds: [],
         dialect: UpstreamDialect.SANDBOX,
       }));
     },

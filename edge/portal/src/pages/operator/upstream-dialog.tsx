@@ -64,7 +64,7 @@ export function UpstreamDialog({ onClose }: { onClose: () => void }) {
           chosen={operations}
           onChange={setOperations}
           error={error}
-          hint="Of all of its models. None: of each new model guessed by its name, and of the others as they are."
+          hint="Of all of its models. None: of each new model guessed by what the upstream says of it, or else by its name, and of the others as they are."
         />
         <DialogActions>
           <Button onClick={onClose}>Cancel</Button>
