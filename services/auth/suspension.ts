@@ -1,5 +1,6 @@
 import type { Organization } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from './audit.ts';
 import { organizationMessage } from './db/organization.message.ts';
@@ -24,7 +25,7 @@ export async function setSuspended(
   const suspend = reason !== null;
   const { organization, version } = await transaction(database, async (em) => {
     const found = await lockOrganization(em, tenantId);
-    if ((found.suspendedAt != null) === suspend) return { organization: found, version: null };
+    if ((found.suspendedAt != null) === suspend) return { organization: found, version: await currentVersion(em) };
     const before = { status: suspend ? 'active' : 'suspended' };
     const after = { status: suspend ? 'suspended' : 'active', ...(suspend && { reason }) };
     found.suspendedAt = suspend ? new Date(clock.now()) : null;

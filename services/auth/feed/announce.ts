@@ -25,10 +25,13 @@ export async function recordUserChange(
   return version;
 }
 
-/** Waits until every live edge decides by a committed change, as to sessions and as to keys. Fails when Keys is out of reach. */
+/**
+ * Waits until every live edge decides by a committed change, as to sessions and as to keys. Fails when Keys is out of reach. A call that
+ * changes nothing announces the current version, since it may be a repeat of one that failed on the way.
+ */
 export async function announce(
-  version: bigint | null,
+  version: bigint,
   { feed, keyRefreshes }: Pick<Deps, 'feed' | 'keyRefreshes'>,
 ): Promise<void> {
-  await Promise.all([keyRefreshes.deliver(), version === null ? undefined : feed.knownEverywhere(version)]);
+  await Promise.all([keyRefreshes.deliver(), feed.knownEverywhere(version)]);
 }

@@ -1,6 +1,7 @@
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { userMessage } from '../db/user.message.ts';
@@ -29,7 +30,7 @@ export const adminUpdateUser =
         );
       }
       const changes = changedFields(before, after);
-      if (changes === null) return { user: found, version: null };
+      if (changes === null) return { user: found, version: await currentVersion(em) };
       found.isActive = after.is_active;
       found.operator = after.operator;
       await em.flush();

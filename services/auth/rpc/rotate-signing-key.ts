@@ -6,6 +6,7 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { actorOf, recordAudit } from '../audit.ts';
 import { SessionEntity } from '../db/session.entity.ts';
@@ -56,7 +57,7 @@ export const rotateSigningKey =
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
       const next = await em.findOneOrFail(SigningKeyEntity, { kid });
       // A repeat of what has been done.
-      if (next.status !== SigningKeyStatus.NEXT) return null;
+      if (next.status !== SigningKeyStatus.NEXT) return currentVersion(em);
       const former = await em.findOneOrFail(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
       em.clear();
       await activateSigningKey(em, { ...next, sealedPrivateKey: next.sealedPrivateKey ?? null }, clock);
@@ -77,6 +78,6 @@ export const rotateSigningKey =
       return recordChange(em, { kind: 'signing_keys', forgetAfterMs: forgetAfterMs(clock.now()) });
     });
     await signingKeys.reload();
-    if (activated !== null) await feed.knownEverywhere(activated);
+    await feed.knownEverywhere(activated);
     return { signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage) };
   };

@@ -1,6 +1,7 @@
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { actorOf, recordAudit } from '../audit.ts';
@@ -40,7 +41,7 @@ export const updateMember =
         { role: roleName(before.role), is_active: before.isActive },
         { role: roleName(after.role), is_active: after.isActive },
       );
-      if (changes === null) return { member: user, version: null };
+      if (changes === null) return { member: user, version: await currentVersion(em) };
       Object.assign(user, after);
       await em.flush();
       await recordAudit(em, clock, {

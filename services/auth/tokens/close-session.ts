@@ -1,4 +1,5 @@
 import { transaction } from '#shared/db/transaction.ts';
+import { currentVersion } from '#shared/leased-feed/versions.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { endSession } from '../db/session.repository.ts';
@@ -9,8 +10,8 @@ import type { RefreshClaims } from './session-tokens.ts';
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed'>;
 
 /**
- * Ends a session with all its tokens, records why, and waits until every live edge refuses its access token. Nothing happens when it is
- * over already.
+ * Ends a session with all its tokens, records why, and waits until every live edge refuses its access token. One that is over already
+ * waits all the same: the call may be a repeat of one that failed on the way.
  */
 export async function closeSession(
   session: RefreshClaims,
@@ -20,7 +21,7 @@ export async function closeSession(
 ): Promise<void> {
   const { tenantId, userId, sessionId } = session;
   const version = await transaction(database, async (em) => {
-    if (!(await endSession(em, { tenantId, id: sessionId }, new Date(clock.now())))) return null;
+    if (!(await endSession(em, { tenantId, id: sessionId }, new Date(clock.now())))) return currentVersion(em);
     await recordAudit(em, clock, {
       tenantId,
       type: why,
@@ -29,5 +30,5 @@ export async function closeSession(
     });
     return recordChange(em, { kind: 'session', subjectId: sessionId, forgetAfterMs: forgetAfterMs(clock.now()) });
   });
-  if (version !== null) await feed.knownEverywhere(version);
+  await feed.knownEverywhere(version);
 }

@@ -14,8 +14,13 @@ export async function findOwnKey(em: SqlEntityManager, owner: KeyOwner, id: stri
 
 /** The same, locked until the end of the transaction. */
 export async function lockOwnKey(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow> {
+  return found(await lockOwnKeyIfAny(em, owner, id));
+}
+
+/** The same; null instead of NOT_FOUND. */
+export function lockOwnKeyIfAny(em: SqlEntityManager, owner: KeyOwner, id: string): Promise<KeyRow | null> {
   const { tenantId, userId } = owner;
-  return found(await em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, locked));
+  return em.findOne(KeyEntity, { tenantId, id, userId, deletedAt: null }, locked);
 }
 
 /** Anybody's key, for operators, locked until the end of the transaction. */

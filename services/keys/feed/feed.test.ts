@@ -1,10 +1,12 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { as, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
+import { as, reasonOf, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
@@ -145,6 +147,20 @@ test('a lease begins only with the current version, so that nobody waits for an 
   // It is told and has a lease, but has not acknowledged.
   expect(answered).toBe(false);
   await keys.acknowledgeKeys({ edgeId, version: removedVersion }, edge);
+  await deletion;
+});
+
+test('that a key is gone is answered only when no edge serves it any more, since it may be told to a repeat', async () => {
+  const user = as(sessionOf());
+  const { key } = await keys.createKey({ name: 'deleted twice' }, user);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  await keys.acknowledgeKeys({ edgeId, version }, edge);
+  const deletion = keys.deleteKey({ keyId: key!.id }, user);
+  await waitFor(async () => (await news(version)).events.length > 0, { description: 'the deletion' });
+  expect(await reasonOf(keys.deleteKey({ keyId: key!.id }, user))).toBe(ErrorReason.NOT_FOUND);
+  const leases = 'select from watchers where edge_id = $1 and lease_until > clock_timestamp()';
+  expect((await database.query({ text: leases, values: [edgeId] })).rowCount).toBe(0);
   await deletion;
 });
 

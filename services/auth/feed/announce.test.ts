@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { anonymous, ownerEmail, ownerPassword, startTestAuth } from '../../../test/support/auth.ts';
+import { asTableOwner, join, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+
+test('what a call before it has changed already is answered only when every edge decides by it', async () => {
+  await using fixture = await startTestAuth();
+  const { auth } = fixture;
+  const [leaver, stranger] = [await join(fixture, 'leaver@example.com'), await join(fixture, 'stranger@example.com')];
+  const { tokens } = await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous());
+  const [feed] = (await asTableOwner(fixture, 'select version from feed')).rows;
+  const version = BigInt(feed.version);
+  const changed = async () =>
+    (await asTableOwner(fixture, 'select from changes where version > $1', [version])).rowCount;
+
+  const edgeId = uuidv7();
+  expect(await auth.acknowledgeAuth({ edgeId, version }, asService('edge'))).toMatchObject({ leaseMs: 2_000 });
+  const goesByTheOldState = async () => {
+    const leases = 'select from watchers where edge_id = $1 and lease_until > clock_timestamp()';
+    return (await asTableOwner(fixture, leases, [edgeId])).rowCount === 1;
+  };
+  const calls = [
+    () => auth.logout({ refreshToken: tokens!.refreshToken }, anonymous()),
+    () => auth.updateMember({ userId: leaver.id, isActive: false }, ownerOf(fixture)),
+    () => auth.adminUpdateUser({ userId: stranger.id, isActive: false }, operatorOf(fixture)),
+    () => auth.suspendOrganization({ tenantId: fixture.owner.tenantId, reason: 'unpaid' }, operatorOf(fixture)),
+  ];
+  // Each changes what it has to, and then waits for the edge.
+  const first = calls.map((call) => call());
+  await waitFor(async () => (await changed()) === calls.length, { description: 'the changes' });
+  const repeats = calls.map(async (call) => {
+    await call();
+    return goesByTheOldState();
+  });
+  expect(await Promise.all(repeats)).toEqual(calls.map(() => false));
+  await Promise.all(first);
+});
