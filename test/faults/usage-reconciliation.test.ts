@@ -218,8 +218,10 @@ async function expectEqualRollUps(tier: string, bucket: string): Promise<void> {
     from ${tier} order by bucket_start, user_id, api_key_id, model, endpoint`,
   );
   const events = await database.query(
+    // The moment of the id, as Postgres 16 can read it too.
     `select ${bucket} as bucket_start, user_id, key_id as api_key_id, model collate "C" as model, endpoint collate "C" as endpoint, ${sums}
-    from (select *, uuid_extract_timestamp(id) as at, coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as key_id
+    from (select *, to_timestamp(('x' || translate(left(id::text, 13), '-', ''))::bit(48)::bigint / 1000.0) as at,
+      coalesce(api_key_id, '00000000-0000-0000-0000-000000000000') as key_id
       from events) as events
     group by 1, 2, 3, 4, 5 order by 1, 2, 3, 4, 5`,
   );
