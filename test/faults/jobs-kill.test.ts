@@ -137,8 +137,10 @@ test('a worker killed before its call, during it, and between the answer and its
       expect(completed.result.choices).toHaveLength(1);
     }
     expect(watch.ms).toBeLessThan(29_000);
-    const metrics = await (await fetch(second.metricsUrl)).text();
-    expect(metrics).toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 3$/m);
+    // Counted once the worker has heard that the end is stored.
+    await expect
+      .poll(async () => (await fetch(second.metricsUrl)).text())
+      .toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 3$/m);
     expect([callsOf('during'), callsOf('behind'), callsOf('before')].map(({ length }) => length)).toEqual([2, 2, 1]);
 
     const charged = await waitFor(
