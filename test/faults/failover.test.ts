@@ -10,10 +10,14 @@ import { waitFor } from '../support/wait-for.ts';
 
 const chat = { model: 'sim-chat', messages: [{ role: 'user' as const, content: 'Hi' }] };
 
-/** Two replicas of a gateway on one pair. */
+/** Two replicas of a gateway on one pair, which know a price from the beginning and limit nobody's rate. */
 async function startReplicas(pair: PostgresPair) {
   const closing = new AsyncDisposableStack();
   const bench = closing.use(await startInferenceBench({ databaseUrl: pair.url }));
+  await bench.admin('POST', '/prices', { model: chat.model, per_request_usd: 0.01 });
+  const [organization] = (await bench.admin('GET', '/organizations')).data;
+  const limits = { requests_per_minute: 1_000_000, tokens_per_minute: 1_000_000_000, concurrent_requests: 1_000 };
+  await bench.admin('PATCH', `/organizations/${organization.id}`, { rate_limits: limits });
   const env = { UPSTREAM_BASE_URL: bench.simulator.url };
   const second = closing.use(await startTestGateway({ databaseUrl: pair.url, env }));
   const both = [bench.gateway, second];
@@ -61,17 +65,20 @@ test('behind a failover to a synchronous standby each answered call is one event
   await using pair = await startPostgresPair();
   await using replicas = await startReplicas(pair);
   const { bench, both } = replicas;
-  await bench.admin('POST', '/prices', { model: chat.model, per_request_usd: 0.5 });
   const deleted = await bench.gateway.createKey(bench.session);
   const callers = both.map((gateway) => callAndCall(gateway.openai(bench.key.key)));
-  const calledEverywhere = (count: number) =>
-    waitFor(() => callers.every(({ answered }) => answered.length >= count), { description: `${count} calls each` });
-  await calledEverywhere(20);
+  const calledEverywhere = (): Promise<unknown> => {
+    const before = callers.map(({ answered }) => answered.length);
+    return waitFor(() => callers.every(({ answered }, index) => answered.length >= before[index]! + 20), {
+      description: '20 calls more of each',
+    });
+  };
+  await calledEverywhere();
   await bench.gateway.call('DELETE', `/api/v1/api-keys/${deleted.id}`, bench.session);
 
   await pair.failOver();
   await replicas.recovered();
-  await calledEverywhere(callers.reduce((most, { answered }) => Math.max(most, answered.length), 0) + 20);
+  await calledEverywhere();
 
   const answered = (await Promise.all(callers.map((caller) => caller.stop()))).flat();
   expect(await replicas.statuses(deleted.key)).toEqual([401, 401]);
