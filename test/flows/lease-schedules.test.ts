@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, GatewayError, gatewayError, hasReason } from '#shared/errors.ts';
+import { lateMs } from '../../services/billing/leasing/lapse.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
+import { timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom, VirtualTime } from '../support/leases/schedule.ts';
 import { SimulatedBilling } from '../support/leases/simulated-billing.ts';
@@ -20,11 +22,17 @@ test(`${schedules} random schedules of leases and holds break no cap, lose no mo
   }
 }, 600_000);
 
-type Edge = { budgets: Budgets; isAlive: boolean };
+type Edge = {
+  budgets: Budgets;
+  isAlive: boolean /** Virtual milliseconds; until then nothing it says arrives anywhere. */;
+  cutOffUntilMs: number;
+};
 
-/** One caller after the other, each when the one before has its answer; all at once; or all at once with faults. */
-type Kind = 'sequential' | 'parallel' | 'faulty';
-const kinds: readonly Kind[] = ['sequential', 'parallel', 'faulty', 'faulty'];
+/** One caller after the other, each when the one before has its answer; all at once; all at once with faults; or beside an edge that is cut off. */
+type Kind = 'sequential' | 'parallel' | 'faulty' | 'cut off';
+const kinds: readonly Kind[] = ['sequential', 'parallel', 'faulty', 'faulty', 'cut off'];
+/** From the answer to the last settlement of an edge until Billing gives its room away. */
+const lapseMs = timeToLiveMs + lateMs;
 
 async function runSchedule(seed: number): Promise<void> {
   const kind = kinds[seed % kinds.length]!;
@@ -32,6 +40,8 @@ async function runSchedule(seed: number): Promise<void> {
   const time = new VirtualTime();
   /** Some run so fast that slices are settled long after the limit was met. */
   const isFast = random.chance(0.5);
+  /** In some each call costs what was held for it, so that nothing that is spent twice hides in what calls did not need. */
+  const isExact = random.chance(0.5);
   /** In some one edge takes it all while the others' slices lie idle. */
   const isLopsided = random.chance(0.5);
   const costMax = BigInt(random.between(50, 200));
@@ -46,7 +56,10 @@ async function runSchedule(seed: number): Promise<void> {
     throw new Error(`refused early: ${spent} spent of ${limits.get(budget)} and nothing running`);
   });
   const edges = Array.from({ length: random.between(1, 4) }, () =>
-    startEdge(billing, time, random, { isFast, withFaults: kind === 'faulty' }),
+    startEdge(billing, time, random, {
+      delayMsMax: isFast ? 2 : kind === 'sequential' ? 60 : random.between(60, 900),
+      withFaults: kind === 'faulty',
+    }),
   );
   for (const edge of edges) void tick(edge, time);
 
@@ -59,13 +72,24 @@ async function runSchedule(seed: number): Promise<void> {
       })(),
     );
   } else {
-    for (let call = 0; call < calls; call++) work.add(time.sleep(random.between(0, 4_000)).then(() => oneCall(call)));
+    const withinMs = kind === 'cut off' ? random.between(20_000, lapseMs) : 4_000;
+    for (let call = 0; call < calls; call++)
+      work.add(time.sleep(random.between(0, withinMs)).then(() => oneCall(call)));
   }
   if (kind === 'faulty' && random.chance(0.4)) {
     const edge = edges[random.between(0, edges.length - 1)]!;
     work.add(
       time.sleep(random.between(500, 4_000)).then(() => {
         edge.isAlive = false;
+      }),
+    );
+  }
+
+  if (kind === 'cut off') {
+    const edge = edges[random.between(0, edges.length - 1)]!;
+    work.add(
+      time.sleep(random.between(0, 20_000)).then(() => {
+        edge.cutOffUntilMs = time.now() + random.between(1_000, lapseMs - 5_000);
       }),
     );
   }
@@ -77,12 +101,14 @@ async function runSchedule(seed: number): Promise<void> {
     const hold = await admitted(edge, caller);
     if (hold === null) return;
     await time.sleep(random.between(1, isFast ? 3 : kind === 'sequential' ? 200 : 3_000));
-    const cost = BigInt(random.between(random.chance(0.2) ? 0 : Number(costMax / 2n), Number(costMax)));
+    const least = isExact ? costMax : random.chance(0.2) ? 0n : costMax / 2n;
+    const cost = BigInt(random.between(Number(least), Number(costMax)));
     spent += cost;
     // A vanished edge settles nothing; its journal is replayed by the next process within 5 s.
     const replayMs = edge.isAlive ? 0 : random.between(100, 5_000);
     if (edge.isAlive) await hold.settle(cost);
-    const charging = time.sleep(replayMs + random.between(20, 2_000)).then(() => {
+    const cutOffMs = Math.max(0, edge.cutOffUntilMs - time.now());
+    const charging = time.sleep(cutOffMs + replayMs + random.between(20, 2_000)).then(() => {
       billing.charge(`event ${call}`, hold.leaseIds, cost);
       if (random.chance(0.2)) billing.charge(`event ${call}`, hold.leaseIds, cost);
     });
@@ -93,11 +119,13 @@ async function runSchedule(seed: number): Promise<void> {
     try {
       return await edge.budgets.hold(caller, { spendCapNanoUsd: limits.get(BudgetKind.API_KEY)! }, costMax);
     } catch (error) {
-      if (isRefusal(error) || (kind === 'faulty' && isOverloaded(error))) return null;
+      if (isRefusal(error) || (kind !== 'sequential' && isOverloaded(error))) return null;
       throw error;
     }
   }
 
+  await work.done(time);
+  for (const { cutOffUntilMs } of edges) work.add(time.sleep(Math.max(0, cutOffUntilMs - time.now())));
   await work.done(time);
   // Whoever is left gives everything back; what vanished edges and lost answers held lapses.
   for (const edge of edges) {
@@ -110,7 +138,7 @@ async function runSchedule(seed: number): Promise<void> {
     if (edge.isAlive) expect(edge.budgets.leaseCount, 'nothing is kept for calls that are over').toBe(0);
     edge.isAlive = false;
   }
-  work.add(time.sleep(35_000));
+  work.add(time.sleep(lapseMs + 5_000));
   await work.done(time);
   billing.tidy();
 
@@ -160,25 +188,27 @@ const refusals: readonly ErrorReason[] = [
 const isRefusal = (error: unknown): boolean => error instanceof GatewayError && refusals.includes(error.reason);
 const isOverloaded = (error: unknown): boolean => hasReason(error, ErrorReason.OVERLOADED);
 
-/** An edge whose calls to Billing take their time and, with faults, get lost on the way there or back. */
+/** An edge whose calls to Billing take their time and, with faults or while it is cut off, get lost on the way there or back. */
 function startEdge(
   billing: SimulatedBilling,
   time: VirtualTime,
   random: SeededRandom,
-  { isFast, withFaults }: { isFast: boolean; withFaults: boolean },
+  { delayMsMax, withFaults }: { delayMsMax: number; withFaults: boolean },
 ): Edge {
+  const edge: Edge = { budgets: undefined as never, isAlive: true, cutOffUntilMs: 0 };
+  const isLost = () => time.now() < edge.cutOffUntilMs || (withFaults && random.chance(0.04));
   const lost = () => gatewayError(ErrorReason.OVERLOADED, 'lost on the network');
   const overNetwork =
     <Request, Response>(call: (request: Request) => Promise<Response>) =>
     async (request: Request): Promise<Response> => {
-      await time.sleep(random.between(0, isFast ? 2 : 60));
-      if (withFaults && random.chance(0.04)) throw lost();
+      await time.sleep(random.between(0, delayMsMax));
+      if (isLost()) throw lost();
       const response = await call(request);
-      await time.sleep(random.between(0, isFast ? 2 : 60));
-      if (withFaults && random.chance(0.04)) throw lost();
+      await time.sleep(random.between(0, delayMsMax));
+      if (isLost()) throw lost();
       return response;
     };
-  const budgets = new Budgets({
+  edge.budgets = new Budgets({
     billing: {
       lease: overNetwork((request: Parameters<SimulatedBilling['lease']>[0]) => billing.lease(request)),
       settle: overNetwork((request: Parameters<SimulatedBilling['settle']>[0]) => billing.settle(request)),
@@ -189,5 +219,5 @@ function startEdge(
     clock: { monotonic: time.now },
     logger: silentLogger,
   });
-  return { budgets, isAlive: true };
+  return edge;
 }

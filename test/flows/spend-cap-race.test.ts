@@ -14,9 +14,10 @@ import {
   type TestBilling,
   usageEvent,
 } from '../../services/billing/fixtures/test-billing.ts';
+import { lateMs } from '../../services/billing/leasing/lapse.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import type { Hold } from '../../services/models/limits/hold.ts';
-import { settleIntervalMs } from '../../services/models/limits/lease-settler.ts';
+import { settleIntervalMs, timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -312,7 +313,49 @@ test('without limits a call is decided in memory, and goes on when Billing is aw
   await expect(edge.hold(someone(), {}, costMax)).rejects.toBe(away);
 });
 
-test('what a vanished edge held is free after its time to live, and what it had used stays held until it is charged', async () => {
+test('an edge that Billing wants room back from may use it until it has heard so: it is nobody else’s before', async () => {
+  const { billing } = started;
+  const caller = someone();
+  const key = { spendCapNanoUsd: 16n * costMax };
+  const answer = Promise.withResolvers<void>();
+  const told = Promise.withResolvers<void>();
+  const slow: BudgetsDeps['billing'] = {
+    ...patientBilling(),
+    async settle(request, options) {
+      const settled = await billing.settle(request, options);
+      told.resolve();
+      await answer.promise;
+      return settled;
+    },
+  };
+  const edge = new Budgets({ billing: slow, clock: systemClock, logger: silentLogger });
+  const other = new Budgets({ billing: patientBilling(), clock: systemClock, logger: silentLogger });
+  const admitted: Hold[] = [await edge.hold(caller, key, costMax)];
+  const call = async (budgets: Budgets): Promise<boolean> => {
+    const hold = await Promise.resolve(budgets.hold(caller, key, costMax)).catch((error) => {
+      expect(hasReason(error, ErrorReason.SPEND_CAP_EXCEEDED)).toBe(true);
+    });
+    if (hold) admitted.push(hold);
+    return hold !== undefined;
+  };
+  // All but the slice's second call.
+  for (let left = 14; left > 0; left -= 1) expect(await call(other)).toBe(true);
+
+  const telling = edge.tick();
+  await told.promise;
+  expect(await call(edge)).toBe(true);
+  expect(await call(other)).toBe(false);
+  answer.resolve();
+  await telling;
+  expect(await call(other)).toBe(false);
+  expect(await call(edge)).toBe(false);
+  expect(admitted).toHaveLength(16);
+  for (const hold of admitted) await hold.settle(0n);
+  await Promise.all([edge.close(), other.close()]);
+  expect(await held(caller)).toBe(0n);
+});
+
+test('what a vanished edge held is free once nothing of it can be told any more, and what it had used stays held until it is charged', async () => {
   await using billing = await startTestBilling();
   const caller = someone();
   const key = { spendCapNanoUsd: 100n * costMax };
@@ -329,11 +372,17 @@ test('what a vanished edge held is free after its time to live, and what it had 
     return rows[0]!.held;
   };
   expect(await heldNow()).toBeGreaterThan(costMax);
-  billing.travel(31_000);
-  const next = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
-  await (await next.hold(caller, key, costMax)).settle(0n);
-  await next.close();
-  expect(await heldNow()).toBe(costMax);
+  const heldByVanished = await heldNow();
+  const heldBehind = async (travelMs: number): Promise<bigint> => {
+    billing.travel(travelMs);
+    const next = new Budgets({ billing: billing.billing, clock: systemClock, logger: silentLogger });
+    await (await next.hold(caller, key, costMax)).settle(0n);
+    await next.close();
+    return heldNow();
+  };
+  // It may be cut off only, and its calls be charged when it is back.
+  expect(await heldBehind(timeToLiveMs + lateMs - 10_000)).toBe(heldByVanished);
+  expect(await heldBehind(10_000)).toBe(costMax);
   const event = usageEvent({ ...caller, costNanoUsd: costMax, leaseIds: [...used.leaseIds] });
   await billing.billing.charge({ events: [event] }, service);
   expect(await heldNow()).toBe(0n);

@@ -1,6 +1,7 @@
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
+import { lateMs } from './lapse.ts';
 import { arraysOf, type BudgetKey, changeHeld, heldChange } from './spend.ts';
 
 /** A lease, with the budget in which it has room. */
@@ -91,7 +92,7 @@ export async function lockOverdueLeases(sql: Sql, budgets: readonly BudgetKey[],
   return rows.map(leaseRow);
 }
 
-/** What slices of a budget may give back, and when the one was settled that was not settled for the longest time. */
+/** What slices of a budget whose holders are in touch may give back, and when the one was settled that was not settled for the longest time. */
 export async function recallableRoom(
   sql: Sql,
   budget: BudgetKey,
@@ -103,7 +104,7 @@ export async function recallableRoom(
       select coalesce(sum(room_nano_usd - used_nano_usd), 0)::bigint as room, min(settled_at) as settled_at
       from leases where tenant_id = $1 and kind = $2 and subject_id = $3 and state = ${LeaseState.HELD}
         and period_start = $4 and expires_at > $5 and not central and room_nano_usd > used_nano_usd`,
-    values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs)],
+    values: [budget.tenantId, budget.kind, budget.subjectId, budget.periodStart, new Date(nowMs + lateMs)],
   });
   const { room, settled_at } = rows[0]!;
   return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };

@@ -3,6 +3,7 @@ import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.t
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
+import { smaller } from '../domain/amounts.ts';
 import { closed, freeRoomToKeep } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
@@ -23,75 +24,104 @@ export async function settleLeases(
   nowMs: number,
 ): Promise<Settled> {
   const settled: Settled = new Map();
-  const kept = settlements.filter(({ keep }) => keep);
-  if (kept.length > 0) {
-    const times = { nowMs, expiresAtMs };
-    const held = await sqlTransaction(database, (sql) => keepLeases(sql, holderId, kept, times));
-    for (const lease of held) settled.set(lease.id, lease);
-    for (const lease of await shrinkSlices(database, [...settled.values()], nowMs)) settled.set(lease.id, lease);
+  const kept = byLeaseId(settlements.filter(({ keep }) => keep));
+  if (kept.size > 0) {
+    const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
+    const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
+    const wanted = await takeRoomBack(database, moves, nowMs);
+    const told = moves.map(({ after }) => after);
+    for (const lease of await keepLeases(database, told, wanted, { nowMs, expiresAtMs })) settled.set(lease.id, lease);
   }
-  const given = new Map(settlements.filter(({ keep }) => !keep).map((row) => [row.leaseId.toLowerCase(), row]));
+  const given = byLeaseId(settlements.filter(({ keep }) => !keep));
   for (const lease of await closeLeases(database, holderId, given, nowMs)) settled.set(lease.id, lease);
   return settled;
 }
 
-/** Kept leases in one statement, locked by id like all leases: their room stays, so that no budget changes. */
-async function keepLeases(
-  sql: Sql,
-  holderId: string,
-  settlements: readonly LeaseSettlement[],
-  times: { nowMs: number; expiresAtMs: number },
-): Promise<LeaseRow[]> {
-  const { rows } = await sql.query<{ id: string }>({
-    name: 'keep-leases',
-    text: `
-      with held as (
-        select leases.tenant_id, leases.id, told.used, told.in_flight
-        from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[]) as told (id, fencing_token, used, in_flight)
-        join leases on leases.id = told.id and leases.fencing_token = told.fencing_token
-        where leases.holder_id = $5 and leases.state = ${LeaseState.HELD}
-        order by leases.id for update of leases
-      )
-      update leases set used_nano_usd = held.used, in_flight_nano_usd = held.in_flight, expires_at = $6, settled_at = $7
-      from held where leases.tenant_id = held.tenant_id and leases.id = held.id
-      returning leases.id`,
-    values: [
-      settlements.map(({ leaseId }) => leaseId),
-      settlements.map(({ fencingToken }) => fencingToken),
-      settlements.map(({ usedNanoUsd }) => usedNanoUsd),
-      settlements.map(({ inFlightNanoUsd }) => inFlightNanoUsd),
-      holderId,
-      new Date(times.expiresAtMs),
-      new Date(times.nowMs),
-    ],
-  });
-  return readLeases(
-    sql,
-    rows.map(({ id }) => id),
-  );
+const byLeaseId = (settlements: readonly LeaseSettlement[]): Map<string, LeaseSettlement> =>
+  new Map(settlements.map((told) => [told.leaseId.toLowerCase(), told]));
+
+/** A lease as it stood, and as its holder uses it now. */
+type Move = { before: LeaseRow; after: LeaseRow };
+
+/** Null for a lease that is not held any more, or not under this number. */
+function moveToldBy(lease: LeaseRow, told: LeaseSettlement): Move | null {
+  if (lease.state !== LeaseState.HELD || lease.fencingToken !== told.fencingToken) return null;
+  const { usedNanoUsd, inFlightNanoUsd, roomNanoUsd = lease.roomNanoUsd } = told;
+  // Never more again: what is told may come late, when the rest is somebody else's.
+  const after = { ...lease, usedNanoUsd, inFlightNanoUsd, roomNanoUsd: smaller(lease.roomNanoUsd, roomNanoUsd) };
+  return { before: lease, after };
 }
 
-/** Takes free room back from slices of budgets that have come near their limits. */
-async function shrinkSlices(database: Database, leases: readonly LeaseRow[], nowMs: number): Promise<LeaseRow[]> {
-  const shrunk: LeaseRow[] = [];
-  const free = leases.filter((lease) => !lease.central && freeIn(lease) > 0n);
-  for (const slices of byBudget(await nearTheirLimits(database.pool, free))) {
-    const after = await sqlTransaction(database, (sql) => shrink(sql, slices, nowMs));
-    shrunk.push(...after);
+/**
+ * Kept leases in one statement, locked by id like all leases: their room stays, so that no budget changes. Those of which room is wanted
+ * do not count as settled, since others wait for it.
+ */
+async function keepLeases(
+  database: Database,
+  told: readonly LeaseRow[],
+  wanted: ReadonlyMap<string, bigint>,
+  { nowMs, expiresAtMs }: { nowMs: number; expiresAtMs: number },
+): Promise<LeaseRow[]> {
+  if (told.length === 0) return [];
+  const { rows } = await sqlTransaction(database, (sql) =>
+    sql.query<{ id: string }>({
+      name: 'keep-leases',
+      text: `
+        with held as (
+          select leases.tenant_id, leases.id, told.used, told.in_flight, told.settled
+          from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::boolean[])
+            as told (id, fencing_token, used, in_flight, settled)
+          join leases on leases.id = told.id and leases.fencing_token = told.fencing_token
+          where leases.state = ${LeaseState.HELD}
+          order by leases.id for update of leases
+        )
+        update leases set used_nano_usd = held.used, in_flight_nano_usd = held.in_flight, expires_at = $6,
+          settled_at = case when held.settled then $7 else leases.settled_at end
+        from held where leases.tenant_id = held.tenant_id and leases.id = held.id
+        returning leases.id`,
+      values: [
+        told.map(({ id }) => id),
+        told.map(({ fencingToken }) => fencingToken),
+        told.map(({ usedNanoUsd }) => usedNanoUsd),
+        told.map(({ inFlightNanoUsd }) => inFlightNanoUsd),
+        told.map(({ id }) => !wanted.has(id)),
+        new Date(expiresAtMs),
+        new Date(nowMs),
+      ],
+    }),
+  );
+  const kept = new Set(rows.map(({ id }) => id));
+  return told
+    .filter(({ id }) => kept.has(id))
+    .map((lease) => ({ ...lease, roomNanoUsd: wanted.get(lease.id) ?? lease.roomNanoUsd, expiresAtMs }));
+}
+
+/**
+ * Takes the room that holders do without, and answers how much those should have whose budgets have come near their limits. They are
+ * left more until they say that they do without: they may have admitted calls under it meanwhile.
+ */
+async function takeRoomBack(database: Database, moves: readonly Move[], nowMs: number): Promise<Map<string, bigint>> {
+  const wanted = new Map<string, bigint>();
+  const free = moves.filter(({ after }) => !after.central && freeIn(after) > 0n);
+  const near = new Set(await nearTheirLimits(database.pool, free));
+  const due = moves.filter((move) => isSmaller(move) || near.has(move));
+  for (const ofBudget of Map.groupBy(due, ({ after }) => textOfKey(after)).values()) {
+    const rooms = await sqlTransaction(database, (sql) => takeRoomOf(sql, ofBudget, nowMs));
+    for (const [id, roomNanoUsd] of rooms) wanted.set(id, roomNanoUsd);
   }
-  return shrunk;
+  return wanted;
 }
 
 /**
  * Leaves out slices of keys which are far from their caps, by one look without locks at all of them: most are. A key that comes near
  * its cap a moment later is found by the next settlement, for which whoever wants its room waits.
  */
-async function nearTheirLimits(sql: Sql, slices: readonly LeaseRow[]): Promise<LeaseRow[]> {
+async function nearTheirLimits(sql: Sql, moves: readonly Move[]): Promise<Move[]> {
   const spends = await readSpends(
     sql,
-    slices.filter(({ kind }) => kind === BudgetKind.API_KEY),
+    moves.map(({ after }) => after).filter(({ kind }) => kind === BudgetKind.API_KEY),
   );
-  return slices.filter((lease) => {
+  return moves.filter(({ after: lease }) => {
     const spend = spends.get(lease.subjectId)?.find(({ periodStart }) => periodStart === lease.periodStart);
     if (lease.limitNanoUsd === null || spend === undefined) return true;
     const free = freeIn(lease);
@@ -99,28 +129,34 @@ async function nearTheirLimits(sql: Sql, slices: readonly LeaseRow[]): Promise<L
   });
 }
 
-async function shrink(sql: Sql, slices: readonly LeaseRow[], nowMs: number): Promise<LeaseRow[]> {
-  const [first] = slices;
-  const terms = await readTerms(sql, first!.tenantId, first!.kind === BudgetKind.USER ? first!.subjectId : '');
-  if (first!.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms)) return [];
-  let budget = await lockBudget(sql, { budget: first!, keyLimitNanoUsd: first!.limitNanoUsd, terms }, nowMs);
+/** The same for leases of one budget, whose row is locked. */
+async function takeRoomOf(sql: Sql, moves: readonly Move[], nowMs: number): Promise<Map<string, bigint>> {
+  const wanted = new Map<string, bigint>();
+  const [{ after: first }] = moves as [Move];
+  const terms = await readTerms(sql, first.tenantId, first.kind === BudgetKind.USER ? first.subjectId : '');
+  const isEndless = first.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms);
+  if (isEndless && !moves.some(isSmaller)) return wanted;
+  let budget = await lockBudget(sql, { budget: first, keyLimitNanoUsd: first.limitNanoUsd, terms }, nowMs);
+  const told = new Map(moves.map(({ after }) => [after.id, after]));
   const changes: LeaseChange[] = [];
-  for (const lease of await lockLeases(
-    sql,
-    slices.map(({ id }) => id),
-  )) {
-    const free = freeIn(lease);
-    if (lease.state !== LeaseState.HELD || free <= 0n) continue;
-    const keep = freeRoomToKeep(budget, free);
-    if (keep >= free) continue;
-    const smaller = { ...lease, roomNanoUsd: lease.roomNanoUsd - (free - keep) };
-    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(lease, smaller) };
-    changes.push({ before: lease, after: smaller });
+  for (const before of await lockLeases(sql, [...told.keys()])) {
+    const { fencingToken, usedNanoUsd, inFlightNanoUsd, roomNanoUsd } = told.get(before.id)!;
+    if (before.state !== LeaseState.HELD || before.fencingToken !== fencingToken) continue;
+    const after = { ...before, roomNanoUsd: smaller(before.roomNanoUsd, roomNanoUsd) };
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(before, after) };
+    if (isSmaller({ before, after })) changes.push({ before, after });
+    const free = after.central ? 0n : freeIn({ ...after, usedNanoUsd, inFlightNanoUsd });
+    if (free <= 0n) continue;
+    const smallest = { ...after, roomNanoUsd: after.roomNanoUsd - free + freeRoomToKeep(budget, free) };
+    if (!isSmaller({ before: after, after: smallest })) continue;
+    wanted.set(after.id, smallest.roomNanoUsd);
+    budget = { ...budget, heldNanoUsd: budget.heldNanoUsd + heldChange(after, smallest) };
   }
   await changeLeases(sql, changes);
-  return changes.map(({ after }) => after);
+  return wanted;
 }
 
+const isSmaller = ({ before, after }: Move): boolean => after.roomNanoUsd < before.roomNanoUsd;
 const freeIn = (lease: LeaseRow): bigint => lease.roomNanoUsd - lease.usedNanoUsd - lease.inFlightNanoUsd;
 
 /** Leases given back: what was used, or may still be, stays held until it is charged. */
@@ -135,7 +171,7 @@ async function closeLeases(
   const after: LeaseRow[] = [];
   const ofAccounts = known.filter(({ kind }) => kind === BudgetKind.ORGANIZATION);
   const ofSpend = known.filter(({ kind }) => kind !== BudgetKind.ORGANIZATION);
-  for (const leases of byBudget(ofAccounts)) {
+  for (const leases of Map.groupBy(ofAccounts, textOfKey).values()) {
     after.push(
       ...(await sqlTransaction(database, async (sql) => {
         await lockAccount(sql, leases[0]!.tenantId);
@@ -179,9 +215,4 @@ function closedBy(lease: LeaseRow, told: LeaseSettlement, nowMs: number): LeaseR
   // A closed lease takes no more room than before, whatever comes late.
   if (lease.state === LeaseState.CLOSED && after.roomNanoUsd >= lease.roomNanoUsd) return lease;
   return { ...after, state: LeaseState.CLOSED, expiresAtMs: nowMs + rememberedMs };
-}
-
-/** Leases by the row that must be locked for them, in the order of locks. */
-function byBudget(leases: readonly LeaseRow[]): LeaseRow[][] {
-  return [...Map.groupBy(leases, textOfKey).values()];
 }

@@ -3,7 +3,7 @@ import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.t
 import type { Sql } from '../db/sql.ts';
 import { type BudgetState, grantedRoom, type LeaseTerms, remainingIn } from '../domain/lease.ts';
 import { isOrganizationLimited, type LimitedBudget, lockBudgets, periodAt, type Terms } from './budget.ts';
-import { asLapsed } from './lapse.ts';
+import { asLapsed, lateMs } from './lapse.ts';
 import { changeLeases, type LeaseRow, lockLeases, lockOverdueLeases } from './lease-row.ts';
 import { type BudgetKey, heldChange, textOfKey } from './spend.ts';
 
@@ -138,6 +138,6 @@ function newLease(
     chargedNanoUsd: 0n,
     state: LeaseState.HELD,
     settledAtMs: nowMs,
-    expiresAtMs: nowMs + request.timeToLiveMs,
+    expiresAtMs: nowMs + request.timeToLiveMs + lateMs,
   };
 }

@@ -8,6 +8,7 @@ import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
 import { resetsAtMs } from '../leasing/budget.ts';
+import { lateMs } from '../leasing/lapse.ts';
 import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
@@ -81,10 +82,10 @@ const unlimitedLease = ({ leaseId, kind }: LeaseDemand, nowMs: number): MessageI
   resetsAt: timestampFromMs(resetsAtMs(kind, nowMs)),
 });
 
-/** A lease as its holder sees it. Billing holds the room longer than the period if need be, but the holder must ask anew then. */
+/** A lease as its holder sees it. Billing holds the room longer, beyond the period too if need be, but the holder must have settled, or asked anew, by then. */
 export function leaseMessage(row: LeaseRow, nowMs: number): MessageInitShape<typeof LeaseSchema> {
   const resetMs = resetsAtMs(row.kind, startOfPeriodMs(row.periodStart));
-  const expiresAtMs = Math.min(row.expiresAtMs, resetMs);
+  const expiresAtMs = Math.min(row.expiresAtMs - lateMs, resetMs);
   return {
     id: row.id,
     kind: row.kind,

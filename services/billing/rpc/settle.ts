@@ -1,6 +1,7 @@
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { lateMs } from '../leasing/lapse.ts';
 import { timeToLiveMs } from '../leasing/room-batches.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
 import { leaseMessage } from './lease.ts';
@@ -10,7 +11,7 @@ export const settle =
   async ({ holderId, settlements, timeToLive }, context) => {
     requireService(callerOf(context));
     const nowMs = await databaseNow(database.pool);
-    const expiresAtMs = nowMs + timeToLiveMs(timeToLive);
+    const expiresAtMs = nowMs + timeToLiveMs(timeToLive) + lateMs;
     const settled = await settleLeases(database, holderId.toLowerCase(), settlements, expiresAtMs, nowMs);
     return {
       leases: settlements.map(({ leaseId, fencingToken }) => {

@@ -3,6 +3,7 @@ export type HeldLease = {
   id: string;
   fencingToken: bigint;
   central: boolean;
+  /** Up to which calls are admitted. Billing holds at least as much, until it is told of less. */
   roomNanoUsd: bigint;
   /** Cost of the calls which ended under it. */
   usedNanoUsd: bigint;
@@ -25,6 +26,12 @@ export const hasRoom = (lease: HeldLease, costMaxNanoUsd: bigint, nowMs: number)
   !lease.closing &&
   nowMs < lease.expiresMs &&
   lease.usedNanoUsd + lease.inFlightNanoUsd + costMaxNanoUsd <= lease.roomNanoUsd;
+
+/** The room that calls have taken or may yet take, of which nobody else can have any. */
+export function neededRoom({ closing, roomNanoUsd, usedNanoUsd, inFlightNanoUsd }: HeldLease): bigint {
+  const taken = usedNanoUsd + inFlightNanoUsd;
+  return closing || taken > roomNanoUsd ? taken : roomNanoUsd;
+}
 
 export function enter(lease: HeldLease, costMaxNanoUsd: bigint, nowMs: number): void {
   lease.inFlightNanoUsd += costMaxNanoUsd;

@@ -4,7 +4,7 @@ import type { BillingService } from '#gen/modelgateway/billing/v1/billing_servic
 import { type Lease, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import type { HeldLease } from './held-lease.ts';
+import { type HeldLease, neededRoom } from './held-lease.ts';
 
 /** How long a lease holds without a settlement. */
 export const timeToLiveMs = 30_000;
@@ -96,6 +96,7 @@ export class LeaseSettler {
         inFlightNanoUsd: lease.inFlightNanoUsd,
         // A lease that is given back while calls run under it is kept alive for them.
         keep: !lease.closing || lease.callsInFlight > 0,
+        roomNanoUsd: neededRoom(lease),
       };
     });
     const request = { holderId: this.#holderId, settlements, timeToLive: { seconds: BigInt(timeToLiveMs / 1000) } };
@@ -110,6 +111,8 @@ export class LeaseSettler {
         if (settled.state === LeaseState.HELD) {
           lease.roomNanoUsd = settled.lease!.heldNanoUsd;
           lease.expiresMs = expiresMs(settled.lease!, askedMs);
+          // Billing would have some of it back, and has it once it hears that nothing will be admitted there.
+          if (neededRoom(lease) < settlements[index]!.roomNanoUsd) this.#queued.add(lease);
         } else {
           lease.closing = true;
           this.#leases.delete(lease.id);

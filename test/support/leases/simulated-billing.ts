@@ -19,7 +19,9 @@ import {
   lapsed,
   remainingIn,
 } from '../../../services/billing/domain/lease.ts';
+import { lateMs } from '../../../services/billing/leasing/lapse.ts';
 import { budgetRefusal } from '../../../services/billing/leasing/refusal.ts';
+import { timeToLiveMs } from '../../../services/models/limits/lease-settler.ts';
 import type { VirtualTime } from './schedule.ts';
 
 type SimulatedLease = LeaseAmounts & {
@@ -77,10 +79,12 @@ export class SimulatedBilling {
       this.#lapseOverdue(lease.kind);
       const used = told.usedNanoUsd!;
       const inFlight = told.inFlightNanoUsd!;
-      if (told.keep) this.#keep(lease, used, inFlight);
-      else this.#close(lease, used, inFlight);
+      const wantedNanoUsd = told.keep
+        ? this.#keep(lease, { usedNanoUsd: used, inFlightNanoUsd: inFlight, roomNanoUsd: told.roomNanoUsd! })
+        : null;
+      if (!told.keep) this.#close(lease, used, inFlight);
       const { state, roomNanoUsd, central, kind, id } = this.leases.get(told.leaseId!)!;
-      const held = { id, kind, central, heldNanoUsd: roomNanoUsd, fencingToken: 1n };
+      const held = { id, kind, central, heldNanoUsd: wantedNanoUsd ?? roomNanoUsd, fencingToken: 1n };
       return { leaseId: id, state, lease: state === LeaseState.HELD ? held : undefined };
     });
     return create(SettleResponseSchema, { leases });
@@ -142,7 +146,7 @@ export class SimulatedBilling {
         chargedNanoUsd: 0n,
         state: LeaseState.HELD,
         settledAtMs: this.#time.now(),
-        expiresAtMs: this.#time.now() + 30_000,
+        expiresAtMs: this.#time.now() + timeToLiveMs + lateMs,
       });
     }
     for (const lease of granted) this.#change(lease);
@@ -155,16 +159,21 @@ export class SimulatedBilling {
     return { response: { leases, costAllowedNanoUsd: request.costMaxNanoUsd } };
   }
 
-  #keep(lease: SimulatedLease, usedNanoUsd: bigint, inFlightNanoUsd: bigint): void {
-    if (lease.state !== LeaseState.HELD) return;
+  /** Answers the room that the holder should have, if that is less than it says that it needs. */
+  #keep(
+    lease: SimulatedLease,
+    told: Pick<LeaseAmounts, 'usedNanoUsd' | 'inFlightNanoUsd' | 'roomNanoUsd'>,
+  ): bigint | null {
+    if (lease.state !== LeaseState.HELD) return null;
     const nowMs = this.#time.now();
-    const kept = { ...lease, usedNanoUsd, inFlightNanoUsd, settledAtMs: nowMs, expiresAtMs: nowMs + 30_000 };
-    const free = kept.roomNanoUsd - usedNanoUsd - inFlightNanoUsd;
-    if (!lease.central && free > 0n) {
-      const keep = freeRoomToKeep(this.budgets.get(lease.kind)!, free);
-      if (keep < free) kept.roomNanoUsd -= free - keep;
-    }
+    const kept = { ...lease, ...told, expiresAtMs: nowMs + timeToLiveMs + lateMs };
+    if (kept.roomNanoUsd > lease.roomNanoUsd) kept.roomNanoUsd = lease.roomNanoUsd;
     this.#change(kept);
+    const free = kept.roomNanoUsd - kept.usedNanoUsd - kept.inFlightNanoUsd;
+    const keep = lease.central || free <= 0n ? free : freeRoomToKeep(this.budgets.get(lease.kind)!, free);
+    if (keep < free) return kept.roomNanoUsd - free + keep;
+    this.#change({ ...kept, settledAtMs: nowMs });
+    return null;
   }
 
   #close(lease: SimulatedLease, usedNanoUsd: bigint, inFlightNanoUsd: bigint): void {
@@ -188,6 +197,7 @@ export class SimulatedBilling {
         lease.kind === kind &&
         !lease.central &&
         lease.state === LeaseState.HELD &&
+        lease.expiresAtMs > this.#time.now() + lateMs &&
         lease.roomNanoUsd > lease.usedNanoUsd,
     );
   }

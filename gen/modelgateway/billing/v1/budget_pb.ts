@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/billing/v1/budget.proto.
  */
 export const file_modelgateway_billing_v1_budget: GenFile = /*@__PURE__*/
-  fileDesc("CiRtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9idWRnZXQucHJvdG8SF21vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxIu4BCgZCdWRnZXQSGwoObGltaXRfbmFub191c2QYASABKANIAIgBARI1CgZwZXJpb2QYAiABKA4yJS5tb2RlbGdhdGV3YXkuYmlsbGluZy52MS5CdWRnZXRQZXJpb2QSFgoOc3BlbnRfbmFub191c2QYAyABKAMSHwoScmVtYWluaW5nX25hbm9fdXNkGAQgASgDSAGIAQESLQoJcmVzZXRzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fbGltaXRfbmFub191c2RCFQoTX3JlbWFpbmluZ19uYW5vX3VzZCLCAQoLTGVhc2VEZW1hbmQSPQoEa2luZBgBIAEoDjIjLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkJ1ZGdldEtpbmRCCrpIB4IBBBABIAASGgoIbGVhc2VfaWQYAiABKAlCCLpIBXIDsAEBEiQKDmxpbWl0X25hbm9fdXNkGAMgASgDQge6SAQiAigASACIAQESHwoOc2xpY2VfbmFub191c2QYBCABKANCB7pIBCICKABCEQoPX2xpbWl0X25hbm9fdXNkIqgCCgVMZWFzZRIKCgJpZBgBIAEoCRIxCgRraW5kGAIgASgOMiMubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuQnVkZ2V0S2luZBIVCg1mZW5jaW5nX3Rva2VuGAMgASgEEhUKDWhlbGRfbmFub191c2QYBCABKAMSDwoHY2VudHJhbBgFIAEoCBIRCgl1bmxpbWl0ZWQYBiABKAgSLgoKZXhwaXJlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcmVzZXRzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgx0aW1lX3RvX2xpdmUYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24ilwEKD0xlYXNlU2V0dGxlbWVudBIaCghsZWFzZV9pZBgBIAEoCUIIukgFcgOwAQESFQoNZmVuY2luZ190b2tlbhgCIAEoBBIeCg11c2VkX25hbm9fdXNkGAMgASgDQge6SAQiAigAEiMKEmluX2ZsaWdodF9uYW5vX3VzZBgEIAEoA0IHukgEIgIoABIMCgRrZWVwGAUgASgIIoMBCgxTZXR0bGVkTGVhc2USEAoIbGVhc2VfaWQYASABKAkSMgoFc3RhdGUYAiABKA4yIy5tb2RlbGdhdGV3YXkuYmlsbGluZy52MS5MZWFzZVN0YXRlEi0KBWxlYXNlGAMgASgLMh4ubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuTGVhc2UqdgoKQnVkZ2V0S2luZBIbChdCVURHRVRfS0lORF9VTlNQRUNJRklFRBAAEhcKE0JVREdFVF9LSU5EX0FQSV9LRVkQARIUChBCVURHRVRfS0lORF9VU0VSEAISHAoYQlVER0VUX0tJTkRfT1JHQU5JWkFUSU9OEAMqXQoMQnVkZ2V0UGVyaW9kEh0KGUJVREdFVF9QRVJJT0RfVU5TUEVDSUZJRUQQABIVChFCVURHRVRfUEVSSU9EX0RBWRABEhcKE0JVREdFVF9QRVJJT0RfTU9OVEgQAipvCgpMZWFzZVN0YXRlEhsKF0xFQVNFX1NUQVRFX1VOU1BFQ0lGSUVEEAASFAoQTEVBU0VfU1RBVEVfSEVMRBABEhYKEkxFQVNFX1NUQVRFX0NMT1NFRBACEhYKEkxFQVNFX1NUQVRFX0xBUFNFRBADYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp]);
+  fileDesc("CiRtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9idWRnZXQucHJvdG8SF21vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxIu4BCgZCdWRnZXQSGwoObGltaXRfbmFub191c2QYASABKANIAIgBARI1CgZwZXJpb2QYAiABKA4yJS5tb2RlbGdhdGV3YXkuYmlsbGluZy52MS5CdWRnZXRQZXJpb2QSFgoOc3BlbnRfbmFub191c2QYAyABKAMSHwoScmVtYWluaW5nX25hbm9fdXNkGAQgASgDSAGIAQESLQoJcmVzZXRzX2F0GAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIRCg9fbGltaXRfbmFub191c2RCFQoTX3JlbWFpbmluZ19uYW5vX3VzZCLCAQoLTGVhc2VEZW1hbmQSPQoEa2luZBgBIAEoDjIjLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkJ1ZGdldEtpbmRCCrpIB4IBBBABIAASGgoIbGVhc2VfaWQYAiABKAlCCLpIBXIDsAEBEiQKDmxpbWl0X25hbm9fdXNkGAMgASgDQge6SAQiAigASACIAQESHwoOc2xpY2VfbmFub191c2QYBCABKANCB7pIBCICKABCEQoPX2xpbWl0X25hbm9fdXNkIqgCCgVMZWFzZRIKCgJpZBgBIAEoCRIxCgRraW5kGAIgASgOMiMubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuQnVkZ2V0S2luZBIVCg1mZW5jaW5nX3Rva2VuGAMgASgEEhUKDWhlbGRfbmFub191c2QYBCABKAMSDwoHY2VudHJhbBgFIAEoCBIRCgl1bmxpbWl0ZWQYBiABKAgSLgoKZXhwaXJlc19hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLQoJcmVzZXRzX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgx0aW1lX3RvX2xpdmUYCSABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24izgEKD0xlYXNlU2V0dGxlbWVudBIaCghsZWFzZV9pZBgBIAEoCUIIukgFcgOwAQESFQoNZmVuY2luZ190b2tlbhgCIAEoBBIeCg11c2VkX25hbm9fdXNkGAMgASgDQge6SAQiAigAEiMKEmluX2ZsaWdodF9uYW5vX3VzZBgEIAEoA0IHukgEIgIoABIMCgRrZWVwGAUgASgIEiMKDXJvb21fbmFub191c2QYBiABKANCB7pIBCICKABIAIgBAUIQCg5fcm9vbV9uYW5vX3VzZCKDAQoMU2V0dGxlZExlYXNlEhAKCGxlYXNlX2lkGAEgASgJEjIKBXN0YXRlGAIgASgOMiMubW9kZWxnYXRld2F5LmJpbGxpbmcudjEuTGVhc2VTdGF0ZRItCgVsZWFzZRgDIAEoCzIeLm1vZGVsZ2F0ZXdheS5iaWxsaW5nLnYxLkxlYXNlKnYKCkJ1ZGdldEtpbmQSGwoXQlVER0VUX0tJTkRfVU5TUEVDSUZJRUQQABIXChNCVURHRVRfS0lORF9BUElfS0VZEAESFAoQQlVER0VUX0tJTkRfVVNFUhACEhwKGEJVREdFVF9LSU5EX09SR0FOSVpBVElPThADKl0KDEJ1ZGdldFBlcmlvZBIdChlCVURHRVRfUEVSSU9EX1VOU1BFQ0lGSUVEEAASFQoRQlVER0VUX1BFUklPRF9EQVkQARIXChNCVURHRVRfUEVSSU9EX01PTlRIEAIqbwoKTGVhc2VTdGF0ZRIbChdMRUFTRV9TVEFURV9VTlNQRUNJRklFRBAAEhQKEExFQVNFX1NUQVRFX0hFTEQQARIWChJMRUFTRV9TVEFURV9DTE9TRUQQAhIWChJMRUFTRV9TVEFURV9MQVBTRUQQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_duration, file_google_protobuf_timestamp]);
 
 /**
  * Budget is a limit with what was spent of it.
@@ -157,7 +157,8 @@ export type Lease = Message<"modelgateway.billing.v1.Lease"> & {
   unlimited: boolean;
 
   /**
-   * When the lease lapses unless it is settled first. Charges which come later still post.
+   * Until when requests may be admitted under the lease, unless it is settled first. Its room is
+   * held for some minutes more, for what is told late; charges which come later still post.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 7;
    */
@@ -227,6 +228,14 @@ export type LeaseSettlement = Message<"modelgateway.billing.v1.LeaseSettlement">
    * @generated from field: bool keep = 5;
    */
   keep: boolean;
+
+  /**
+   * What the holder admits under a lease that it keeps, used and in-flight included, never more
+   * again: the rest of what was held is free from then on. Unset: all that is held.
+   *
+   * @generated from field: optional int64 room_nano_usd = 6;
+   */
+  roomNanoUsd?: bigint | undefined;
 };
 
 /**
@@ -257,7 +266,9 @@ export type SettledLease = Message<"modelgateway.billing.v1.SettledLease"> & {
   state: LeaseState;
 
   /**
-   * The lease as it now stands; unset unless it is held. Billing may have made it smaller.
+   * The lease as it now stands, and with as much room as Billing would leave the holder; unset
+   * unless it is held. What it has beyond that stays held until the holder says in a settlement
+   * that it does without: it may have admitted requests under it meanwhile.
    *
    * @generated from field: modelgateway.billing.v1.Lease lease = 3;
    */
