@@ -1,15 +1,50 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
-import { QuotaRequestSchema, QuotaResponseSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import {
+  QuotaRequestSchema,
+  type QuotaResponse,
+  QuotaResponseSchema,
+} from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { GatewayError } from '#shared/errors.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
 import { grantReportMs, RateLimitGrants } from '../../services/models/limits/rate-limit-grants.ts';
-import { RateLimiter } from '../../services/models/limits/rate-limiter.ts';
+import { type RateAdmission, RateLimiter } from '../../services/models/limits/rate-limiter.ts';
 import { grantDemand, minuteMs } from '../../services/usage/domain/rate-limit-bucket.ts';
 import { silentLogger } from '../support/keys.ts';
 import { SeededRandom } from '../support/leases/schedule.ts';
 
 const key = { apiKeyId: '0190c8a0-0000-7000-8000-000000000001', userId: '' };
+
+type Quota = (request: MessageInitShape<typeof QuotaRequestSchema>) => Promise<QuotaResponse>;
+
+class Replica {
+  readonly limiter: RateLimiter;
+  readonly grants: RateLimitGrants;
+  #asked: () => void = () => {};
+  #arrival: Promise<void> = Promise.resolve();
+
+  constructor(time: { ms: number }, quota: Quota) {
+    this.limiter = new RateLimiter(() => time.ms);
+    const usage = {
+      quota: async (request: Parameters<Quota>[0]) => {
+        const answer = await quota(request);
+        this.#asked();
+        await this.#arrival;
+        return answer;
+      },
+    };
+    this.grants = new RateLimitGrants({ limiter: this.limiter, usage, logger: silentLogger });
+  }
+
+  /** From now on answers arrive when told; `asked`: Usage has given one. */
+  answersLater(): { asked: Promise<void>; resolve(): void } {
+    const asked = Promise.withResolvers<void>();
+    const arrival = Promise.withResolvers<void>();
+    this.#asked = asked.resolve;
+    this.#arrival = arrival.promise;
+    return { asked: asked.promise, resolve: arrival.resolve };
+  }
+}
 
 /** Replicas under one clock, granted by Usage's own reckoning, with a bucket in memory in the place of its table. */
 function startReplicas(count: number) {
@@ -34,10 +69,7 @@ function startReplicas(count: number) {
     if (demands.length === 0) bucket.leakedMs -= elapsedMs;
     return create(QuotaResponseSchema, { replicas: count, shares });
   };
-  const replicas = Array.from({ length: count }, () => {
-    const limiter = new RateLimiter(() => time.ms);
-    return { limiter, grants: new RateLimitGrants({ limiter, usage: { quota }, logger: silentLogger }) };
-  });
+  const replicas = Array.from({ length: count }, () => new Replica(time, quota));
   return { time, replicas, tick: () => Promise.all(replicas.map(({ grants }) => grants.tick())) };
 }
 
@@ -91,3 +123,38 @@ test.each([
     if (limits.concurrentRequests === 100) expect(used).toBeGreaterThan(0.9);
   },
 );
+
+test('a replica that needs less room for calls at the same time does without it before Usage knows', async () => {
+  const limits = { requestsPerMinute: 6_000, tokensPerMinute: 1_000_000, concurrentRequests: 10 };
+  const { time, replicas, tick } = startReplicas(2);
+  const [one, other] = replicas as [Replica, Replica];
+  await tick();
+  let running = 0;
+  const begin = async ({ limiter }: Replica): Promise<RateAdmission | undefined> => {
+    const admission = await Promise.resolve()
+      .then(() => limiter.admit(key, limits, 1))
+      .catch(() => undefined);
+    if (admission !== undefined) running += 1;
+    return admission;
+  };
+  const crowd = (replica: Replica) => Promise.all(Array.from({ length: 10 }, () => begin(replica)));
+  for (const admission of await crowd(one)) {
+    admission?.release(1);
+    running -= admission === undefined ? 0 : 1;
+  }
+  expect(running).toBe(0);
+  // In the second behind it nobody calls; Usage hears so, and its answer takes a while.
+  time.ms += grantReportMs;
+  await tick();
+  time.ms += grantReportMs;
+  const { asked, resolve } = one.answersLater();
+  const telling = one.grants.tick();
+  await asked;
+  await other.grants.tick();
+  const crowds = [crowd(one), crowd(other)];
+  await crowds[1];
+  resolve();
+  await telling;
+  await Promise.all(crowds);
+  expect(running).toBe(10);
+});

@@ -177,13 +177,16 @@ export class RateLimiter {
       if (inTurn ? isQuiet && requests.isUnused && tokens.isUnused && subject.concurrentGranted === 0 : waiting === 0)
         continue;
       const peak = Math.max(subject.concurrentPeak, inFlight + waiting, inTurn ? 0 : subject.concurrentGranted);
+      const concurrent = isQuiet ? 0 : peak;
+      // What is not asked for any more is another's before the answer comes.
+      subject.concurrentGranted = Math.min(subject.concurrentGranted, concurrent);
       demands.push({
         id,
         isKey,
         limits,
         requests: requests.report(limits.requestsPerMinute, inTurn),
         tokens: tokens.report(limits.tokensPerMinute, inTurn),
-        concurrent: isQuiet ? 0 : peak,
+        concurrent,
       });
       if (inTurn) subject.concurrentPeak = inFlight + waiting;
     }
