@@ -4,7 +4,15 @@ import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { as, reasonOf, sessionOf, silentLogger, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
+import {
+  as,
+  digestsOf,
+  reasonOf,
+  sessionOf,
+  silentLogger,
+  startTestKeys,
+  type TestKeys,
+} from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
@@ -162,6 +170,24 @@ test('that a key is gone is answered only when no edge serves it any more, since
   const leases = 'select from watchers where edge_id = $1 and lease_until > clock_timestamp()';
   expect((await database.query({ text: leases, values: [edgeId] })).rowCount).toBe(0);
   await deletion;
+});
+
+test('a change that an edge out of reach may not know is refused its answer in time, and says what it did', async () => {
+  const user = as(sessionOf());
+  const { key, secret } = await keys.createKey({ name: 'not yet gone everywhere' }, user);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  await keys.acknowledgeKeys({ edgeId, version }, edge);
+  // Its keeper may have extended it, and is not heard of any more.
+  const strand = `update watchers set keeper_id = $2, outage_until = clock_timestamp() + interval '1 minute' where edge_id = $1`;
+  await database.query({ text: strand, values: [edgeId, uuidv7()] });
+  const deletion = keys.deleteKey({ keyId: key!.id }, { ...user, timeoutMs: 3_000 });
+  await expect(deletion).rejects.toMatchObject({
+    reason: ErrorReason.DEADLINE_EXCEEDED,
+    message: expect.stringContaining('The change was made'),
+  });
+  expect((await keys.authenticate({ digests: digestsOf(secret) }, edge)).principal).toBeUndefined();
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 
 test('nobody waits for an edge that has left', async () => {

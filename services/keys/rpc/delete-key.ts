@@ -24,7 +24,7 @@ export const deleteKey =
       if (key === null) return { wasThere: false, version: await currentVersion(em) };
       return { wasThere: true, version: await remove(em, key, caller, clock.now()) };
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     if (!wasThere) throw notFound('API key');
     return {};
   };

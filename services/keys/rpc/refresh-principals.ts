@@ -15,7 +15,7 @@ export const refreshPrincipals =
       const changes = [...(await takeTenants(em, tenants)), ...(await takeUsers(em, users))];
       return changes.length === 0 ? currentVersion(em) : appendChanges(em, changes);
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     return { version };
   };
 

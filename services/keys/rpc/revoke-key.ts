@@ -31,6 +31,6 @@ export const revokeKey =
       const change = { kind: 'key_removed', tenantId: key.tenantId, keyId: key.id, digests } as const;
       return { key, version: await appendChanges(em, [change]) };
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     return { key: keyMessage(key, nowMs) };
   };

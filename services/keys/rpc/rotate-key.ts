@@ -66,7 +66,7 @@ export const rotateKey =
       const issued = await namedSecret(em, caller, name, peppers, nowMs);
       return { ...issued, version: changes.length === 0 ? await currentVersion(em) : await appendChanges(em, changes) };
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     return { key: keyMessage(key, nowMs), secret, previousSecretExpiresAt: timestampOrUnset(previousEndsAt) };
   };
 

@@ -34,6 +34,6 @@ export const setKeyRateLimits =
       const change = { kind: 'key_changed', tenantId: key.tenantId, keyId: key.id } as const;
       return { key, version: await appendChanges(em, [change]) };
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     return { key: keyMessage(key, nowMs) };
   };

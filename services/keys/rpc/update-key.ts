@@ -32,7 +32,7 @@ export const updateKey =
       const change = { kind: 'key_changed', tenantId: key.tenantId, keyId: key.id } as const;
       return { key, version: await appendChanges(em, [change]) };
     });
-    await feed.knownEverywhere(version, context.signal);
+    await feed.knownEverywhere(version, context);
     return { key: keyMessage(key, nowMs) };
   };
 

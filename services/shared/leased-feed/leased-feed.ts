@@ -1,9 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { HandlerContext } from '@connectrpc/connect';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { isOutOfReach } from '#shared/db/errors.ts';
 import { failoverNotice } from '#shared/db/failover.ts';
 import { listen } from '#shared/db/notify.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { heartbeatMs as usualHeartbeatMs } from '#shared/rpc/follow-stream.ts';
 import { Signal } from '#shared/signal.ts';
@@ -21,8 +23,11 @@ export type LeasedFeed<Event> = {
    * on: whether the edge may is told by what it gets for its acknowledgements.
    */
   watch(knownVersion: bigint, signal: AbortSignal): AsyncGenerator<Event | Heartbeat>;
-  /** Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. */
-  knownEverywhere(version: bigint, signal?: AbortSignal): Promise<void>;
+  /**
+   * Resolves when every live edge has acknowledged a version or its lease, whoever may extend it, has lapsed. Rejects with DEADLINE_EXCEEDED
+   * shortly before the deadline of the call that waits, so that this tells its caller what was done.
+   */
+  knownEverywhere(version: bigint, call?: Pick<HandlerContext, 'signal' | 'timeoutMs'>): Promise<void>;
   close(): Promise<void>;
 };
 
@@ -41,6 +46,15 @@ const changesMax = 500;
 
 /** Should a notification of an acknowledgement be lost, the wait goes on after this time, in milliseconds. */
 const recheckMs = 100;
+
+/** The share of a call's time for which it waits. The rest is for its answer's way. */
+const patienceShare = 0.9;
+
+const notKnownEverywhere = () =>
+  gatewayError(
+    ErrorReason.DEADLINE_EXCEEDED,
+    'The change was made, but a part of the gateway that is out of reach may go by the state before for up to a minute. Repeat the request to wait until none does.',
+  );
 
 /** Opens the process's ear for changes and acknowledgements. Resolves once it listens. */
 export async function openLeasedFeed<Change extends { version: bigint }, Event>(options: {
@@ -142,11 +156,13 @@ export async function openLeasedFeed<Change extends { version: bigint }, Event>(
         await nextChange;
       }
     },
-    async knownEverywhere(version, signal) {
+    async knownEverywhere(version, call) {
+      const untilMs = performance.now() + (call?.timeoutMs() ?? Number.POSITIVE_INFINITY) * patienceShare;
       for (;;) {
-        signal?.throwIfAborted();
-        const next = acknowledged.next(recheckMs, signal);
+        call?.signal.throwIfAborted();
+        const next = acknowledged.next(recheckMs, call?.signal);
         if ((await countBehind(database, version)) === 0) return;
+        if (performance.now() > untilMs) throw notKnownEverywhere();
         await keeper?.settleLapsed();
         await next;
       }
