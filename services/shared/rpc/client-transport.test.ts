@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { constants, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -31,3 +32,28 @@ test('a connection that dies under calls, while the next ones already open anoth
     server.close();
   }
 });
+
+const { NGHTTP2_INTERNAL_ERROR, NGHTTP2_PROTOCOL_ERROR, NGHTTP2_CANCEL, NGHTTP2_REFUSED_STREAM } = constants;
+
+test.each(
+  Object.entries({
+    INTERNAL_ERROR: NGHTTP2_INTERNAL_ERROR,
+    PROTOCOL_ERROR: NGHTTP2_PROTOCOL_ERROR,
+    CANCEL: NGHTTP2_CANCEL,
+    REFUSED_STREAM: NGHTTP2_REFUSED_STREAM,
+  }),
+)(
+  'a call whose stream the other side gives up with %s found a part of the gateway out of reach',
+  async (_name, code) => {
+    const server = createHttp2Server((request) => request.stream.close(code)).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const transport = createRpcClientTransport({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+    try {
+      const keys = createRpcClient(KeysService, transport);
+      await expect(keys.listKeys({})).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+    } finally {
+      transport.close();
+      server.close();
+    }
+  },
+);

@@ -52,7 +52,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
         const deadlineMs = effectiveTimeoutMs(timeoutMs, unaryTimeoutMsDefault);
         return await connect.unary(method, signal, deadlineMs, header, input, values);
       } catch (error) {
-        throw fromConnectError(error);
+        throw fromConnectError(error, signal?.aborted === true);
       }
     },
 
@@ -69,7 +69,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
           finished: ended,
           failed(error) {
             ended();
-            return fromConnectError(error);
+            return fromConnectError(error, call.signal.aborted);
           },
           left() {
             ended();
@@ -79,7 +79,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
         return { ...response, message };
       } catch (error) {
         ended();
-        throw fromConnectError(error);
+        throw fromConnectError(error, call.signal.aborted);
       }
     },
 

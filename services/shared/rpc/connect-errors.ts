@@ -89,14 +89,15 @@ export function toErrorDetail(error: GatewayError): ErrorDetail {
 
 /**
  * Reads any failure of a call as a GatewayError: one that travelled with an ErrorDetail as what it was, one of the
- * RPC framework by its code, a broken connection as OVERLOADED, and everything else as INTERNAL.
+ * RPC framework by its code, a broken connection as OVERLOADED, and everything else as INTERNAL. A call that was not `cancelledHere` and
+ * yet ended so was given up on its way.
  */
-export function fromConnectError(error: unknown): GatewayError {
+export function fromConnectError(error: unknown, cancelledHere = true): GatewayError {
   if (error instanceof GatewayError) return error;
   if (!(error instanceof ConnectError)) return isAbort(error) ? cancelled(error) : internalError(error);
   const detail = error.findDetails(ErrorDetailSchema)[0];
   if (detail !== undefined) return fromErrorDetail(detail);
-  return fromFramework(error);
+  return fromFramework(error, cancelledHere);
 }
 
 /** The inverse of toErrorDetail. */
@@ -118,11 +119,11 @@ export function fromErrorDetail(detail: ErrorDetail): GatewayError {
 }
 
 /** Errors made by the RPC framework rather than by a handler: their text is for operators. */
-function fromFramework(error: ConnectError): GatewayError {
+function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayError {
   const details = { internal: error.message, cause: error };
   switch (error.code) {
     case Code.Canceled:
-      return cancelled(error);
+      return cancelledHere ? cancelled(error) : outOfReach(details);
     case Code.DeadlineExceeded:
       return gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.', details);
     case Code.Unimplemented:
