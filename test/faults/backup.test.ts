@@ -56,6 +56,9 @@ test('a copy of the data folder is a backup: what a killed gateway left restores
     await waitFor(async () => (await first.call('GET', '/api/v1/usage/history', session)).data.length === 3, {
       description: 'the calls to be stored',
     });
+    await waitFor(async () => (await first.call('GET', '/api/v1/api-keys', session)).data[0].usage_count === 3, {
+      description: 'the uses of the key to be stored',
+    });
     before = await Promise.all(paths.map((path) => first.call('GET', path, session)));
   }
   const running = join(folder, 'original', 'postgres', 'data', 'postmaster.pid');
