@@ -1,10 +1,12 @@
 /*
  * A gateway whose parts stand still for up to a minute, are killed and started again, and whose Postgres freezes, in use:
  * `node test/bench/faults.ts [minutes]`, by default 5. Two edges, two processes of services, a worker. Fails when a cap was exceeded, when
- * an edge served a key or session behind the answer that ended it, when an answered call is not in usage or was not charged exactly
- * once, when an answer was no documented one, or when the ledger or the audit log is not sound.
+ * an edge served a key or session behind the answer that ended it, when an answered call or an accepted job is not in usage or was not
+ * charged exactly once, when a job did not complete, when an answer was no documented one, or when the ledger or the audit log is not
+ * sound.
  */
 import { execFile } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -53,6 +55,8 @@ const problems = new Map<string, number>();
 const counts = new Map<string, number>();
 /** The request ids of the chats that were answered whole. */
 const answered: string[] = [];
+/** The ids of the jobs that were accepted. */
+const jobs: string[] = [];
 const capped: Key[] = [];
 let session = '';
 let goesOn = true;
@@ -83,7 +87,11 @@ async function main(): Promise<void> {
       keepDoing(50, () => call(capped.at(-1)!.key, edge)),
       keepDoing(50, () => call(capped.at(-1)!.key, edge)),
     ]),
-    keepDoing(15_000, async () => capped.push(await createKey({ name: 'capped', spend_cap_usd: capUsd }))),
+    keepDoing(300, () => submitJob(key)),
+    keepDoing(15_000, async () => {
+      await signIn();
+      capped.push(await createKey({ name: 'capped', spend_cap_usd: capUsd }));
+    }),
     ...Array.from({ length: 4 }, () => keepDoing(200, keyThatIsDeleted)),
     ...Array.from({ length: 2 }, () => keepDoing(200, keyThatIsNarrowed)),
     ...Array.from({ length: 2 }, () => keepDoing(2_000, sessionThatIsEnded)),
@@ -94,6 +102,7 @@ async function main(): Promise<void> {
   for (const edge of edges.keys()) await untilDone(() => call(key, edge));
 
   for (const { key } of capped) await meet(key);
+  for (const id of jobs) await complete(id);
   await waitFor(isAllCharged, { description: 'usage and charges', timeoutMs: patienceMs }).catch((error) =>
     problem(`${error}`),
   );
@@ -104,7 +113,9 @@ async function main(): Promise<void> {
     );
   }
   print([...counts].map(([what, count]) => `${count} ${what}`).join(', '));
-  print(`${answered.length} chats answered; spent under caps of ${capUsd} USD: ${spent.join(', ')}`);
+  print(
+    `${answered.length} chats answered, ${jobs.length} jobs accepted; spent under caps of ${capUsd} USD: ${spent.join(', ')}`,
+  );
   for (const [what, times] of problems) print(`! ${times} × ${what}`);
   process.exitCode = problems.size > 0 ? 1 : 0;
 }
@@ -229,7 +240,7 @@ async function keyThatIsNarrowed(): Promise<void> {
 
 async function sessionThatIsEnded(): Promise<void> {
   const token = (await untilDone(() => ask('POST', '/api/v1/auth/login', '', owner))).json.access_token;
-  const profile = (edge: number) => ask('GET', '/api/v1/profile', token, undefined, edge);
+  const profile = (edge: number) => ask('GET', '/api/v1/profile', token, undefined, { edge });
   await Promise.all(edges.map((_, edge) => profile(edge)));
   if (succeeded(await ask('POST', '/api/v1/auth/logout', token))) await watchRefusals('ended sessions', profile);
 }
@@ -251,9 +262,16 @@ async function watchRefusals(what: string, request: (edge: number) => Promise<An
 }
 
 async function call(key: string, edge: number): Promise<Answer> {
-  const answer = await ask('POST', '/v1/chat/completions', key, chat, edge);
+  const answer = await ask('POST', '/v1/chat/completions', key, chat, { edge });
   if (succeeded(answer)) answered.push(answer.requestId);
   return answer;
+}
+
+/** Its repeats are one job, however often its answer was lost. */
+async function submitJob(key: string): Promise<void> {
+  const headers = { 'idempotency-key': randomUUID() };
+  const submit = () => ask('POST', '/v1/chat/completions', key, { ...chat, background: true }, { headers });
+  jobs.push((await untilDone(submit)).json.id);
 }
 
 async function createKey(fields: object): Promise<Key> {
@@ -270,12 +288,13 @@ async function ask(
   path: string,
   token: string,
   body?: object,
-  edge = below(edges.length),
+  { edge = below(edges.length), headers = {} }: { edge?: number; headers?: Record<string, string> } = {},
 ): Promise<Answer> {
   try {
     const response = await fetch(edges[edge]! + path, {
       method,
       headers: {
+        ...headers,
         ...(token !== '' && { authorization: `Bearer ${token}` }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
       },
@@ -286,7 +305,7 @@ async function ask(
     const text = await response.text();
     const json = text === '' ? null : JSON.parse(text);
     const requestId = response.headers.get('x-request-id')!;
-    if (![200, 201, 204, 401, 403, 429, 503, 504].includes(status)) {
+    if (![200, 201, 202, 204, 401, 403, 429, 503, 504].includes(status)) {
       problem(`${method} ${path} ${status}`);
       print([text, ...(await linesAbout(requestId))].join('\n'));
     }
@@ -319,6 +338,14 @@ async function meet(key: string): Promise<void> {
   await waitFor(isMet, { description: 'a cap to be met', timeoutMs: patienceMs }).catch((error) => problem(`${error}`));
 }
 
+async function complete(job: string): Promise<void> {
+  const isComplete = async (): Promise<boolean> =>
+    (await ask('GET', `/api/v1/jobs/${job}`, session)).json?.status === 'completed';
+  await waitFor(isComplete, { description: `job ${job} to complete`, timeoutMs: patienceMs }).catch((error) =>
+    problem(`${error}`),
+  );
+}
+
 /** What was spent with each key that has a cap, in USD. */
 async function spentUnderCaps(): Promise<number[]> {
   const spent = await rows<{ usd: string }>(
@@ -330,17 +357,18 @@ async function spentUnderCaps(): Promise<number[]> {
   return spent.map(({ usd }) => Number(usd));
 }
 
-/** True once each answered call is in usage, and everything in usage is charged once. */
+/** True once each answered call and each job is in usage once, and everything in usage is charged once. */
 async function isAllCharged(): Promise<boolean> {
-  const events = await rows<{ request_id: string; charges: number }>(
-    `select events.request_id, count(transactions.id)::int as charges from usage.events left join billing.transactions
+  const events = await rows<{ origin: string; charges: number }>(
+    `select coalesce('job_' || replace(events.job_id::text, '-', ''), events.request_id) as origin, count(transactions.id)::int as charges
+      from usage.events left join billing.transactions
       on transactions.tenant_id = events.tenant_id and usage_event_id = events.id
-      where success group by events.id, events.request_id`,
+      where success group by events.id, events.job_id, events.request_id`,
     [],
   );
-  const stored = new Set(events.map(({ request_id }) => request_id));
+  const stored = new Set(events.map(({ origin }) => origin));
   if (stored.size < events.length) throw new Error('a call is in usage twice');
-  const missing = answered.filter((requestId) => !stored.has(requestId)).length;
+  const missing = [...answered, ...jobs].filter((origin) => !stored.has(origin)).length;
   const uncharged = events.filter(({ charges }) => charges !== 1).length;
   if (missing + uncharged > 0) throw new Error(`${missing} calls are not in usage, ${uncharged} not charged once`);
   return true;

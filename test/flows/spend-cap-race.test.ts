@@ -1,9 +1,10 @@
-import { durationFromMs } from '@bufbuild/protobuf/wkt';
+import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { systemClock } from '#shared/clock.ts';
-import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, gatewayError, hasReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import {
   as,
@@ -419,6 +420,52 @@ test('a slice admits nothing behind the end of its day: calls of the new day cou
     [caller.tenantId, caller.apiKeyId],
   );
   expect(posted.rows).toEqual([{ posted: costMax }]);
+  await edge.close();
+});
+
+test('a slice admits nothing behind the end of the credit that it was made of, though its edge cannot ask', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const { tenantId } = caller;
+  await billing.billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+  const startMs = await billing.deps.databaseNow(billing.deps.database.pool);
+  const expiresAt = timestampFromMs(startMs + 60_000);
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 1_000n * costMax };
+  await billing.billing.grantCredit({ ...credit, expiresAt }, operator);
+  let isAway = false;
+  const reached = async <Answer>(ask: () => Promise<Answer>): Promise<Answer> => {
+    if (isAway) throw gatewayError(ErrorReason.OVERLOADED, 'Billing is away.');
+    return ask();
+  };
+  const client: BudgetsDeps['billing'] = {
+    lease: (request, options) => reached(() => billing.billing.lease(request, options)),
+    settle: (request, options) => reached(() => billing.billing.settle(request, options)),
+    releaseHold: (request, options) => reached(() => billing.billing.releaseHold(request, options)),
+  };
+  let nowMs = 0;
+  const edge = new Budgets({ billing: client, clock: { monotonic: () => nowMs }, logger: silentLogger });
+  const isAdmittedHere = async (): Promise<boolean> => {
+    const hold = await edge.hold(caller, undefined, costMax);
+    await hold.settle(costMax);
+    return hold.costAllowedNanoUsd === null;
+  };
+  const pass = async (ms: number): Promise<void> => {
+    nowMs += ms;
+    billing.travel(ms);
+    await edge.tick();
+  };
+  while (nowMs < 28_500) {
+    expect(await isAdmittedHere()).toBe(true);
+    await pass(1_500);
+  }
+  // From here on a slice would be held beyond the end: each call has a hold of its own.
+  await pass(2_500);
+  expect(await isAdmittedHere()).toBe(false);
+  isAway = true;
+  await pass(60_001 - nowMs);
+  await expect(isAdmittedHere()).rejects.toThrow('Billing is away.');
+  isAway = false;
+  await expect(isAdmittedHere()).rejects.toThrow('credit');
   await edge.close();
 });
 

@@ -40,10 +40,10 @@ type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodSt
 
 /**
  * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without
- * one the event's own time decides, but no edge's clock reaches beyond the database's.
+ * one the event's own time decides.
  */
 export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: DayTexts, nowMs: number): EventPeriods {
-  const day = days.at(Math.min(uuidv7Ms(event.id), nowMs));
+  const day = days.at(madeAtMs(event, nowMs));
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {
@@ -53,15 +53,19 @@ export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: 
   };
 }
 
-/** The posting of one call: what it draws on, against revenue. */
+/** When a call was made: no edge's clock reaches beyond the database's. */
+export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
+
+/** The posting of one call, made at `atMs`: what it draws on, against revenue. */
 export function usagePosting(
   event: UsageEvent,
+  atMs: number,
   funds: Funds,
   month: PeriodStart,
   transactionId: string,
 ): { posting: Posting; paygNanoUsd: bigint } {
   const cost = event.usage!.costNanoUsd;
-  const { debits, paygNanoUsd } = funds.draw(cost);
+  const { debits, paygNanoUsd } = funds.draw(cost, atMs);
   const posting: Posting = {
     ...postingDefaults,
     id: transactionId,

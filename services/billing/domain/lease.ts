@@ -7,7 +7,13 @@ import { larger, smaller } from './amounts.ts';
  */
 
 /** A budget at a moment. `posted + held` may be above the limit by one request. */
-export type BudgetState = { limitNanoUsd: bigint; postedNanoUsd: bigint; heldNanoUsd: bigint };
+export type BudgetState = {
+  limitNanoUsd: bigint;
+  postedNanoUsd: bigint;
+  heldNanoUsd: bigint;
+  /** How much of the limit ends before a lease which is given now: no slice is made of it, since its holder would not know. */
+  endingNanoUsd?: bigint;
+};
 
 export type LeaseTerms = { costMaxNanoUsd: bigint; costMinNanoUsd: bigint; sliceNanoUsd: bigint };
 
@@ -20,13 +26,15 @@ const sliceRequestsMin = 2n;
 export const remainingIn = ({ limitNanoUsd, postedNanoUsd, heldNanoUsd }: BudgetState): bigint =>
   limitNanoUsd - postedNanoUsd - heldNanoUsd;
 
+const lastingIn = (budget: BudgetState): bigint => remainingIn(budget) - (budget.endingNanoUsd ?? 0n);
+
 /** The room which a demand gets; null when the budget has none. */
 export function grantedRoom(budget: BudgetState, terms: LeaseTerms): { roomNanoUsd: bigint; central: boolean } | null {
   const remaining = remainingIn(budget);
   if (remaining <= 0n) return null;
   const { costMaxNanoUsd: costMax, costMinNanoUsd: costMin, sliceNanoUsd: wish } = terms;
   if (wish > 0n) {
-    const slice = smaller(costMax + wish, remaining / sliceDivisor);
+    const slice = smaller(costMax + wish, lastingIn(budget) / sliceDivisor);
     if (slice > 0n && slice >= costMax * sliceRequestsMin) return { roomNanoUsd: slice, central: false };
   }
   // Without a least cost the request is worth running only whole: it may go beyond what is left, by itself.
@@ -36,7 +44,7 @@ export function grantedRoom(budget: BudgetState, terms: LeaseTerms): { roomNanoU
 
 /** What of a slice its holder may keep free, now that it settles: less and less as the limit comes near, at last nothing. */
 export function freeRoomToKeep(budget: BudgetState, freeNanoUsd: bigint): bigint {
-  const remaining = remainingIn(budget);
+  const remaining = lastingIn(budget);
   return remaining <= 0n ? 0n : smaller(freeNanoUsd, (remaining + freeNanoUsd) / sliceDivisor);
 }
 

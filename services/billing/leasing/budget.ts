@@ -57,8 +57,16 @@ export const resetsAtMs = (kind: BudgetKind, nowMs: number): number =>
 /** A budget, and what limits it: a key's cap as its holder knows it, for the others the terms. */
 export type LimitedBudget = { budget: BudgetKey; keyLimitNanoUsd: bigint | null; terms: Terms };
 
-/** Locks the rows by which budgets are changed, organizations' accounts and then keys' and users' spend; answers in the order asked. */
-export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], nowMs: number): Promise<BudgetState[]> {
+/**
+ * Locks the rows by which budgets are changed, organizations' accounts and then keys' and users' spend; answers in the order asked.
+ * `untilMs` is how long what is leased now may be held.
+ */
+export async function lockBudgets(
+  sql: Sql,
+  asked: readonly LimitedBudget[],
+  nowMs: number,
+  untilMs: number,
+): Promise<BudgetState[]> {
   const termsOf = new Map(
     asked.filter(({ budget }) => isOfOrganization(budget)).map(({ budget, terms }) => [budget.tenantId, terms]),
   );
@@ -66,7 +74,7 @@ export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], now
   if (termsOf.size > 0) {
     for (const [tenantId, account] of await lockAccounts(sql, [...termsOf.keys()])) {
       await giveCreditOfNewMonth(sql, account, nowMs);
-      organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs));
+      organizations.set(tenantId, await organizationBudget(sql, account, termsOf.get(tenantId)!, nowMs, untilMs));
     }
   }
   const ofSpend = asked.filter(({ budget }) => !isOfOrganization(budget));
@@ -84,8 +92,8 @@ export async function lockBudgets(sql: Sql, asked: readonly LimitedBudget[], now
 }
 
 /** The same for one. */
-export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number): Promise<BudgetState> {
-  const [state] = await lockBudgets(sql, [asked], nowMs);
+export async function lockBudget(sql: Sql, asked: LimitedBudget, nowMs: number, untilMs: number): Promise<BudgetState> {
+  const [state] = await lockBudgets(sql, [asked], nowMs, untilMs);
   return state!;
 }
 
@@ -98,20 +106,34 @@ const unlimited = 2_000_000_000_000_000_000n;
  * What an organization can still pay, as a budget: commitment and lots, and PAYG up to its cap. Its limit is what is left, so
  * that nothing counts as posted.
  */
-async function organizationBudget(sql: Sql, account: Account, terms: Terms, nowMs: number): Promise<BudgetState> {
+async function organizationBudget(
+  sql: Sql,
+  account: Account,
+  terms: Terms,
+  nowMs: number,
+  untilMs: number,
+): Promise<BudgetState> {
   const { tenantId } = account;
-  const { rows } = await sql.query<{ credit: bigint }>({
+  const { rows } = await sql.query<{ credit: bigint; ending: bigint }>({
     name: 'usable-credit',
     text: `
-      select (
-        (select coalesce(sum(remaining_nano_usd), 0) from lots
-          where tenant_id = $1 and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2))
-        + (select coalesce(sum(amount_nano_usd - consumed_nano_usd - expired_nano_usd), 0) from commitments
-          where tenant_id = $1 and period_start <= $2 and period_end > $2))::bigint as credit`,
-    values: [tenantId, new Date(nowMs)],
+      select coalesce(sum(amount), 0)::bigint as credit,
+        coalesce(sum(amount) filter (where ends_at < $3), 0)::bigint as ending
+      from (
+        select remaining_nano_usd as amount, expires_at as ends_at from lots
+          where tenant_id = $1 and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)
+        union all
+        select amount_nano_usd - consumed_nano_usd - expired_nano_usd, period_end from commitments
+          where tenant_id = $1 and period_start <= $2 and period_end > $2) as usable`,
+    values: [tenantId, new Date(nowMs), new Date(untilMs)],
   });
-  const limitNanoUsd = rows[0]!.credit + (await paygRoom(sql, tenantId, terms, nowMs));
-  return { limitNanoUsd, postedNanoUsd: 0n, heldNanoUsd: account.heldNanoUsd };
+  const { credit, ending } = rows[0]!;
+  return {
+    limitNanoUsd: credit + (await paygRoom(sql, tenantId, terms, nowMs)),
+    postedNanoUsd: 0n,
+    heldNanoUsd: account.heldNanoUsd,
+    endingNanoUsd: ending,
+  };
 }
 
 async function paygRoom(sql: Sql, tenantId: string, terms: Terms, nowMs: number): Promise<bigint> {

@@ -7,7 +7,7 @@ import { smaller } from '../domain/amounts.ts';
 import { closed, freeRoomToKeep } from '../domain/lease.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { isOrganizationLimited, lockBudget, readTerms } from './budget.ts';
-import { rememberedMs } from './lapse.ts';
+import { lateMs, rememberedMs } from './lapse.ts';
 import { changeLeases, type LeaseChange, type LeaseRow, lockLeases, readLeases } from './lease-row.ts';
 import { addPosted, heldChange, readSpends, SpendSums, textOfKey } from './spend.ts';
 
@@ -28,7 +28,7 @@ export async function settleLeases(
   if (kept.size > 0) {
     const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
     const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
-    const wanted = await takeRoomBack(database, moves, nowMs);
+    const wanted = await takeRoomBack(database, moves, { nowMs, expiresAtMs });
     const told = moves.map(({ after }) => after);
     for (const lease of await keepLeases(database, told, wanted, { nowMs, expiresAtMs })) settled.set(lease.id, lease);
   }
@@ -39,6 +39,9 @@ export async function settleLeases(
 
 const byLeaseId = (settlements: readonly LeaseSettlement[]): Map<string, LeaseSettlement> =>
   new Map(settlements.map((told) => [told.leaseId.toLowerCase(), told]));
+
+/** When leases are settled, and until when Billing holds those which are kept. */
+type SettlementTimes = { nowMs: number; expiresAtMs: number };
 
 /** A lease as it stood, and as its holder uses it now. */
 type Move = { before: LeaseRow; after: LeaseRow };
@@ -60,7 +63,7 @@ async function keepLeases(
   database: Database,
   told: readonly LeaseRow[],
   wanted: ReadonlyMap<string, bigint>,
-  { nowMs, expiresAtMs }: { nowMs: number; expiresAtMs: number },
+  { nowMs, expiresAtMs }: SettlementTimes,
 ): Promise<LeaseRow[]> {
   if (told.length === 0) return [];
   const { rows } = await sqlTransaction(database, (sql) =>
@@ -100,13 +103,17 @@ async function keepLeases(
  * Takes the room that holders do without, and answers how much those should have whose budgets have come near their limits. They are
  * left more until they say that they do without: they may have admitted calls under it meanwhile.
  */
-async function takeRoomBack(database: Database, moves: readonly Move[], nowMs: number): Promise<Map<string, bigint>> {
+async function takeRoomBack(
+  database: Database,
+  moves: readonly Move[],
+  times: SettlementTimes,
+): Promise<Map<string, bigint>> {
   const wanted = new Map<string, bigint>();
   const free = moves.filter(({ after }) => !after.central && freeIn(after) > 0n);
   const near = new Set(await nearTheirLimits(database.pool, free));
   const due = moves.filter((move) => isSmaller(move) || near.has(move));
   for (const ofBudget of Map.groupBy(due, ({ after }) => textOfKey(after)).values()) {
-    const rooms = await sqlTransaction(database, (sql) => takeRoomOf(sql, ofBudget, nowMs));
+    const rooms = await sqlTransaction(database, (sql) => takeRoomOf(sql, ofBudget, times));
     for (const [id, roomNanoUsd] of rooms) wanted.set(id, roomNanoUsd);
   }
   return wanted;
@@ -130,13 +137,22 @@ async function nearTheirLimits(sql: Sql, moves: readonly Move[]): Promise<Move[]
 }
 
 /** The same for leases of one budget, whose row is locked. */
-async function takeRoomOf(sql: Sql, moves: readonly Move[], nowMs: number): Promise<Map<string, bigint>> {
+async function takeRoomOf(
+  sql: Sql,
+  moves: readonly Move[],
+  { nowMs, expiresAtMs }: SettlementTimes,
+): Promise<Map<string, bigint>> {
   const wanted = new Map<string, bigint>();
   const [{ after: first }] = moves as [Move];
   const terms = await readTerms(sql, first.tenantId, first.kind === BudgetKind.USER ? first.subjectId : '');
   const isEndless = first.kind === BudgetKind.ORGANIZATION && !isOrganizationLimited(terms);
   if (isEndless && !moves.some(isSmaller)) return wanted;
-  let budget = await lockBudget(sql, { budget: first, keyLimitNanoUsd: first.limitNanoUsd, terms }, nowMs);
+  let budget = await lockBudget(
+    sql,
+    { budget: first, keyLimitNanoUsd: first.limitNanoUsd, terms },
+    nowMs,
+    expiresAtMs - lateMs,
+  );
   const told = new Map(moves.map(({ after }) => [after.id, after]));
   const changes: LeaseChange[] = [];
   for (const before of await lockLeases(sql, [...told.keys()])) {

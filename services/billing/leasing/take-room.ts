@@ -45,7 +45,8 @@ export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: numbe
 /** Takes room for requests, one after the other, in the caller's transaction. Leases that were not settled in time give theirs back first. */
 export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs: number): Promise<Taken[]> {
   const demands = requests.flatMap((request) => request.demands);
-  const states = await lockBudgets(sql, demands, nowMs);
+  const untilMs = nowMs + Math.max(0, ...requests.map(({ timeToLiveMs }) => timeToLiveMs));
+  const states = await lockBudgets(sql, demands, nowMs, untilMs);
   const stateOf = new Map(demands.map((demand, index) => [demand, states[index]!]));
   const kept = await lockLeases(
     sql,

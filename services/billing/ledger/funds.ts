@@ -1,30 +1,54 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
-import { type DrawableCommitment, type DrawableLot, Funds } from '../domain/draw-order.ts';
+import { type Drawable, type DrawableCommitment, type DrawableLot, Funds } from '../domain/draw-order.ts';
 
-type LotRow = { tenant_id: string; id: string; source: LotSource; remaining_nano_usd: bigint; expires_at: Date | null };
-type CommitmentRow = { tenant_id: string; id: string; remaining_nano_usd: bigint };
+type LotRow = {
+  tenant_id: string;
+  id: string;
+  source: LotSource;
+  remaining_nano_usd: bigint;
+  expired_nano_usd: bigint;
+  expires_at: Date | null;
+};
+type CommitmentRow = {
+  tenant_id: string;
+  id: string;
+  remaining_nano_usd: bigint;
+  expired_nano_usd: bigint;
+  period_start: Date;
+  period_end: Date;
+};
 
-/** What locked organizations can draw on now; the rows are locked, by id. */
-export async function lockFunds(sql: Sql, tenantIds: readonly string[], nowMs: number): Promise<Map<string, Funds>> {
-  const now = new Date(nowMs);
+/**
+ * What locked organizations can draw on now, and could since `sinceMs`, written off or not; the rows are locked, by id. Only `draw`
+ * tells the one from the other: for everything else `sinceMs` is now.
+ */
+export async function lockFunds(
+  sql: Sql,
+  tenantIds: readonly string[],
+  nowMs: number,
+  sinceMs = nowMs,
+): Promise<Map<string, Funds>> {
+  const values = [plainArray(tenantIds), new Date(sinceMs)];
   const { rows: commitments } = await sql.query<CommitmentRow>({
     name: 'lock-commitments',
     text: `
-      select tenant_id, id, amount_nano_usd - consumed_nano_usd - expired_nano_usd as remaining_nano_usd
+      select tenant_id, id, amount_nano_usd - consumed_nano_usd - expired_nano_usd as remaining_nano_usd,
+        expired_nano_usd, period_start, period_end
       from commitments
-      where tenant_id = any($1::uuid[]) and period_start <= $2 and period_end > $2
-        and consumed_nano_usd + expired_nano_usd < amount_nano_usd
+      where tenant_id = any($1::uuid[]) and period_end > $2 and period_start <= $3
+        and consumed_nano_usd < amount_nano_usd
       order by tenant_id, id for update`,
-    values: [plainArray(tenantIds), now],
+    values: [...values, new Date(nowMs)],
   });
   const { rows: lots } = await sql.query<LotRow>({
     name: 'lock-lots',
     text: `
-      select tenant_id, id, source, remaining_nano_usd, expires_at from lots
-      where tenant_id = any($1::uuid[]) and remaining_nano_usd > 0 and (expires_at is null or expires_at > $2)
+      select tenant_id, id, source, remaining_nano_usd, expired_nano_usd, expires_at from lots
+      where tenant_id = any($1::uuid[]) and (remaining_nano_usd > 0 or expired_nano_usd > 0)
+        and (expires_at is null or expires_at > $2)
       order by tenant_id, id for update`,
-    values: [plainArray(tenantIds), now],
+    values,
   });
   const commitmentsOf = Map.groupBy(commitments, (row) => row.tenant_id);
   const lotsOf = Map.groupBy(lots, (row) => row.tenant_id);
@@ -42,12 +66,16 @@ export async function lockFunds(sql: Sql, tenantIds: readonly string[], nowMs: n
 const drawableCommitment = (row: CommitmentRow): DrawableCommitment => ({
   id: row.id,
   remainingNanoUsd: row.remaining_nano_usd,
+  expiredNanoUsd: row.expired_nano_usd,
+  startsAtMs: row.period_start.getTime(),
+  endsAtMs: row.period_end.getTime(),
 });
 
 const drawableLot = (row: LotRow): DrawableLot => ({
   id: row.id,
   source: row.source,
   remainingNanoUsd: row.remaining_nano_usd,
+  expiredNanoUsd: row.expired_nano_usd,
   expiresAtMs: row.expires_at?.getTime() ?? null,
 });
 
@@ -60,8 +88,8 @@ export async function saveFunds(sql: Sql, funds: ReadonlyMap<string, Funds>): Pr
     await sql.query({
       name: 'save-lots',
       text: `
-        update lots set remaining_nano_usd = drawn.remaining
-        from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as drawn (tenant_id, id, remaining)
+        update lots set remaining_nano_usd = drawn.remaining, expired_nano_usd = drawn.expired
+        from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[]) as drawn (tenant_id, id, remaining, expired)
         where lots.tenant_id = drawn.tenant_id and lots.id = drawn.id`,
       values: columns(lots),
     });
@@ -70,16 +98,18 @@ export async function saveFunds(sql: Sql, funds: ReadonlyMap<string, Funds>): Pr
     await sql.query({
       name: 'save-commitments',
       text: `
-        update commitments set consumed_nano_usd = amount_nano_usd - expired_nano_usd - drawn.remaining
-        from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as drawn (tenant_id, id, remaining)
+        update commitments set consumed_nano_usd = amount_nano_usd - drawn.expired - drawn.remaining,
+          expired_nano_usd = drawn.expired
+        from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[]) as drawn (tenant_id, id, remaining, expired)
         where commitments.tenant_id = drawn.tenant_id and commitments.id = drawn.id`,
       values: columns(commitments),
     });
   }
 }
 
-const columns = (rows: readonly { tenantId: string; id: string; remainingNanoUsd: bigint }[]): unknown[][] => [
+const columns = (rows: readonly (Drawable & { tenantId: string })[]): unknown[][] => [
   rows.map(({ tenantId }) => tenantId),
   rows.map(({ id }) => id),
   rows.map(({ remainingNanoUsd }) => remainingNanoUsd),
+  rows.map(({ expiredNanoUsd }) => expiredNanoUsd),
 ];

@@ -44,7 +44,7 @@ async function expireLots(sql: Sql, tenantId: string, nowMs: number): Promise<Po
     values: [tenantId, new Date(nowMs)],
   });
   await sql.query({
-    text: 'update lots set remaining_nano_usd = 0 where tenant_id = $1 and id = any($2::uuid[])',
+    text: 'update lots set expired_nano_usd = remaining_nano_usd, remaining_nano_usd = 0 where tenant_id = $1 and id = any($2::uuid[])',
     values: [tenantId, rows.map(({ id }) => id)],
   });
   return rows.map(({ id, source, remaining_nano_usd }) =>

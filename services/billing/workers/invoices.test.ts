@@ -306,13 +306,54 @@ test('credit expires at its time, by however many workers, and what was spent be
   started.travel(dayMs + 1_000);
   // Before any worker has come by, the rest is neither shown nor drawn.
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
-  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 1n * usd })] }, service);
+  const atMs = nowMs + dayMs + 1_000;
+  await billing.charge({ events: [usageEvent({ tenantId, atMs, costNanoUsd: 1n * usd })] }, service);
   expect((await billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd).toBe(1n * usd);
   const counts = await Promise.all(Array.from({ length: 4 }, () => expireCredit(deps)));
   expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1);
   const { transactions } = await billing.listTransactions({ type: TransactionType.EXPIRY }, as(owner));
   expect(transactions).toMatchObject([{ amountNanoUsd: -6n * usd, balanceAfterNanoUsd: 0n }]);
   await sound(started);
+});
+
+test('a call is paid by the credit and commitment of its own time, though they have ended, or were written off, when its charge comes', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid', paygEnabled: false } }, operator);
+  await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+  const nowMs = Math.floor((await deps.databaseNow(deps.database.pool)) / 1_000) * 1_000;
+  const endsAt = timestampFromMs(nowMs + dayMs);
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
+  await billing.grantCredit({ ...credit, expiresAt: endsAt }, operator);
+  const period = { periodStart: timestampFromMs(nowMs - 1_000), periodEnd: endsAt };
+  await billing.createCommitment({ requestId: uuidv7(), tenantId, amountNanoUsd: 5n * usd, ...period }, operator);
+  const owed = async (): Promise<bigint> => {
+    const { invoices } = await billing.listInvoices({}, as(owner));
+    return invoices.reduce((sum, { totalNanoUsd }) => sum + totalNanoUsd, 0n);
+  };
+  const charge = async (costNanoUsd: bigint, atMs: number): Promise<void> => {
+    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs })] }, service);
+    await sound(started);
+  };
+  const inTimeMs = nowMs + dayMs - 1;
+  started.travel(dayMs + hourMs);
+  await charge(3n * usd, inTimeMs);
+  expect(await owed()).toBe(0n);
+  expect(await expireCredit(deps)).toBe(2);
+  const { transactions } = await billing.listTransactions({ type: TransactionType.EXPIRY }, as(owner));
+  expect(transactions.map(({ amountNanoUsd }) => amountNanoUsd).toSorted()).toEqual([-10n * usd, -2n * usd]);
+  // The commitment's last 2 USD first, then from the credit.
+  await charge(4n * usd, inTimeMs);
+  const { commitments } = await billing.listCommitments({ tenantId }, operator);
+  expect(commitments).toMatchObject([{ consumedNanoUsd: 5n * usd, remainingNanoUsd: 0n }]);
+  expect(await owed()).toBe(0n);
+  await charge(1n * usd, inTimeMs + 1);
+  expect(await owed()).toBe(1n * usd);
+  await charge(9n * usd, inTimeMs);
+  expect(await owed()).toBe(2n * usd);
+  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
 });
 
 test("a plan's credit is given once a month and ends with it", async () => {
@@ -357,7 +398,9 @@ test("a plan's credit is there for the first call of an organization and of a mo
   await billing.assignPlan({ tenantId: prepaid.tenantId, planCode: 'prepaid' }, operator);
   const walletOf = async (owner: typeof charged) => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd;
   for (const round of ['the first month of all', 'another']) {
-    await billing.charge({ events: [usageEvent({ tenantId: charged.tenantId, costNanoUsd: 2n * usd })] }, service);
+    const { tenantId } = charged;
+    const atMs = await deps.databaseNow(deps.database.pool);
+    await billing.charge({ events: [usageEvent({ tenantId, atMs, costNanoUsd: 2n * usd })] }, service);
     expect((await billing.getPaygSpendCap({}, as(charged))).budget!.spentNanoUsd, round).toBe(0n);
     expect(await walletOf(charged), round).toBe(3n * usd);
     const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() };

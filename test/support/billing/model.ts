@@ -21,12 +21,14 @@ export class BillingModel {
     for (const lot of this.lots) {
       if (lot.left === 0n || lot.expiresMs === null || lot.expiresMs > this.nowMs) continue;
       const amount = -lot.left;
+      lot.expired = lot.left;
       lot.left = 0n;
       this.#note('expiry', amount, null);
     }
     for (const commitment of this.commitments) {
       if (commitment.left === 0n || commitment.endMs > this.nowMs) continue;
       const amount = -commitment.left;
+      commitment.expired = commitment.left;
       commitment.left = 0n;
       this.#note('expiry', amount, null);
     }
@@ -46,7 +48,7 @@ export class BillingModel {
   }
 
   give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string): void {
-    this.lots.push({ source, granted: amount, left: amount, expiresMs });
+    this.lots.push({ source, granted: amount, left: amount, expired: 0n, expiresMs });
     this.#note(type, amount, null);
   }
 
@@ -59,19 +61,19 @@ export class BillingModel {
 
   commit(amount: bigint, startMs: number, endMs: number): boolean {
     if (this.commitments.some((other) => other.startMs < endMs && other.endMs > startMs)) return false;
-    this.commitments.push({ amount, left: amount, consumed: 0n, startMs, endMs });
+    this.commitments.push({ amount, left: amount, expired: 0n, consumed: 0n, startMs, endMs });
     return true;
   }
 
-  /** Calls of one batch: Billing takes them in the order of their ids, each once. */
+  /** Calls of one batch: Billing takes them in the order of their ids, each once, out of what there was at their time. */
   charge(calls: readonly Omit<ModelCall, 'month' | 'payg' | 'refunded'>[]): void {
     for (const call of calls.toSorted((a, b) => (a.id < b.id ? -1 : 1))) {
       if (this.calls.has(call.id)) continue;
-      const own = monthOf(Math.min(call.atMs, this.nowMs));
+      const atMs = Math.min(call.atMs, this.nowMs);
+      const own = monthOf(atMs);
       const isOpen = (this.invoices.get(own)?.status ?? 'draft') === 'draft';
       const month = isOpen ? own : monthOf(this.nowMs);
-      const commitment = this.commitment;
-      const payg = this.#draw(call.cost, commitment === null ? this.wallet : [commitment, ...this.wallet]);
+      const payg = this.#draw(call.cost, [...this.#commitmentsAt(atMs), ...this.#lotsAt(atMs)]);
       this.calls.set(call.id, { ...call, month, payg, refunded: 0n });
       if (call.cost === 0n) continue;
       const invoice = this.invoices.get(month) ?? newInvoice();
@@ -126,15 +128,24 @@ export class BillingModel {
 
   /** What the wallet shows: lots with something left, in the order in which they are drawn. */
   get wallet(): ModelLot[] {
-    const isPromotional = ({ source }: ModelLot) => source === 'promotion' || source === 'coupon';
-    const until = ({ expiresMs }: ModelLot) => expiresMs ?? Number.MAX_SAFE_INTEGER;
-    return this.lots
-      .filter((lot) => lot.left > 0n && until(lot) > this.nowMs)
-      .sort((a, b) => Number(isPromotional(b)) - Number(isPromotional(a)) || until(a) - until(b));
+    return this.#lotsAt(this.nowMs).filter(({ left }) => left > 0n);
   }
 
   get commitment(): ModelCommitment | null {
-    return this.commitments.find(({ startMs, endMs }) => startMs <= this.nowMs && endMs > this.nowMs) ?? null;
+    return this.#commitmentsAt(this.nowMs)[0] ?? null;
+  }
+
+  /** Those which are not over at a moment, in the order in which they are drawn. */
+  #lotsAt(atMs: number): ModelLot[] {
+    const isPromotional = ({ source }: ModelLot) => source === 'promotion' || source === 'coupon';
+    const until = ({ expiresMs }: ModelLot) => expiresMs ?? Number.MAX_SAFE_INTEGER;
+    return this.lots
+      .filter((lot) => until(lot) > atMs)
+      .sort((a, b) => Number(isPromotional(b)) - Number(isPromotional(a)) || until(a) - until(b));
+  }
+
+  #commitmentsAt(atMs: number): ModelCommitment[] {
+    return this.commitments.filter(({ startMs, endMs }) => startMs <= atMs && endMs > atMs);
   }
 
   get paygSpent(): bigint {
@@ -159,8 +170,9 @@ export class BillingModel {
   #draw(amount: bigint, sources: readonly (ModelLot | ModelCommitment)[]): bigint {
     let missing = amount;
     for (const source of sources) {
-      const taken = source.left < missing ? source.left : missing;
-      source.left -= taken;
+      const of = source.left > 0n ? 'left' : 'expired';
+      const taken = source[of] < missing ? source[of] : missing;
+      source[of] -= taken;
       if ('consumed' in source) source.consumed += taken;
       missing -= taken;
     }
@@ -176,9 +188,18 @@ export type ModelLot = {
   source: 'purchase' | 'promotion' | 'coupon' | 'adjustment';
   granted: bigint;
   left: bigint;
+  /** What was left when it was written off: calls made before may yet need it. */
+  expired: bigint;
   expiresMs: number | null;
 };
-export type ModelCommitment = { amount: bigint; left: bigint; consumed: bigint; startMs: number; endMs: number };
+export type ModelCommitment = {
+  amount: bigint;
+  left: bigint;
+  expired: bigint;
+  consumed: bigint;
+  startMs: number;
+  endMs: number;
+};
 export type ModelCall = {
   id: string;
   atMs: number;

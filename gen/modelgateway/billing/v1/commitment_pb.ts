@@ -15,7 +15,7 @@ export const file_modelgateway_billing_v1_commitment: GenFile = /*@__PURE__*/
   fileDesc("Cihtb2RlbGdhdGV3YXkvYmlsbGluZy92MS9jb21taXRtZW50LnByb3RvEhdtb2RlbGdhdGV3YXkuYmlsbGluZy52MSLKAQoKQ29tbWl0bWVudBIKCgJpZBgBIAEoCRIXCg9hbW91bnRfbmFub191c2QYAiABKAMSMAoMcGVyaW9kX3N0YXJ0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpwZXJpb2RfZW5kGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIZChFjb25zdW1lZF9uYW5vX3VzZBgFIAEoAxIaChJyZW1haW5pbmdfbmFub191c2QYBiABKANiBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * Commitment is an amount which an organization agreed to use in a period; usage draws on it first.
+ * Commitment is an amount which an organization agreed to use in a period; calls that are made in it draw on it first.
  *
  * @generated from message modelgateway.billing.v1.Commitment
  */

@@ -49,7 +49,7 @@ export type Lot = Message<"modelgateway.billing.v1.Lot"> & {
   remainingNanoUsd: bigint;
 
   /**
-   * When the rest expires; unset means never.
+   * When the rest expires; unset means never. Calls that were made before draw on it, however late they are charged.
    *
    * @generated from field: google.protobuf.Timestamp expires_at = 5;
    */

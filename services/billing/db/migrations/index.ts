@@ -6,6 +6,7 @@ import { SetRefusedEventsAside } from './0004-set-refused-events-aside.ts';
 import { NoteCreditMonth } from './0005-note-credit-month.ts';
 import { KnowPaymentsById } from './0006-know-payments-by-id.ts';
 import { KnowEarlierPayments } from './0007-know-earlier-payments.ts';
+import { KeepWhatExpired } from './0008-keep-what-expired.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -16,4 +17,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0005-note-credit-month', class: NoteCreditMonth },
   { name: '0006-know-payments-by-id', class: KnowPaymentsById },
   { name: '0007-know-earlier-payments', class: KnowEarlierPayments },
+  { name: '0008-keep-what-expired', class: KeepWhatExpired },
 ];
