@@ -47,5 +47,8 @@ const uuidPattern = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{1
 
 export const isUuid = (text: string): boolean => uuidPattern.test(text);
 
+/** Whether a UUID is of version 7. */
+export const isUuidv7 = (uuid: string): boolean => uuid[14] === '7';
+
 /** The moment in a UUIDv7, in milliseconds since the Unix epoch. */
 export const uuidv7Ms = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);

@@ -14,7 +14,7 @@ import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
 import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
-import { DayTexts, madeAtMs, periodsOf, usagePosting } from './usage-posting.ts';
+import { DayTexts, fundedAtMs, periodsOf, usagePosting } from './usage-posting.ts';
 
 /**
  * Charges events that can be charged, each once, in the caller's transaction; answers how many were new. Everything that may take
@@ -33,7 +33,11 @@ export async function chargeBatch(
   for (const account of accounts.values()) await giveCreditOfNewMonth(sql, account, nowMs);
   const fresh = await notYetCharged(sql, events);
   const leasesById = await leasesOf(sql, fresh);
-  const sinceMs = fresh.reduce((earliest, event) => Math.min(earliest, madeAtMs(event, nowMs)), nowMs);
+  const charges = fresh.map((event) => {
+    const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
+    return { event, leases, fundedMs: fundedAtMs(event, leases, nowMs) };
+  });
+  const sinceMs = charges.reduce((earliest, { fundedMs }) => Math.min(earliest, fundedMs), nowMs);
   const funds = await lockFunds(sql, tenantIds, nowMs, sinceMs);
   const closed = await closedMonths(sql, tenantIds);
 
@@ -41,9 +45,8 @@ export async function chargeBatch(
   const drafts = new DraftAdditions();
   const spent = new SpendSums();
   const days = new DayTexts();
-  for (const event of fresh) {
+  for (const { event, leases, fundedMs } of charges) {
     const { tenantId, userId, apiKeyId } = event;
-    const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
     const periods = periodsOf(event, leases, days, nowMs);
     const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
     if (apiKeyId !== '') {
@@ -53,7 +56,7 @@ export async function chargeBatch(
     if (costNanoUsd === 0n) continue;
     // What comes after an invoice was finalized goes onto the next one.
     const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
-    const { posting, paygNanoUsd } = usagePosting(event, madeAtMs(event, nowMs), funds.get(tenantId)!, month, uuidv7());
+    const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, month, uuidv7());
     postings.get(tenantId)!.push(posting);
     if (paygNanoUsd > 0n) {
       spent.add({ tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month }, paygNanoUsd);

@@ -54,9 +54,19 @@ export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: 
 }
 
 /** When a call was made: no edge's clock reaches beyond the database's. */
-export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
+const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
 
-/** The posting of one call, made at `atMs`: what it draws on, against revenue. */
+/**
+ * The moment whose credit pays for a call: when a hold of its own was asked for, as for a background job that may run much later, or else
+ * when it was made.
+ */
+export function fundedAtMs(event: UsageEvent, leases: readonly LeaseRow[], nowMs: number): number {
+  const hold = leases.find(({ kind, central }) => kind === BudgetKind.ORGANIZATION && central);
+  const atMs = madeAtMs(event, nowMs);
+  return hold === undefined ? atMs : Math.min(uuidv7Ms(hold.id), atMs);
+}
+
+/** The posting of one call, paid for by the credit of `atMs`: what it draws on, against revenue. */
 export function usagePosting(
   event: UsageEvent,
   atMs: number,

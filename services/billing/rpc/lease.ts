@@ -3,6 +3,7 @@ import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { isUuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
@@ -50,7 +51,10 @@ function requireWellFormed({ demands, apiKeyId }: LeaseRequest): void {
   if (new Set(demands.map(({ kind }) => kind)).size < demands.length) {
     throw invalidRequest('demands', 'Each kind of budget may be demanded at most once.');
   }
-  for (const { kind, limitNanoUsd } of demands) {
+  for (const { kind, leaseId, limitNanoUsd } of demands) {
+    if (!isUuidv7(leaseId)) {
+      throw invalidRequest('lease_id', 'A lease needs a UUIDv7: its time tells in which credit there was room.');
+    }
     if (kind !== BudgetKind.API_KEY) continue;
     if (apiKeyId === '') throw invalidRequest('api_key_id', "A key's budget needs the key.");
     if (limitNanoUsd === undefined) throw invalidRequest('demands', "A key's budget needs its limit.");

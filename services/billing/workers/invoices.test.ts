@@ -356,6 +356,27 @@ test('a call is paid by the credit and commitment of its own time, though they h
   expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
 });
 
+test('a call, or a job, that has a hold of its own is paid by the credit in which that was found, though it is made when that has ended', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const { tenantId, userId } = person();
+  await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
+  await billing.grantCredit({ ...credit, expiresAt: timestampFromMs(nowMs + hourMs) }, operator);
+  const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() };
+  const asked = { holderId: uuidv7(), tenantId, userId, costMaxNanoUsd: 2n * usd, timeToLive: { seconds: 86_400n } };
+  await billing.lease({ ...asked, demands: [demand] }, service);
+  started.travel(2 * hourMs);
+  await expireCredit(deps);
+  const atMs = await deps.databaseNow(deps.database.pool);
+  const event = usageEvent({ tenantId, userId, costNanoUsd: 2n * usd, atMs, leaseIds: [demand.leaseId] });
+  await billing.charge({ events: [event] }, service);
+  const { invoices } = await billing.listInvoices({}, as(person({ tenantId })));
+  expect(invoices).toMatchObject([{ creditsNanoUsd: 2n * usd, totalNanoUsd: 0n }]);
+  await sound(started);
+});
+
 test("a plan's credit is given once a month and ends with it", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;

@@ -78,7 +78,8 @@ export type LeaseDemand = Message<"modelgateway.billing.v1.LeaseDemand"> & {
   kind: BudgetKind;
 
   /**
-   * The lease's id (UUID), chosen by the holder. Asking again with the same id answers the same lease.
+   * The lease's id (UUIDv7), made by the holder as it asks: a call with a hold of its own is paid by the credit of that time. Asking
+   * again with the same id answers the same lease.
    *
    * @generated from field: string lease_id = 2;
    */
