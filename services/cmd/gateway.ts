@@ -15,6 +15,8 @@ import type { Switchboard } from './switchboard.ts';
 export type GatewayParts = {
   services: readonly ServiceName[];
   edge: boolean;
+  /** Whether it answers InferenceService by itself; an edge and a worker have an inference part anyway. */
+  inference?: boolean;
   /** Whether it starts WORKERS, processes with an edge each, in front of its services. */
   edgeWorkers?: boolean;
   /** Whether it runs background jobs. */
@@ -30,7 +32,7 @@ export type GatewayParts = {
 export type Gateway = {
   /** Where clients connect; undefined without an edge here or in WORKERS. */
   url: string | undefined;
-  /** Where other processes connect; undefined without services. */
+  /** Where other processes connect; undefined for an edge or a worker alone. */
   rpcUrl: string | undefined;
   /** Where a process without an edge shows its health and metrics, from its start to its end, if it is to. */
   healthUrl: string | undefined;
@@ -60,10 +62,12 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     const healthUrl = parts.edge ? undefined : await startHealth(base);
     const connection = hasServices || parts.worker ? await startDatabase(base, parts.database) : undefined;
     const services = hasServices ? await startServices(base, parts.services, connection!) : [];
-    const inference = parts.edge || parts.worker ? await startInferencePart(base) : undefined;
-    const rpcUrl = hasServices
-      ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
-      : undefined;
+    const hasInference = parts.inference || parts.edge || parts.worker;
+    const inference = hasInference ? await startInferencePart(base) : undefined;
+    const rpcUrl =
+      hasServices || parts.inference
+        ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
+        : undefined;
     if (parts.worker) await startWorker(base, connection!);
     const edge = parts.edge ? await startEdge(base, inference!, await parts.portal) : undefined;
     progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;

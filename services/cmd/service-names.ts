@@ -5,6 +5,8 @@ import { StartError } from '#shared/start-error.ts';
 export const serviceNames = ['keys', 'models', 'billing', 'usage', 'auth', 'jobs'] as const;
 export type ServiceName = (typeof serviceNames)[number];
 
+export const isServiceName = (name: string): name is ServiceName => (serviceNames as readonly string[]).includes(name);
+
 /** Stops a start from which nothing could be served: each call of a service without an address is a 503. */
 export function requireUrls({ rpcUrls }: Pick<Env, 'rpcUrls'>, names: readonly ServiceName[]): void {
   const missing = names.filter((name) => !rpcUrls.has(name));

@@ -1,6 +1,9 @@
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
-import { type ServiceName, serviceNames } from './service-names.ts';
+import { isServiceName, requireUrls, serviceNames } from './service-names.ts';
+
+/** Answers InferenceService for callers which have no inference part of their own; it owns no data. */
+const inferencePart = 'inference';
 
 // `npm run service -- keys,auth`: the named services alone; RPC_URLS says where the others are.
 await run('service', async (env, logger) => {
@@ -8,12 +11,16 @@ await run('service', async (env, logger) => {
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '');
-  const unknown = names.filter((name) => !(serviceNames as readonly string[]).includes(name));
-  if (names.length === 0 || unknown.length > 0) {
-    throw new StartError(`Name the services to run, of ${serviceNames.join(', ')}: npm run service -- keys,auth`);
+  const services = names.filter(isServiceName);
+  const inference = names.includes(inferencePart);
+  const known: readonly string[] = [...serviceNames, inferencePart];
+  if (names.length === 0 || names.some((name) => !known.includes(name))) {
+    throw new StartError(`Name the services to run, of ${known.join(', ')}: npm run service -- keys,auth`);
   }
+  const needed = (['usage', 'billing', 'models'] as const).filter((name) => !services.includes(name));
+  if (inference) requireUrls(env, needed);
   const { startGateway } = await import('./gateway.ts');
-  const gateway = await startGateway(env, { services: names as ServiceName[], edge: false, worker: false }, logger);
+  const gateway = await startGateway(env, { services, inference, edge: false, worker: false }, logger);
   process.stdout.write(
     `${names.join(', ')} at ${gateway.rpcUrl}${gateway.healthUrl ? `, metrics at ${gateway.healthUrl}/metrics` : ''}\n`,
   );

@@ -1,11 +1,8 @@
-import { create } from '@bufbuild/protobuf';
-import { type Client, type ClientReadableStream, Metadata, status } from '@grpc/grpc-js';
+import { type Client, type ClientReadableStream, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
-import { InferenceService, type InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
-import { createServiceTokens } from '#shared/rpc/service-token.ts';
-import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
+import { callerOfKey, grpcClient, invokeByGrpc } from '../support/grpc-client.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 
 let bench: InferenceBench;
@@ -21,32 +18,19 @@ afterAll(async () => {
 beforeEach(() => bench.renew());
 
 /** Begins a call, of a chat unless another operation is named, on behalf of the bench's key. */
-async function invoke(
+function invoke(
   body: object,
   deadlineMs = 15_000,
   operation: Operation = Operation.CHAT_COMPLETIONS,
 ): Promise<ClientReadableStream<InvokeResponse>> {
-  const { clock, serviceSecrets } = bench.gateway.env;
-  const claims = JSON.parse(Buffer.from(bench.session.split('.')[1]!, 'base64url').toString());
-  const caller = create(CallerSchema, {
-    kind: CallerKind.API_KEY,
-    apiKeyId: bench.key.id,
-    userId: claims.sub,
-    tenantId: claims.tenant_id,
-    role: Role.OWNER,
-  });
-  const tokens = createServiceTokens({ issuer: 'edge', secrets: serviceSecrets, clock });
-  const metadata = new Metadata();
-  metadata.set('authorization', `Bearer ${await tokens.mint(InferenceService.typeName, caller)}`);
-  const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).invoke!;
+  const caller = callerOfKey(bench.session, bench.key.id);
   const request = {
     operation,
     contentType: 'application/json',
     endpoint: '/v1/chat/completions',
     body: Buffer.from(JSON.stringify({ model: 'sim-chat', messages: [{ role: 'user', content: 'Hello' }], ...body })),
   };
-  const options = { deadline: Date.now() + deadlineMs };
-  return client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata, options);
+  return invokeByGrpc(client, { caller, secrets: bench.gateway.env.serviceSecrets }, request, deadlineMs);
 }
 
 const codeOf = (stream: ClientReadableStream<InvokeResponse>): Promise<number> =>

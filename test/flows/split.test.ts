@@ -4,8 +4,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import type { InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner, testSecrets } from '../support/gateway.ts';
+import { callerOfKey, grpcClient, invokeByGrpc } from '../support/grpc-client.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
@@ -20,6 +23,7 @@ let common: Record<string, string>;
 let operatorSession: () => Promise<string>;
 let rest: StartedProcess;
 let startRest: () => StartedProcess;
+let inferenceUrl: string;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'gateway-split-'));
@@ -49,6 +53,8 @@ beforeAll(async () => {
   await Promise.all(services.map((service) => service.waitForLine(/ at http:/)));
   const edge = start('services/cmd/edge.ts', [], { RPC_URLS });
   const worker = start('services/cmd/worker.ts', [], { RPC_URLS });
+  const inference = start('services/cmd/service.ts', ['inference'], { RPC_URLS, RPC_PORT: '0' });
+  inferenceUrl = `http://127.0.0.1:${await inference.waitForPort(/^inference at http:\/\/127\.0\.0\.1:(\d+)/)}`;
   url = `http://127.0.0.1:${await edge.waitForPort(/The edge listens on http:\/\/127\.0\.0\.1:(\d+)/)}`;
   call = restCalls(url);
   await worker.waitForLine(/The worker takes jobs/);
@@ -96,6 +102,31 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(stored, { description: 'both calls in the usage' });
   const charged = async () => (await admin('ledger', 'verify')).entries_checked > 0;
   await waitFor(charged, { description: 'both calls in the ledger' });
+});
+
+test('an inference part in a process of its own invokes models for callers that have none, metered like all others', async () => {
+  const session = await operatorSession();
+  const { id } = await call('POST', '/api/v1/api-keys', session, { name: 'by gRPC' });
+  const client = grpcClient(inferenceUrl);
+  const answers: InvokeResponse[] = [];
+  const stream = await invokeByGrpc(
+    client,
+    { caller: callerOfKey(session, id), secrets: [testSecrets.SERVICE_SECRET] },
+    {
+      operation: Operation.CHAT_COMPLETIONS,
+      contentType: 'application/json',
+      endpoint: '/v1/chat/completions',
+      body: Buffer.from('{"model":"sandbox-chat","messages":[{"role":"user","content":"Hi"}]}'),
+    },
+  );
+  for await (const answer of stream) answers.push(answer);
+  client.close();
+  expect(answers[0]!.head).toMatchObject({ status: 200, model: 'sandbox-chat' });
+  const { eventId, success } = answers.at(-1)!.end!;
+  expect(success).toBe(true);
+  const ids = async () =>
+    (await call('GET', '/api/v1/usage/history', session)).data.map((event: { id: string }) => event.id);
+  await waitFor(async () => (await ids()).includes(eventId), { description: 'the call in the usage' });
 });
 
 test('an organization is not half changed while the service of a part of it is away, and changed whole by a repeat', async () => {

@@ -70,9 +70,11 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     ['services/cmd/edge.ts', 'keys, models, billing, usage, auth, jobs', {}],
     ['services/cmd/edge.ts', 'billing, jobs', { RPC_URLS: rpcUrls('keys', 'auth', 'usage', 'models') }],
     ['services/cmd/worker.ts', 'usage', { RPC_URLS: rpcUrls('keys', 'auth', 'billing', 'models') }],
+    ['services/cmd/service.ts usage,inference', 'billing, models', { RPC_URLS: rpcUrls('keys') }],
   ])('%s, when RPC_URLS does not say where %s are', async (process, missing, env) => {
     const DATABASE_URL = 'postgres://nobody@127.0.0.1:1/none';
-    await using child = startProcess({ script: process, env: { ...base(), DATABASE_URL, ...env } });
+    const [file, ...args] = process.split(' ');
+    await using child = startProcess({ script: file!, args, env: { ...base(), DATABASE_URL, ...env } });
     expect(await child.exited()).toMatchObject({ code: 1 });
     expect(child.output.trim()).toMatch(new RegExp(`^Set RPC_URLS to where these are: ${missing}; [^\\n]*$`));
   });

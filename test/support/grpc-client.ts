@@ -1,5 +1,20 @@
-import { create, type DescMessage, type DescService, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { Client, credentials, type ServiceDefinition } from '@grpc/grpc-js';
+import {
+  create,
+  type DescMessage,
+  type DescService,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { Client, type ClientReadableStream, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
+import {
+  InferenceService,
+  type InvokeRequestSchema,
+  type InvokeResponse,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import { type Caller, CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
 
 /**
  * A service as @grpc/grpc-js describes one, so that a client which shares no code with ours can call it. Requests may
@@ -33,4 +48,26 @@ export function grpcClient(url: string, ca?: string): Client {
   // TLS allows no server name that is an address, so grpc-js has to be told the name in the certificate.
   const options = { 'grpc.ssl_target_name_override': 'localhost' };
   return new Client(host, credentials.createSsl(ca === undefined ? null : Buffer.from(ca)), options);
+}
+
+/** The caller that a key of a session is. */
+export function callerOfKey(session: string, apiKeyId: string): Caller {
+  const claims = JSON.parse(Buffer.from(session.split('.')[1]!, 'base64url').toString());
+  const { sub: userId, tenant_id: tenantId } = claims;
+  return create(CallerSchema, { kind: CallerKind.API_KEY, apiKeyId, userId, tenantId, role: Role.OWNER });
+}
+
+/** Begins a model call on behalf of a caller. */
+export async function invokeByGrpc(
+  client: Client,
+  { caller, secrets }: { caller: Caller; secrets: readonly string[] },
+  request: MessageInitShape<typeof InvokeRequestSchema>,
+  deadlineMs = 15_000,
+): Promise<ClientReadableStream<InvokeResponse>> {
+  const tokens = createServiceTokens({ issuer: 'edge', secrets, clock: systemClock });
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${await tokens.mint(InferenceService.typeName, caller)}`);
+  const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).invoke!;
+  const options = { deadline: Date.now() + deadlineMs };
+  return client.makeServerStreamRequest(path, requestSerialize, responseDeserialize, request, metadata, options);
 }
