@@ -10,26 +10,34 @@ import { expireCredit } from '../../workers/expire-credit.ts';
 import { migrations } from './index.ts';
 
 const usd = 1_000_000_000n;
-const dayMs = 86_400_000;
+const hourMs = 3_600_000;
 
 test('credit that was written off before pays for calls of its time that are charged after, and for no more than was left', async () => {
   await using started = await startTestBilling();
   const { billing, deps, database } = started;
   const tenantId = uuidv7();
   const nowMs = await deps.databaseNow(deps.database.pool);
-  const credit = { tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
-  const grant = (expiresAtMs: number) =>
-    billing.grantCredit({ ...credit, requestId: uuidv7(), expiresAt: timestampFromMs(expiresAtMs) }, operator);
+  const grant = () =>
+    billing.grantCredit(
+      {
+        requestId: uuidv7(),
+        tenantId,
+        source: LotSource.PROMOTION,
+        amountNanoUsd: 10n * usd,
+        expiresAt: timestampFromMs(nowMs + hourMs),
+      },
+      operator,
+    );
   const charge = (costNanoUsd: bigint) =>
-    billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs: nowMs })] }, service);
-  await grant(nowMs + dayMs);
-  await charge(4n * usd);
-  started.travel(2 * dayMs);
-  expect(await expireCredit(deps)).toBe(1);
-  await grant(nowMs + 4 * dayMs);
-
+    billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs: nowMs - hourMs })] }, service);
   const owner = new pg.Client({ connectionString: database.url });
   await owner.connect();
+  await grant();
+  await charge(4n * usd);
+  await owner.query("update billing.lots set expires_at = now() - interval '1 minute'");
+  expect(await expireCredit(deps)).toBe(1);
+  await grant();
+
   await owner.query('alter table billing.lots drop column expired_nano_usd');
   await owner.query("delete from billing.schema_migrations where name = '0008-keep-what-expired'");
   await migrateAll(database.url, [{ service: 'billing', migrations }], logCollector().logger);
