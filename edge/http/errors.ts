@@ -42,7 +42,9 @@ export function sendError(
 /** Logs a failure: in full when it is the gateway's own fault, in brief at debug level when it is the client's. */
 export function logFailure(error: GatewayError, status: number, request: FastifyRequest): void {
   const fields = { requestId: request.id, status, internal: error.details.internal };
-  const isOurs = status >= 500 && status !== 503 && error.reason !== ErrorReason.UNSUPPORTED_HTTP;
+  const isOurs =
+    error.reason === ErrorReason.UNAUTHENTICATED_SERVICE ||
+    (status >= 500 && status !== 503 && error.reason !== ErrorReason.UNSUPPORTED_HTTP);
   if (isOurs) request.log.error({ ...fields, err: error.cause ?? error }, error.message);
   else request.log.debug(fields, error.message);
 }

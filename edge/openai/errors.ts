@@ -25,7 +25,7 @@ const types: Readonly<Record<KnownReason, string>> = {
   [ErrorReason.INVALID_TOKEN]: 'invalid_request_error',
   [ErrorReason.EXPIRED_TOKEN]: 'invalid_request_error',
   [ErrorReason.INVALID_CREDENTIALS]: 'invalid_request_error',
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'server_error',
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'service_unavailable_error',
   [ErrorReason.ENDPOINT_NOT_ALLOWED]: 'authentication_error',
   [ErrorReason.MISSING_SCOPE]: 'permission_error',
   [ErrorReason.IP_NOT_ALLOWED]: 'permission_error',
@@ -90,7 +90,11 @@ export const rateReasons: ReadonlySet<ErrorReason> = new Set([
 ]);
 
 /** Those who may be served again soon: their clients are to come back, but not all at once. */
-const unavailableReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.MODEL_UNAVAILABLE, ErrorReason.OVERLOADED]);
+const unavailableReasons: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.MODEL_UNAVAILABLE,
+  ErrorReason.OVERLOADED,
+  ErrorReason.UNAUTHENTICATED_SERVICE,
+]);
 const unavailableWaitMs = { min: 5_000, max: 15_000 };
 
 /** Retry-After of a rate limit: above 60 openai-node ignores the header and retries at once. */

@@ -15,8 +15,8 @@ const codes: Readonly<Record<KnownReason, string | null>> = {
   [ErrorReason.INVALID_TOKEN]: 'invalid_token',
   [ErrorReason.EXPIRED_TOKEN]: 'expired_token',
   [ErrorReason.INVALID_CREDENTIALS]: 'invalid_credentials',
-  // A service token is the gateway's own affair: to a client its failure is a fault of ours.
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'internal_error',
+  // A service token is the gateway's own affair: a client may be served by another part of it, or once this one is set right.
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: 'server_is_overloaded',
   [ErrorReason.ENDPOINT_NOT_ALLOWED]: 'endpoint_not_allowed',
   [ErrorReason.MISSING_SCOPE]: 'missing_scope',
   [ErrorReason.IP_NOT_ALLOWED]: 'ip_not_allowed',

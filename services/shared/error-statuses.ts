@@ -10,7 +10,7 @@ const statuses: Readonly<Record<KnownReason, number>> = {
   [ErrorReason.INVALID_TOKEN]: 401,
   [ErrorReason.EXPIRED_TOKEN]: 401,
   [ErrorReason.INVALID_CREDENTIALS]: 401,
-  [ErrorReason.UNAUTHENTICATED_SERVICE]: 500,
+  [ErrorReason.UNAUTHENTICATED_SERVICE]: 503,
   [ErrorReason.ENDPOINT_NOT_ALLOWED]: 403,
   [ErrorReason.MISSING_SCOPE]: 403,
   [ErrorReason.IP_NOT_ALLOWED]: 403,

@@ -18,8 +18,8 @@ export type ServiceTokens = {
 
 const tokenType = 'service+jwt';
 const lifetimeSeconds = 60;
-/** How far the clocks of two machines may differ. */
-const clockToleranceSeconds = 5;
+/** How far the clocks of two machines may differ: behind a machine that is not synchronized nothing at all would work. */
+const clockToleranceSeconds = 30;
 /** A cached token is used for half its life, so that it never expires under way. */
 const cachedMs = (lifetimeSeconds / 2) * 1000;
 const cacheEntriesMax = 1_000;
