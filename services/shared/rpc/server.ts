@@ -35,6 +35,11 @@ const drainMsDefault = 5_000;
 const lastWordsMs = 500;
 /** Streams at the same time on one connection; Invoke holds one for each running request of an edge. */
 const concurrentStreamsMax = 10_000;
+/**
+ * How many calls may be given up at once, and each second: all that there are. Behind Node's own 1,000 and 33, which are against strangers,
+ * a crowd of clients that leaves would break the connection of its edge, and everybody else's calls with it.
+ */
+const streamResets = { streamResetBurst: concurrentStreamsMax, streamResetRate: concurrentStreamsMax };
 
 /** Serves Connect, gRPC and gRPC-web on one HTTP/2 port. Every call but health needs a service token. */
 export function createRpcServer(deps: RpcServerDeps): RpcServer {
@@ -95,7 +100,7 @@ const shuttingDown = () =>
 
 /** A Fastify that speaks HTTP/2 only. Its own logger is off: calls are reported by an interceptor. */
 function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
-  const http2 = { settings: { maxConcurrentStreams: concurrentStreamsMax } };
+  const http2 = { ...streamResets, settings: { maxConcurrentStreams: concurrentStreamsMax } };
   const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
   const app = fastify(options as object) as unknown as FastifyInstance;
   app.addHook('onRequest', closeWhenAnswered);

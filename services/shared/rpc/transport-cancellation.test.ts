@@ -61,6 +61,40 @@ describe.each(carriers)('over %s', (carrier) => {
       await vi.waitFor(() => expect(trace.cleanedUp).toBe(true), patience);
     });
 
+    test('of thousands of calls at once leaves the others of their connection alone', async () => {
+      const count = 2_500;
+      let running = 0;
+      const finish = Promise.withResolvers<void>();
+      await using rpc = await carry(
+        carrier,
+        testServices({
+          keys: {
+            async getKey(_request, context) {
+              running += 1;
+              await aborted(context.signal);
+              throw context.signal.reason;
+            },
+            async deleteKey() {
+              await finish.promise;
+              return {};
+            },
+          },
+        }),
+      );
+      const keys = rpc.client(KeysService);
+      const lasting = keys.deleteKey({ keyId }, asCaller());
+      const crowd = new AbortController();
+      const options = { ...asCaller(), signal: crowd.signal, timeoutMs: 60_000 };
+      const failures = Array.from({ length: count }, () => failureOf(keys.getKey({ keyId }, options)));
+      await vi.waitFor(() => expect(running).toBe(count), { timeout: 30_000 });
+      crowd.abort();
+      for (const { reason } of await Promise.all(failures)) expect(reason).toBe(ErrorReason.CANCELLED);
+      // Behind all resets on the same connection.
+      const last = keys.deleteKey({ keyId }, asCaller());
+      finish.resolve();
+      await Promise.all([lasting, last]);
+    });
+
     test('before the call keeps it from being made', async () => {
       const getKey = vi.fn(() => ({}));
       await using rpc = await carry(carrier, testServices({ keys: { getKey } }));
