@@ -7,6 +7,7 @@ import { fromConnectError } from './connect-errors.ts';
 import { effectiveTimeoutMs, unaryTimeoutMsDefault } from './deadline.ts';
 import { InterruptibleStream } from './interruptible-stream.ts';
 import type { ServiceTokens } from './service-token.ts';
+import { sessionOptions } from './session-options.ts';
 
 export type RpcClientTransportOptions = {
   /** Where the services listen, e.g. `http://keys:7001` (h2c) or `https://keys:7001`. */
@@ -36,7 +37,7 @@ const readMaxBytes = 36 * 1024 * 1024;
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
   const { url, tokens, tls, interceptors = [] } = options;
-  const sessionManager = new OutlivingSessions(url, { pingIntervalMs, pingTimeoutMs }, tls);
+  const sessionManager = new OutlivingSessions(url, { pingIntervalMs, pingTimeoutMs }, { ...sessionOptions, ...tls });
   const connect = createConnectTransport({
     baseUrl: url,
     httpVersion: '2',

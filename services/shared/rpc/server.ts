@@ -9,6 +9,7 @@ import { createHealth, type RpcHealth } from './health.ts';
 import type { RpcService } from './rpc-service.ts';
 import { endWatchesOn, reportCalls, serviceTokenGate, validateRequests } from './server-interceptors.ts';
 import type { ServiceTokens } from './service-token.ts';
+import { sessionOptions } from './session-options.ts';
 import type { ValidateMessage } from './validation.ts';
 
 export type RpcServerDeps = {
@@ -100,7 +101,7 @@ const shuttingDown = () =>
 
 /** A Fastify that speaks HTTP/2 only. Its own logger is off: calls are reported by an interceptor. */
 function http2Fastify(tls: RpcServerDeps['tls']): FastifyInstance {
-  const http2 = { ...streamResets, settings: { maxConcurrentStreams: concurrentStreamsMax } };
+  const http2 = { ...sessionOptions, ...streamResets, settings: { maxConcurrentStreams: concurrentStreamsMax } };
   const options = tls ? { http2: true, https: { ...http2, ...tls, allowHTTP1: false } } : { http2: true, http: http2 };
   const app = fastify(options as object) as unknown as FastifyInstance;
   app.addHook('onRequest', closeWhenAnswered);

@@ -60,6 +60,34 @@ describe.each(carriers)('over %s', (carrier) => {
     expect(pieces[101]?.end?.success).toBe(true);
   });
 
+  test('large messages on their way, and a thousand readers that stand still, keep no other call from being made', async () => {
+    const count = 1_000;
+    await using rpc = await carry(
+      carrier,
+      testServices({
+        keys: { getKey: ({ keyId: id }) => ({ key: { id } }) },
+        inference: {
+          async *invoke({ body }) {
+            // More than a reader that stands still takes.
+            yield { body: new Uint8Array(96 * 1024) };
+            yield { end: { usage: { inputTokens: BigInt(body.length) } } };
+          },
+        },
+      }),
+    );
+    const { invoke } = rpc.client(InferenceService);
+    const { getKey } = rpc.client(KeysService);
+    const readers = Array.from({ length: count }, () => invoke(invocation, asCaller())[Symbol.asyncIterator]());
+    await Promise.all(readers.map((reader) => reader.next()));
+    const large = { ...invocation, body: new Uint8Array(3 * 1024 * 1024) };
+    const sent = Array.from({ length: 20 }, () => collect(invoke(large, asCaller())));
+    expect(await getKey({ keyId }, asCaller())).toMatchObject({ key: { id: keyId } });
+    for (const pieces of await Promise.all(sent)) {
+      expect(pieces.at(-1)!.end!.usage!.inputTokens).toBe(BigInt(large.body.length));
+    }
+    for (const reader of readers) expect((await reader.next()).value!.end).toBeDefined();
+  });
+
   test('both sides of a bidirectional stream talk in turn, and the client’s end reaches the handler', async () => {
     await using rpc = await carry(
       carrier,
