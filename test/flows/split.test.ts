@@ -12,7 +12,10 @@ import { callerOfKey, grpcClient, invokeByGrpc } from '../support/grpc-client.ts
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
+import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
+
+type Job = { id: string; status: string };
 
 let folder: string;
 let database: TestDatabase;
@@ -127,6 +130,30 @@ test('an inference part in a process of its own invokes models for callers that 
   const ids = async () =>
     (await call('GET', '/api/v1/usage/history', session)).data.map((event: { id: string }) => event.id);
   await waitFor(async () => (await ids()).includes(eventId), { description: 'the call in the usage' });
+});
+
+test('a job’s result of tens of megabytes is answered by an edge that has it from another process', async () => {
+  await using simulator = await startUpstreamSimulator();
+  const paddingBytes = 10 * 1024 * 1024;
+  simulator.otherwise({ paddingBytes });
+  const session = await operatorSession();
+  const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'large results' });
+  const model = { name: 'sim-image', operations: ['images_generations'], visibility: 'public' };
+  await call('POST', '/api/v1/admin/models', session, model);
+  const deployment = { model: model.name, base_url: simulator.url, upstream_model: model.name };
+  await call('POST', '/api/v1/admin/deployments', session, deployment);
+  const isServed = async () => (await call('GET', `/v1/models/${model.name}`, key)).is_serviceable;
+  await waitFor(isServed, { description: 'the deployment to be found well' });
+  const request = { model: model.name, prompt: 'A cat', n: 4, background: true };
+  const job = await call('POST', '/v1/images/generations', key, request);
+  const isDone = async () =>
+    (await call('GET', '/api/v1/jobs', session)).data.some(
+      ({ id, status }: Job) => id === job.id && status === 'completed',
+    );
+  await waitFor(isDone, { description: 'the job to be done' });
+  const { result } = await call('GET', `/api/v1/jobs/${job.id}`, session);
+  expect(result.data).toHaveLength(request.n);
+  for (const { b64_json: image } of result.data) expect(image.length).toBeGreaterThan(paddingBytes);
 });
 
 test('an organization is not half changed while the service of a part of it is away, and changed whole by a repeat', async () => {

@@ -28,8 +28,8 @@ export type RpcClientTransport = Transport & {
 const pingIntervalMs = 5_000;
 /** Without that sign it counts as dead, and its calls fail with OVERLOADED. */
 const pingTimeoutMs = 3_000;
-/** The largest response message taken, in bytes. */
-const readMaxBytes = 36 * 1024 * 1024;
+/** The largest response message taken, in bytes: a job with images as its result, of which a model call takes 256 MiB. */
+const readMaxBytes = 260 * 1024 * 1024;
 
 /**
  * A transport to another process by the Connect protocol over one HTTP/2 connection, which is opened when needed and

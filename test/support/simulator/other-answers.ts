@@ -60,10 +60,11 @@ export function imagesAnswer(entry: TruthEntry): Answer {
           total_tokens: entry.promptTokens + tokens,
           input_tokens_details: { text_tokens: entry.promptTokens, image_tokens: 0 },
         };
+  const b64_json = pixel + 'A'.repeat(behaviour.paddingBytes ?? 0);
   if (entry.stream) {
     const partials = typeof json?.partial_images === 'number' ? json.partial_images : 0;
     const image = {
-      b64_json: pixel + 'A'.repeat(behaviour.paddingBytes ?? 0),
+      b64_json,
       created_at: createdSeconds,
       size: '1024x1024',
       quality: 'high',
@@ -76,7 +77,7 @@ export function imagesAnswer(entry: TruthEntry): Answer {
       namedEvent('image_generation.completed', { ...image, ...(usage !== null && { usage }) }, { tokens, usage }),
     ]);
   }
-  const one = json?.response_format === 'url' ? { url: 'https://images.invalid/1.png' } : { b64_json: pixel };
+  const one = json?.response_format === 'url' ? { url: 'https://images.invalid/1.png' } : { b64_json };
   const data = Array.from({ length: count }, () => one);
   return jsonAnswer({ created: createdSeconds, data, ...(usage !== null && { usage }) }, { tokens, usage });
 }
