@@ -51,7 +51,8 @@ export class Switchboard {
         retryAfterMs: 5_000,
       });
     }
-    const key = `${issuer} ${url}`;
+    // A connection for each service: what is large, as jobs are, holds up no feed of keys and no metering on its way.
+    const key = `${issuer} ${service.typeName} ${url}`;
     let transport = this.#remote.get(key);
     if (transport === undefined) {
       const { secrets, clock, ownCertificate } = this.#options;

@@ -24,7 +24,7 @@ import { selfSignedCertificate } from './certificate.ts';
 export const carriers = ['local', 'h2c', 'tls'] as const;
 export type Carrier = (typeof carriers)[number];
 
-const testServiceSecret = 'a service secret for tests, 32 bytes or more';
+export const testServiceSecret = 'a service secret for tests, 32 bytes or more';
 
 /** Tokens as the named service mints and checks them. */
 export const testTokens = (issuer: string, options: { secrets?: string[]; clock?: Clock } = {}): ServiceTokens =>
