@@ -35,3 +35,6 @@ export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextVal
 export const asAnonymous = (request: FastifyRequest): Pick<CallOptions, 'contextValues'> => ({
   contextValues: callerContext(anonymousCaller(request)),
 });
+
+/** How long a call may take that carries the body or the result of a job, in milliseconds: many large ones at once take turns. */
+export const jobBodyTimeoutMs = 60_000;

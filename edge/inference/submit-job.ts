@@ -6,7 +6,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { RouteDeps } from '../app.ts';
-import { asCaller } from '../caller.ts';
+import { asCaller, jobBodyTimeoutMs } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -79,7 +79,7 @@ async function submitJob(
       costMaxNanoUsd: admitted.costMaxNanoUsd,
       costMinNanoUsd: admitted.costMinNanoUsd,
     },
-    options,
+    { ...options, timeoutMs: jobBodyTimeoutMs },
   );
   if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
   return reply
