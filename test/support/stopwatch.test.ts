@@ -6,9 +6,12 @@ import { startStopwatch } from './stopwatch.ts';
 
 test('counts what this process does in full', () => {
   using watch = startStopwatch();
+  const startedMs = performance.now();
   const { user } = process.cpuUsage();
   while (process.cpuUsage().user - user < 100_000);
-  expect(watch.ms).toBeGreaterThanOrEqual(100);
+  // Its other threads, such as the collector's, may have done a part of it at the same time.
+  const workedMs = Math.min(100, performance.now() - startedMs);
+  expect(watch.ms).toBeGreaterThanOrEqual(workedMs);
 });
 
 test('counts waiting, but for what the machine kept from this process', async () => {
