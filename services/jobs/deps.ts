@@ -1,4 +1,5 @@
 import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { LimitFunction } from 'p-limit';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -14,6 +15,8 @@ export type JobsDeps = {
   database: ServiceDatabase;
   billing: HoldingBilling;
   metrics: JobMetrics;
+  /** Under which large bodies are written: the others wait for their turn here, and not for all connections. */
+  largeWrites: LimitFunction;
   /** Tells the workers that a job waits. */
   wakeWorkers(): void;
   clock: Clock;

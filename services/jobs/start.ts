@@ -1,4 +1,5 @@
 import type { ServiceImpl } from '@connectrpc/connect';
+import pLimit from 'p-limit';
 import type { Registry } from 'prom-client';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -18,6 +19,9 @@ export type StartedJobs = {
   close(): Promise<void>;
 };
 
+/** Large bodies written at once: less than half of the connections, so that whoever asks for anything else finds one. */
+const largeWritesMax = 4;
+
 /** Opens Jobs on a migrated database: the RPCs, the removal of what has expired, and the renewal of holds. Workers are started apart. */
 export async function startJobs(options: {
   connection: DatabaseUrl;
@@ -32,6 +36,7 @@ export async function startJobs(options: {
     database,
     billing: rememberUnlimited(billing, clock),
     metrics: createJobMetrics(registry),
+    largeWrites: pLimit(largeWritesMax),
     wakeWorkers: wakeWorkers(database, logger),
     clock,
     logger,

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { attemptsMax } from '../../services/jobs/domain/retry.ts';
+import { openJobsDatabase } from '../../services/jobs/fixtures/test-queue.ts';
 import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
@@ -49,6 +50,32 @@ const eventsOf = (keyId: string, count: number) =>
     },
     { description: `${count} events of the key` },
   );
+
+test('large submissions take turns, and keep no other job from being queued', async () => {
+  await bench.renew();
+  const { id } = (await call('GET', '/api/v1/organization', bench.session)).json;
+  await bench.admin('PATCH', `/organizations/${id}`, { rate_limits: { tokens_per_minute: 10_000_000 } });
+  const database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
+  const disk = await database.pool.connect();
+  // As of a disk that stands still: large bodies are stored by themselves.
+  await disk.query('begin');
+  await disk.query('lock table job_bodies in exclusive mode');
+  const large = Array.from({ length: 24 }, () => submit(bench.key.key, { user: 'x'.repeat(100_000) }));
+  const writers =
+    'select from pg_locks join pg_database on oid = database where datname = current_database() and not granted';
+  await waitFor(async () => (await database.pool.query(writers)).rows.length > 0, {
+    description: 'a body to be written',
+  });
+  const small = await Promise.all(Array.from({ length: 6 }, () => submit()));
+  expect(small.map(({ status }) => status)).toEqual(small.map(() => 202));
+  await disk.query('commit');
+  disk.release();
+  await database.close();
+  for (const { status, json } of await Promise.all(large)) {
+    expect(status).toBe(202);
+    await ended(json.id);
+  }
+});
 
 test('a body that a session submits reaches the upstream as it was sent, with numbers that a double does not hold', async () => {
   await bench.renew();

@@ -2,10 +2,10 @@ import { toBinary } from '@bufbuild/protobuf';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { holdMs } from '../budget/holds.ts';
+import type { JobsDeps } from '../deps.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
 import type { JobRow } from './job-rows.ts';
 import { presentSql } from './time.ts';
@@ -23,7 +23,11 @@ export type NewJob = {
 };
 
 /** Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
-export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs: number): Promise<JobRow> {
+export async function insertJob(
+  { database, largeWrites }: Pick<JobsDeps, 'database' | 'largeWrites'>,
+  job: NewJob,
+  shiftMs: number,
+): Promise<JobRow> {
   const { caller, request } = job;
   const isSmall = request.body.byteLength <= inRowBytesMax;
   const statement = {
@@ -52,11 +56,13 @@ export async function insertJob(database: ServiceDatabase, job: NewJob, shiftMs:
     ],
   };
   if (isSmall) return queuedRow(job, await database.pool.query<Queued>(statement));
-  return sqlTransaction(database, async (sql) => {
-    const queued = await sql.query<Queued>(statement);
-    await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
-    return queuedRow(job, queued);
-  });
+  const write = () =>
+    sqlTransaction(database, async (sql) => {
+      const queued = await sql.query<Queued>(statement);
+      await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
+      return queuedRow(job, queued);
+    });
+  return largeWrites(write);
 }
 
 type Queued = Pick<JobRow, 'created_at'>;

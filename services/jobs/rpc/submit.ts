@@ -14,7 +14,7 @@ import { readJob } from './get-job.ts';
 export const submit =
   (deps: JobsDeps): JobsRpc<'submit'> =>
   async (request, context) => {
-    const { database, billing, clock } = deps;
+    const { billing, clock } = deps;
     const caller = ownerOf(context);
     const subjectId = caller.apiKeyId || caller.userId;
     const hash = request.idempotencyKey === '' ? null : requestHash(request);
@@ -37,7 +37,7 @@ export const submit =
     });
     try {
       const job = { id, subjectId, caller, request, requestHash: hash, held };
-      const row = await insertJob(database, job, clockShiftMs(clock));
+      const row = await insertJob(deps, job, clockShiftMs(clock));
       deps.wakeWorkers();
       return { job: jobMessage(row), replayed: false };
     } catch (error) {
