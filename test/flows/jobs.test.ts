@@ -1,8 +1,13 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { callerContext } from '#shared/rpc/caller.ts';
 import { attemptsMax } from '../../services/jobs/domain/retry.ts';
 import { openJobsDatabase } from '../../services/jobs/fixtures/test-queue.ts';
 import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
+import { callerOfKey } from '../support/grpc-client.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import type { Behaviour } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -51,7 +56,7 @@ const eventsOf = (keyId: string, count: number) =>
     { description: `${count} events of the key` },
   );
 
-test('large submissions take turns, and keep no other job from being queued', async () => {
+test('large submissions take turns, keep no other job from being queued, and are not made for who has gone', async () => {
   await bench.renew();
   const { id } = (await call('GET', '/api/v1/organization', bench.session)).json;
   await bench.admin('PATCH', `/organizations/${id}`, { rate_limits: { tokens_per_minute: 10_000_000 } });
@@ -68,6 +73,14 @@ test('large submissions take turns, and keep no other job from being queued', as
   });
   const small = await Promise.all(Array.from({ length: 6 }, () => submit()));
   expect(small.map(({ status }) => status)).toEqual(small.map(() => 202));
+  const total = async () => (await call('GET', '/api/v1/jobs/stats', bench.session)).json.total;
+  const before = await total();
+  const impatient = { contextValues: callerContext(callerOfKey(bench.session, bench.key.id)), timeoutMs: 500 };
+  const what = { operation: Operation.CHAT_COMPLETIONS, endpoint: '/v1/chat/completions', model: chat.model };
+  const body = Buffer.from(JSON.stringify({ ...chat, user: 'x'.repeat(100_000) }));
+  const jobs = bench.gateway.gateway.switchboard.client('edge', JobsService);
+  const left = jobs.submit({ ...what, contentType: 'application/json', body }, impatient);
+  await expect(left).rejects.toMatchObject({ reason: ErrorReason.DEADLINE_EXCEEDED });
   await disk.query('commit');
   disk.release();
   await database.close();
@@ -75,6 +88,7 @@ test('large submissions take turns, and keep no other job from being queued', as
     expect(status).toBe(202);
     await ended(json.id);
   }
+  expect(await total()).toBe(before + large.length);
 });
 
 test('a body that a session submits reaches the upstream as it was sent, with numbers that a double does not hold', async () => {

@@ -22,11 +22,15 @@ export type NewJob = {
   held: JobHold;
 };
 
-/** Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used meanwhile. */
+/**
+ * Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used
+ * meanwhile, and with the signal's reason when nobody waits for it any more at its turn.
+ */
 export async function insertJob(
   { database, largeWrites }: Pick<JobsDeps, 'database' | 'largeWrites'>,
   job: NewJob,
   shiftMs: number,
+  signal: AbortSignal,
 ): Promise<JobRow> {
   const { caller, request } = job;
   const isSmall = request.body.byteLength <= inRowBytesMax;
@@ -56,13 +60,14 @@ export async function insertJob(
     ],
   };
   if (isSmall) return queuedRow(job, await database.pool.query<Queued>(statement));
-  const write = () =>
-    sqlTransaction(database, async (sql) => {
+  return largeWrites(() => {
+    signal.throwIfAborted();
+    return sqlTransaction(database, async (sql) => {
       const queued = await sql.query<Queued>(statement);
       await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
       return queuedRow(job, queued);
     });
-  return largeWrites(write);
+  });
 }
 
 type Queued = Pick<JobRow, 'created_at'>;

@@ -37,7 +37,7 @@ export const submit =
     });
     try {
       const job = { id, subjectId, caller, request, requestHash: hash, held };
-      const row = await insertJob(deps, job, clockShiftMs(clock));
+      const row = await insertJob(deps, job, clockShiftMs(clock), context.signal);
       deps.wakeWorkers();
       return { job: jobMessage(row), replayed: false };
     } catch (error) {
