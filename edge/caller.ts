@@ -31,10 +31,13 @@ export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextVal
   contextValues: callerContext(callerOfRequest(request)),
 });
 
+/** The same of one that carries the body or the result of a job: many large ones at once take turns. */
+export const asCallerWithJob = (request: FastifyRequest): Pick<CallOptions, 'contextValues' | 'timeoutMs'> => ({
+  ...asCaller(request),
+  timeoutMs: 60_000,
+});
+
 /** Options of an RPC for a request without a credential. */
 export const asAnonymous = (request: FastifyRequest): Pick<CallOptions, 'contextValues'> => ({
   contextValues: callerContext(anonymousCaller(request)),
 });
-
-/** How long a call may take that carries the body or the result of a job, in milliseconds: many large ones at once take turns. */
-export const jobBodyTimeoutMs = 60_000;

@@ -6,7 +6,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import type { RouteDeps } from '../app.ts';
-import { asCaller, jobBodyTimeoutMs } from '../caller.ts';
+import { asCaller, asCallerWithJob } from '../caller.ts';
 import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
@@ -57,12 +57,11 @@ async function submitJob(
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
-  const options = asCaller(request);
   const key = idempotencyKey(request);
   const { constraints } = request.principal!;
   const admitted = await deps.inference.admitJob(
     { call: create(InvokeRequestSchema, { ...call, constraints }) },
-    options,
+    asCaller(request),
   );
   if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);
   reply.headers(rateLimitHeaders(admitted.rateLimit));
@@ -79,7 +78,7 @@ async function submitJob(
       costMaxNanoUsd: admitted.costMaxNanoUsd,
       costMinNanoUsd: admitted.costMinNanoUsd,
     },
-    { ...options, timeoutMs: jobBodyTimeoutMs },
+    asCallerWithJob(request),
   );
   if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
   return reply

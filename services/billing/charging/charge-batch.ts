@@ -14,7 +14,7 @@ import { lockFunds, saveFunds } from '../ledger/funds.ts';
 import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import { post } from '../ledger/post.ts';
 import { closedMonths, DraftAdditions } from './invoice-drafts.ts';
-import { DayTexts, fundedAtMs, periodsOf, usagePosting } from './usage-posting.ts';
+import { DayTexts, fundedAtMs, madeAtMs, periodsOf, usagePosting } from './usage-posting.ts';
 
 /**
  * Charges events that can be charged, each once, in the caller's transaction; answers how many were new. Everything that may take
@@ -35,7 +35,8 @@ export async function chargeBatch(
   const leasesById = await leasesOf(sql, fresh);
   const charges = fresh.map((event) => {
     const leases = event.leaseIds.flatMap((id) => leasesById.get(id) ?? []);
-    return { event, leases, fundedMs: fundedAtMs(event, leases, nowMs) };
+    const madeMs = madeAtMs(event, nowMs);
+    return { event, leases, madeMs, fundedMs: fundedAtMs(madeMs, leases) };
   });
   const sinceMs = charges.reduce((earliest, { fundedMs }) => Math.min(earliest, fundedMs), nowMs);
   const funds = await lockFunds(sql, tenantIds, nowMs, sinceMs);
@@ -45,9 +46,9 @@ export async function chargeBatch(
   const drafts = new DraftAdditions();
   const spent = new SpendSums();
   const days = new DayTexts();
-  for (const { event, leases, fundedMs } of charges) {
+  for (const { event, leases, madeMs, fundedMs } of charges) {
     const { tenantId, userId, apiKeyId } = event;
-    const periods = periodsOf(event, leases, days, nowMs);
+    const periods = periodsOf(madeMs, leases, days);
     const costNanoUsd = event.usage?.costNanoUsd ?? 0n;
     if (apiKeyId !== '') {
       spent.add({ tenantId, kind: BudgetKind.API_KEY, subjectId: apiKeyId, periodStart: periods.keyDay }, costNanoUsd);

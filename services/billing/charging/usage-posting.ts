@@ -42,8 +42,8 @@ type EventPeriods = { keyDay: PeriodStart; userDay: PeriodStart; month: PeriodSt
  * A lease says in which period its budget was found to have room, and the charge counts there, however late it comes. Without
  * one the event's own time decides.
  */
-export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: DayTexts, nowMs: number): EventPeriods {
-  const day = days.at(madeAtMs(event, nowMs));
+export function periodsOf(madeMs: number, leases: readonly LeaseRow[], days: DayTexts): EventPeriods {
+  const day = days.at(madeMs);
   const periodOf = (kind: BudgetKind): PeriodStart | undefined =>
     leases.find((lease) => lease.kind === kind)?.periodStart;
   return {
@@ -54,16 +54,15 @@ export function periodsOf(event: UsageEvent, leases: readonly LeaseRow[], days: 
 }
 
 /** When a call was made: no edge's clock reaches beyond the database's. */
-const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
+export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(uuidv7Ms(id), nowMs);
 
 /**
  * The moment whose credit pays for a call: when a hold of its own was asked for, as for a background job that may run much later, or else
  * when it was made.
  */
-export function fundedAtMs(event: UsageEvent, leases: readonly LeaseRow[], nowMs: number): number {
+export function fundedAtMs(madeMs: number, leases: readonly LeaseRow[]): number {
   const hold = leases.find(({ kind, central }) => kind === BudgetKind.ORGANIZATION && central);
-  const atMs = madeAtMs(event, nowMs);
-  return hold === undefined ? atMs : Math.min(uuidv7Ms(hold.id), atMs);
+  return hold === undefined ? madeMs : Math.min(uuidv7Ms(hold.id), madeMs);
 }
 
 /** The posting of one call, paid for by the credit of `atMs`: what it draws on, against revenue. */

@@ -56,13 +56,11 @@ export class Funds {
     let left = costNanoUsd;
     for (const commitment of this.#commitments) {
       if (commitment.startsAtMs > atMs || commitment.endsAtMs <= atMs) continue;
-      left -= this.#take('commitment', commitment, left, debits);
-      left -= this.#takeExpired(commitment, left, debits);
+      left -= this.#takeAll('commitment', commitment, left, debits);
     }
     for (const lot of this.#lots) {
       if (lot.expiresAtMs !== null && lot.expiresAtMs <= atMs) continue;
-      left -= this.#take(accountOfLot(lot.source), lot, left, debits);
-      left -= this.#takeExpired(lot, left, debits);
+      left -= this.#takeAll(accountOfLot(lot.source), lot, left, debits);
     }
     if (left > 0n) debits.push({ account: 'paygAccrual', itemId: null, amountNanoUsd: left });
     return { debits, paygNanoUsd: left };
@@ -73,27 +71,33 @@ export class Funds {
     if (this.creditNanoUsd < amountNanoUsd) return null;
     const debits: LedgerEntry[] = [];
     let left = amountNanoUsd;
-    for (const lot of this.#lots) left -= this.#take(accountOfLot(lot.source), lot, left, debits);
+    for (const lot of this.#lots) {
+      const debit = { account: accountOfLot(lot.source), itemId: lot.id };
+      left -= this.#take('remainingNanoUsd', lot, debit, left, debits);
+    }
     return debits;
   }
 
-  /** Takes what there is, up to `left`, and notes the debit; answers how much it is. */
-  #take(account: LedgerAccount, source: Drawable, left: bigint, debits: LedgerEntry[]): bigint {
-    const amountNanoUsd = smaller(source.remainingNanoUsd, left);
-    if (amountNanoUsd <= 0n) return 0n;
-    source.remainingNanoUsd -= amountNanoUsd;
-    this.#touched.add(source);
-    debits.push({ account, itemId: source.id, amountNanoUsd });
-    return amountNanoUsd;
+  /** Takes what is left of a source, and what was written off of it, which then is a gain no more. */
+  #takeAll(account: LedgerAccount, source: Drawable, left: bigint, debits: LedgerEntry[]): bigint {
+    const taken = this.#take('remainingNanoUsd', source, { account, itemId: source.id }, left, debits);
+    const writtenOff = { account: 'expiredCredit', itemId: null } as const;
+    return taken + this.#take('expiredNanoUsd', source, writtenOff, left - taken, debits);
   }
 
-  /** The same from what was written off, which is a gain no more. */
-  #takeExpired(source: Drawable, left: bigint, debits: LedgerEntry[]): bigint {
-    const amountNanoUsd = smaller(source.expiredNanoUsd, left);
+  /** Takes what there is, up to `left`, and notes the debit; answers how much it is. */
+  #take(
+    part: 'remainingNanoUsd' | 'expiredNanoUsd',
+    source: Drawable,
+    debit: Omit<LedgerEntry, 'amountNanoUsd'>,
+    left: bigint,
+    debits: LedgerEntry[],
+  ): bigint {
+    const amountNanoUsd = smaller(source[part], left);
     if (amountNanoUsd <= 0n) return 0n;
-    source.expiredNanoUsd -= amountNanoUsd;
+    source[part] -= amountNanoUsd;
     this.#touched.add(source);
-    debits.push({ account: 'expiredCredit', itemId: null, amountNanoUsd });
+    debits.push({ ...debit, amountNanoUsd });
     return amountNanoUsd;
   }
 

@@ -1,6 +1,6 @@
 import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
-import { asCaller, jobBodyTimeoutMs } from '../../../caller.ts';
+import { asCaller, asCallerWithJob } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
 import { jobJson, writtenJobSchema } from '../../../openai/job-json.ts';
 
@@ -16,8 +16,7 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
       schema: { summary: 'Get a job', params, response: { 200: writtenJobSchema } },
     },
     async (request, reply) => {
-      const options = { ...asCaller(request), timeoutMs: jobBodyTimeoutMs };
-      const { job } = await jobs.getJob({ jobId: request.params.job_id }, options);
+      const { job } = await jobs.getJob({ jobId: request.params.job_id }, asCallerWithJob(request));
       return reply.header('content-type', json).send(jobJson(job!));
     },
   );
@@ -34,8 +33,7 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
       },
     },
     async (request, reply) => {
-      const options = { ...asCaller(request), timeoutMs: jobBodyTimeoutMs };
-      const { job } = await jobs.cancelJob({ jobId: request.params.job_id }, options);
+      const { job } = await jobs.cancelJob({ jobId: request.params.job_id }, asCallerWithJob(request));
       return reply.header('content-type', json).send(jobJson(job!));
     },
   );
