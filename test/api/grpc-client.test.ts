@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { create, type DescMethod, type DescService, toBinary } from '@bufbuild/protobuf';
 import { type CallOptions, type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
+import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -44,12 +45,12 @@ beforeAll(async () => {
   gateway = await startTestGateway();
   client = grpcClient(gateway.gateway.rpcUrl!);
   session = await gateway.login();
-  const claims = JSON.parse(Buffer.from(session.split('.')[1]!, 'base64url').toString()) as Record<string, string>;
+  const claims = decodeJwt<{ sub: string; sid: string; tenant_id: string }>(session);
   owner = create(CallerSchema, {
     kind: CallerKind.SESSION,
-    userId: claims.sub!,
-    sessionId: claims.sid!,
-    tenantId: claims.tenant_id!,
+    userId: claims.sub,
+    sessionId: claims.sid,
+    tenantId: claims.tenant_id,
     role: Role.OWNER,
     operator: true,
   });

@@ -7,7 +7,7 @@
  */
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -17,6 +17,7 @@ import { startEmbeddedPostgres } from '#shared/db/embedded.ts';
 import { createLogger } from '#shared/logger.ts';
 import { freePort } from '../support/free-port.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { signalPostgres } from '../support/signal-postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 const minutes = Number(process.argv[2] ?? 5);
@@ -162,9 +163,9 @@ async function injectFaults(): Promise<void> {
     const chance = Math.random();
     if (chance < 0.1 && !isFrozen) {
       isFrozen = true;
-      signalPostgres('SIGSTOP');
+      signalPostgres(postgres.pid(), 'SIGSTOP');
       const thaw = () => {
-        signalPostgres('SIGCONT');
+        signalPostgres(postgres.pid(), 'SIGCONT');
         isFrozen = false;
       };
       under.push(delay(Math.min(pauseMs(), 15_000)).then(thaw));
@@ -204,15 +205,6 @@ async function restart(part: Part): Promise<void> {
     await delay(below(3_000));
     part.running = part.start();
   } while (!(await part.running.waitForLine(part.ready).then(Boolean, () => false)));
-}
-
-/** While the server itself stands still none of its sessions can leave the list: so it is stopped first, and goes on last. */
-function signalPostgres(signal: 'SIGSTOP' | 'SIGCONT'): void {
-  const server = postgres.pid();
-  if (signal === 'SIGSTOP') process.kill(server, signal);
-  const sessions = readFileSync(`/proc/${server}/task/${server}/children`, 'utf8').trim().split(' ').map(Number);
-  for (const each of sessions) process.kill(each, signal);
-  if (signal === 'SIGCONT') process.kill(server, signal);
 }
 
 async function keepDoing(everyMs: number, work: () => Promise<unknown>): Promise<void> {

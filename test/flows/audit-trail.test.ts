@@ -1,3 +1,4 @@
+import { decodeJwt } from 'jose';
 import { v7 } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
@@ -98,7 +99,7 @@ const changesOf = (type: string, target: string) => async () => {
 async function signIn(email: string, secret: string = password): Promise<Person> {
   const answer = await call('POST', '/auth/login', { email, password: secret }, '');
   const { access_token: token, refresh_token: refreshToken, user } = answer.json;
-  const { sid: sessionId } = JSON.parse(Buffer.from(token.split('.')[1], 'base64url').toString());
+  const { sid: sessionId } = decodeJwt<{ sid: string }>(token);
   const person = { id: user.id, tenantId: user.tenant_id, token, sessionId, refreshToken };
   const actor: Actor = { type: 'user', id: person.id };
   tells('session_started', actor, ['session', sessionId], answer, person.tenantId);

@@ -7,6 +7,7 @@ import {
   toBinary,
 } from '@bufbuild/protobuf';
 import { Client, type ClientReadableStream, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
+import { decodeJwt } from 'jose';
 import {
   InferenceService,
   type InvokeRequestSchema,
@@ -52,8 +53,7 @@ export function grpcClient(url: string, ca?: string): Client {
 
 /** The caller that a key of a session is. */
 export function callerOfKey(session: string, apiKeyId: string): Caller {
-  const claims = JSON.parse(Buffer.from(session.split('.')[1]!, 'base64url').toString());
-  const { sub: userId, tenant_id: tenantId } = claims;
+  const { sub: userId, tenant_id: tenantId } = decodeJwt<{ sub: string; tenant_id: string }>(session);
   return create(CallerSchema, { kind: CallerKind.API_KEY, apiKeyId, userId, tenantId, role: Role.OWNER });
 }
 

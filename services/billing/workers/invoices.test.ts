@@ -1,40 +1,29 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt';
 import pg from 'pg';
 import { expect, test } from 'vitest';
-import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { InvoiceStatus, PaymentStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { nextMonthMs } from '../domain/period.ts';
 import {
   as,
   operator,
   paymentSignature,
   person,
   service,
+  sound,
   startTestBilling,
   type TestBilling,
+  toNextMonth,
   usageEvent,
 } from '../fixtures/test-billing.ts';
-import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
 import { grantMonthlyCredit } from './grant-monthly-credit.ts';
 
 const usd = 1_000_000_000n;
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
-
-/** Moves to so many milliseconds behind the start of the next month. */
-async function toNextMonth({ travel, deps }: TestBilling, behindMs: number): Promise<void> {
-  const nowMs = await deps.databaseNow(deps.database.pool);
-  travel(nextMonthMs(nowMs) - nowMs + behindMs);
-}
-
-const sound = async ({ billing }: TestBilling): Promise<void> => {
-  expect((await billing.verifyLedger({}, service)).faults).toEqual([]);
-};
 
 test('on the 1st, an hour on, each draft is finalized by exactly one of many workers, numbered without a gap', async () => {
   await using started = await startTestBilling();
@@ -289,181 +278,4 @@ test('an organization for which a worker fails holds up no other, and the run st
   expect(invoices).toHaveLength(1);
   await expect(grantMonthlyCredit(deps)).rejects.toThrow('1 of 2');
   expect((await billing.getWallet({}, as(whole))).wallet!.balanceNanoUsd).toBe(5n * usd);
-});
-
-test('credit expires at its time, by however many workers, and what was spent before is not taken twice', async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const owner = person();
-  const { tenantId } = owner;
-  const nowMs = await deps.databaseNow(deps.database.pool);
-  const expiresAt = { seconds: BigInt(Math.floor(nowMs / 1000) + 86_400), nanos: 0 };
-  await billing.grantCredit(
-    { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd, expiresAt },
-    operator,
-  );
-  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 4n * usd })] }, service);
-  started.travel(dayMs + 1_000);
-  // Before any worker has come by, the rest is neither shown nor drawn.
-  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
-  const atMs = nowMs + dayMs + 1_000;
-  await billing.charge({ events: [usageEvent({ tenantId, atMs, costNanoUsd: 1n * usd })] }, service);
-  expect((await billing.getPaygSpendCap({}, as(owner))).budget!.spentNanoUsd).toBe(1n * usd);
-  const counts = await Promise.all(Array.from({ length: 4 }, () => expireCredit(deps)));
-  expect(counts.reduce((sum, count) => sum + count, 0)).toBe(1);
-  const { transactions } = await billing.listTransactions({ type: TransactionType.EXPIRY }, as(owner));
-  expect(transactions).toMatchObject([{ amountNanoUsd: -6n * usd, balanceAfterNanoUsd: 0n }]);
-  await sound(started);
-});
-
-test('a call is paid by the credit and commitment of its own time, though they have ended, or were written off, when its charge comes', async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const owner = person();
-  const { tenantId } = owner;
-  await billing.putPlan({ plan: { code: 'prepaid', name: 'Prepaid', paygEnabled: false } }, operator);
-  await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
-  const nowMs = Math.floor((await deps.databaseNow(deps.database.pool)) / 1_000) * 1_000;
-  const endsAt = timestampFromMs(nowMs + dayMs);
-  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
-  await billing.grantCredit({ ...credit, expiresAt: endsAt }, operator);
-  const period = { periodStart: timestampFromMs(nowMs - 1_000), periodEnd: endsAt };
-  await billing.createCommitment({ requestId: uuidv7(), tenantId, amountNanoUsd: 5n * usd, ...period }, operator);
-  const owed = async (): Promise<bigint> => {
-    const { invoices } = await billing.listInvoices({}, as(owner));
-    return invoices.reduce((sum, { totalNanoUsd }) => sum + totalNanoUsd, 0n);
-  };
-  const charge = async (costNanoUsd: bigint, atMs: number): Promise<void> => {
-    await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd, atMs })] }, service);
-    await sound(started);
-  };
-  const inTimeMs = nowMs + dayMs - 1;
-  started.travel(dayMs + hourMs);
-  await charge(3n * usd, inTimeMs);
-  expect(await owed()).toBe(0n);
-  expect(await expireCredit(deps)).toBe(2);
-  const { transactions } = await billing.listTransactions({ type: TransactionType.EXPIRY }, as(owner));
-  expect(transactions.map(({ amountNanoUsd }) => amountNanoUsd).toSorted()).toEqual([-10n * usd, -2n * usd]);
-  // The commitment's last 2 USD first, then from the credit.
-  await charge(4n * usd, inTimeMs);
-  const { commitments } = await billing.listCommitments({ tenantId }, operator);
-  expect(commitments).toMatchObject([{ consumedNanoUsd: 5n * usd, remainingNanoUsd: 0n }]);
-  expect(await owed()).toBe(0n);
-  await charge(1n * usd, inTimeMs + 1);
-  expect(await owed()).toBe(1n * usd);
-  await charge(9n * usd, inTimeMs);
-  expect(await owed()).toBe(2n * usd);
-  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(0n);
-});
-
-test('a call, or a job, that has a hold of its own is paid by the credit in which that was found, though it is made when that has ended', async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const { tenantId, userId } = person();
-  await billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
-  const nowMs = await deps.databaseNow(deps.database.pool);
-  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd: 10n * usd };
-  await billing.grantCredit({ ...credit, expiresAt: timestampFromMs(nowMs + hourMs) }, operator);
-  const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() };
-  const asked = { holderId: uuidv7(), tenantId, userId, costMaxNanoUsd: 2n * usd, timeToLive: { seconds: 86_400n } };
-  await billing.lease({ ...asked, demands: [demand] }, service);
-  started.travel(2 * hourMs);
-  await expireCredit(deps);
-  const atMs = await deps.databaseNow(deps.database.pool);
-  const event = usageEvent({ tenantId, userId, costNanoUsd: 2n * usd, atMs, leaseIds: [demand.leaseId] });
-  await billing.charge({ events: [event] }, service);
-  const { invoices } = await billing.listInvoices({}, as(person({ tenantId })));
-  expect(invoices).toMatchObject([{ creditsNanoUsd: 2n * usd, totalNanoUsd: 0n }]);
-  await sound(started);
-});
-
-test("a plan's credit is given once a month and ends with it", async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const owner = person();
-  const { tenantId } = owner;
-  const plan = { code: 'team', name: 'Team', paygEnabled: true, included: { monthlyCreditNanoUsd: 5n * usd } };
-  await billing.putPlan({ plan }, operator);
-  await billing.assignPlan({ tenantId, planCode: 'team' }, operator);
-  const grant = async () => {
-    const counts = await Promise.all(Array.from({ length: 4 }, () => grantMonthlyCredit(deps)));
-    return counts.reduce((sum, count) => sum + count, 0);
-  };
-  expect([await grant(), await grant()]).toEqual([1, 0]);
-  await toNextMonth(started, 1_000);
-  expect(await grant()).toBe(1);
-  expect((await billing.getWallet({}, as(owner))).wallet!.lots).toHaveLength(1);
-  await sound(started);
-});
-
-test('what a redeemed coupon says of the balance is what the wallet shows, though credit has expired that is not written off', async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const owner = person();
-  const expiresAt = timestampFromMs((await deps.databaseNow(deps.database.pool)) + hourMs);
-  const grant = { requestId: uuidv7(), tenantId: owner.tenantId, amountNanoUsd: 9n * usd, expiresAt };
-  await billing.grantCredit({ ...grant, source: LotSource.PROMOTION }, operator);
-  started.travel(2 * hourMs);
-  const { code } = (await billing.createCoupon({ amountNanoUsd: 2n * usd }, operator)).coupon!;
-  expect((await billing.redeemCoupon({ code }, as(owner))).balanceNanoUsd).toBe(2n * usd);
-  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
-});
-
-test("a plan's credit is there for the first call of an organization and of a month, and for who looks first, without any worker", async () => {
-  await using started = await startTestBilling();
-  const { billing, deps } = started;
-  const [charged, prepaid, looking] = [person(), person(), person()];
-  const plan = { name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
-  await billing.putPlan({ plan: { ...plan, code: 'developer', paygEnabled: true } }, operator);
-  await billing.putPlan({ plan: { ...plan, code: 'prepaid', paygEnabled: false } }, operator);
-  await billing.assignPlan({ tenantId: prepaid.tenantId, planCode: 'prepaid' }, operator);
-  const walletOf = async (owner: typeof charged) => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd;
-  for (const round of ['the first month of all', 'another']) {
-    const { tenantId } = charged;
-    const atMs = await deps.databaseNow(deps.database.pool);
-    await billing.charge({ events: [usageEvent({ tenantId, atMs, costNanoUsd: 2n * usd })] }, service);
-    expect((await billing.getPaygSpendCap({}, as(charged))).budget!.spentNanoUsd, round).toBe(0n);
-    expect(await walletOf(charged), round).toBe(3n * usd);
-    const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() };
-    const ids = { holderId: uuidv7(), tenantId: prepaid.tenantId, userId: prepaid.userId };
-    await billing.lease({ ...ids, costMaxNanoUsd: 5n * usd, demands: [demand] }, service);
-    await billing.releaseHold(
-      { holderId: ids.holderId, leases: [{ leaseId: demand.leaseId, fencingToken: 1n }] },
-      service,
-    );
-    expect(await walletOf(looking), round).toBe(5n * usd);
-    // Who was given it is not given it again.
-    expect(await grantMonthlyCredit(deps), round).toBe(0);
-    expect(await walletOf(prepaid), round).toBe(5n * usd);
-    await toNextMonth(started, 1_000);
-  }
-  await sound(started);
-});
-
-test('a coupon that is the first thing of a month says a balance with the credit of the plan in it, as the wallet does', async () => {
-  await using started = await startTestBilling();
-  const { billing } = started;
-  const owner = person();
-  const plan = { code: 'developer', name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
-  await billing.putPlan({ plan }, operator);
-  for (const balanceNanoUsd of [7n * usd, 9n * usd]) {
-    const { code } = (await billing.createCoupon({ amountNanoUsd: 2n * usd }, operator)).coupon!;
-    expect((await billing.redeemCoupon({ code }, as(owner))).balanceNanoUsd).toBe(balanceNanoUsd);
-    expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(balanceNanoUsd);
-    await toNextMonth(started, 1_000);
-  }
-  await sound(started);
-});
-
-test('an operator takes from the credit that a plan has for a new month before anybody has used or seen it', async () => {
-  await using started = await startTestBilling();
-  const { billing } = started;
-  const owner = person();
-  const { tenantId } = owner;
-  const plan = { code: 'developer', name: 'Developer', included: { monthlyCreditNanoUsd: 5n * usd } };
-  await billing.putPlan({ plan }, operator);
-  const taken = { tenantId, amountNanoUsd: -3n * usd, description: 'Given by mistake' };
-  await billing.postAdjustment({ ...taken, requestId: uuidv7() }, operator);
-  expect((await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd).toBe(2n * usd);
-  await sound(started);
 });

@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Migration } from '@mikro-orm/migrations';
@@ -8,6 +8,7 @@ import { from } from 'pg-copy-streams';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { ErrorReason } from '#shared/errors.ts';
 import { createLogger } from '#shared/logger.ts';
+import { signalPostgres } from '../../../test/support/signal-postgres.ts';
 import { startStopwatch } from '../../../test/support/stopwatch.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from './embedded.ts';
 import { migrateAll } from './migrate.ts';
@@ -42,18 +43,6 @@ afterAll(async () => {
   await server?.stop();
   rmSync(folder, { recursive: true, force: true });
 });
-
-/**
- * Stops or continues the server with all its sessions, as a hung disk or a paused container would. While the server itself stands
- * still none of them can leave the list: one that has ended waits there to be reaped.
- */
-function signalServer(signal: 'SIGSTOP' | 'SIGCONT'): void {
-  const pid = server.pid();
-  if (signal === 'SIGSTOP') process.kill(pid, signal);
-  const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ').map(Number);
-  for (const each of children) process.kill(each, signal);
-  if (signal === 'SIGCONT') process.kill(pid, signal);
-}
 
 test('a statement that is only slow is left alone', async () => {
   const slow = database.query({ text: 'select pg_sleep(1.5)' });
@@ -110,7 +99,7 @@ test.runIf(process.platform === 'linux')(
   async () => {
     // Warm connections, which look sound to a pool.
     await Promise.all([database.query({ text: 'select 1' }), database.em().execute('select 1')]);
-    signalServer('SIGSTOP');
+    signalPostgres(server.pid(), 'SIGSTOP');
     try {
       using watch = startStopwatch();
       const refused = await Promise.allSettled([
@@ -124,7 +113,7 @@ test.runIf(process.platform === 'linux')(
       // The promise is 1 s; the rest is for a busy machine.
       expect(tookMs).toBeLessThan(2_500);
     } finally {
-      signalServer('SIGCONT');
+      signalPostgres(server.pid(), 'SIGCONT');
     }
     const answer = (): Promise<unknown> => transaction(database, (em) => em.execute('select 1 as one'));
     await vi.waitFor(async () => expect(await answer()).toEqual([{ one: 1 }]), { timeout: 30_000, interval: 50 });
