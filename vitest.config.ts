@@ -50,9 +50,9 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     sequence: { sequencer: LongestFirst },
     pool: 'forks',
-    // Most tests wait for a process, a database or a browser, so that one more than there are cores keeps them busy. More than a
-    // dozen would not end sooner: the longest file takes as long as a twelfth of them all.
-    maxWorkers: Math.min(12, availableParallelism() + 1),
+    // Most tests wait for a process, a database or a browser: two for each core, and one more, keep the cores busy. More than a dozen
+    // would not end sooner: the longest file takes as long as a twelfth of them all.
+    maxWorkers: Math.min(12, 2 * availableParallelism() + 1),
     // Files share their process: no module has state of its own, and importing all anew would take a third of the time.
     isolate: false,
     // Node imports the modules as it does in production, from the compile cache: Vite's runner takes a fifth more work.
