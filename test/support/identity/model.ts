@@ -1,0 +1,266 @@
+import { keyTypeOfScope, type Scope, scopeBit, scopeBits } from '#shared/scopes.ts';
+
+export type RoleName = 'member' | 'admin' | 'owner';
+export type Organization = { id: string; isSuspended: boolean };
+export type Person = {
+  id: string;
+  email: string;
+  organization: Organization;
+  role: RoleName;
+  isActive: boolean;
+  operator: boolean;
+  password: string;
+  formerPassword: string;
+  /** When a link for another password was last mailed. */
+  mailedMs: number;
+};
+export type Session = {
+  person: Person;
+  accessToken: string;
+  accessEndsMs: number;
+  /** Nothing of its person has changed since the access token was issued. */
+  isCurrent: boolean;
+  /** Oldest first; the last is the one to spend. */
+  refreshTokens: string[];
+  refreshEndsMs: number;
+  rotatedMs: number;
+  isOver: boolean;
+};
+export type Key = {
+  id: string;
+  person: Person;
+  type: 'inference' | 'management';
+  scopes: readonly string[];
+  /** Oldest first; an earlier one ends with its grace period. */
+  secrets: { text: string; endsMs: number }[];
+  endsMs: number;
+  isRevoked: boolean;
+  isDeleted: boolean;
+};
+export type Invitation = {
+  id: string;
+  token: string;
+  organization: Organization;
+  email: string;
+  role: RoleName;
+  endsMs: number;
+  isPending: boolean;
+};
+
+/** An operation and whom it serves. */
+export type Probe = {
+  method: 'GET' | 'POST';
+  path: string;
+  body?: object;
+  /** Absent: keys are not served. */
+  scope?: Scope;
+  role: RoleName;
+  isForOperators?: boolean;
+  startsWork?: boolean;
+};
+
+export const probes: readonly Probe[] = [
+  { method: 'GET', path: '/v1/models', scope: 'models:list', role: 'member' },
+  {
+    method: 'POST',
+    path: '/v1/embeddings',
+    body: { model: 'sandbox-embed', input: 'x' },
+    scope: 'inference:embeddings',
+    role: 'member',
+    startsWork: true,
+  },
+  { method: 'GET', path: '/api/v1/usage/current', scope: 'usage:read_current', role: 'member' },
+  { method: 'GET', path: '/api/v1/billing/wallet', scope: 'billing:read_current', role: 'admin' },
+  { method: 'GET', path: '/api/v1/usage/tenant-breakdown', scope: 'usage:read_breakdown', role: 'admin' },
+  { method: 'GET', path: '/api/v1/members', role: 'admin' },
+  { method: 'GET', path: '/api/v1/admin/organizations', role: 'member', isForOperators: true },
+];
+
+const minuteMs = 60_000;
+const dayMs = 24 * 60 * minuteMs;
+const roles: readonly RoleName[] = ['member', 'admin', 'owner'];
+export const atLeast = (person: Person, role: RoleName): boolean => roles.indexOf(person.role) >= roles.indexOf(role);
+
+/** What an answer is compared by: its status, and of a 403 its code. */
+export type Outcome = number | `403 ${string}`;
+const noRole = '403 insufficient_role';
+
+/** Who is let in where, as service.md and decisions.md have it, without caches, replicas or a database. */
+export class IdentityModel {
+  nowMs = 0;
+  readonly organizations: Organization[] = [];
+  readonly people: Person[] = [];
+  readonly sessions: Session[] = [];
+  readonly keys: Key[] = [];
+  readonly invitations: Invitation[] = [];
+
+  isServed({ person, isOver, isCurrent, accessEndsMs }: Session): boolean {
+    return !isOver && isCurrent && person.isActive && this.nowMs < accessEndsMs;
+  }
+
+  ofSession(session: Session, probe: Probe): Outcome {
+    if (!this.isServed(session)) return 401;
+    const { person } = session;
+    if (probe.isForOperators && !person.operator) return noRole;
+    if (probe.startsWork && person.organization.isSuspended) return '403 tenant_suspended';
+    return atLeast(person, probe.role) ? 200 : noRole;
+  }
+
+  ofKey(key: Key, secret: Key['secrets'][number], probe: Probe): Outcome {
+    const { person } = key;
+    const isOver = key.isDeleted || key.isRevoked || this.nowMs >= Math.min(key.endsMs, secret.endsMs);
+    if (isOver || !person.isActive) return 401;
+    if (probe.scope === undefined || keyTypeOfScope(probe.scope) !== key.type) return '403 endpoint_not_allowed';
+    if ((scopeBits(key.scopes) & scopeBit(probe.scope)) === 0) return '403 missing_scope';
+    if (probe.startsWork && person.organization.isSuspended) return '403 tenant_suspended';
+    return atLeast(person, probe.role) ? 200 : noRole;
+  }
+
+  login(person: Person, password: string): 200 | 401 {
+    return person.isActive && password === person.password ? 200 : 401;
+  }
+
+  /** `repeat`: the pair before last is answered again. */
+  refresh(session: Session, token: string): 'rotate' | 'repeat' | 401 {
+    const place = session.refreshTokens.indexOf(token);
+    if (session.isOver || !session.person.isActive || this.nowMs >= session.refreshEndsMs) return 401;
+    if (place === session.refreshTokens.length - 1) return 'rotate';
+    if (place === session.refreshTokens.length - 2 && this.nowMs - session.rotatedMs < 10_000) return 'repeat';
+    session.isOver = true;
+    return 401;
+  }
+
+  changeMember(actor: Person, person: Person, after: Pick<Person, 'role' | 'isActive'>): Outcome {
+    if (!atLeast(actor, 'admin')) return noRole;
+    if (person.organization !== actor.organization) return 404;
+    if (actor.role !== 'owner' && (person.role === 'owner' || after.role === 'owner')) return noRole;
+    const { organization } = person;
+    const isOwner = (one: Pick<Person, 'role' | 'isActive'>) => one.role === 'owner' && one.isActive;
+    const others = this.people.filter((one) => one !== person && one.organization === organization && isOwner(one));
+    if (isOwner(person) && !isOwner(after) && others.length === 0) return 409;
+    if (!after.isActive && this.#isLastOperator(person)) return 409;
+    this.#change(person, after);
+    return 200;
+  }
+
+  changeUser(actor: Person, person: Person, after: Pick<Person, 'operator' | 'isActive'>): Outcome {
+    if (!actor.operator) return noRole;
+    if (!(after.isActive && after.operator) && this.#isLastOperator(person)) return 409;
+    this.#change(person, after);
+    return 200;
+  }
+
+  #isLastOperator(person: Person): boolean {
+    const isOperator = (one: Person) => one.operator && one.isActive;
+    return isOperator(person) && this.people.filter(isOperator).length === 1;
+  }
+
+  #change(person: Person, after: Partial<Person>): void {
+    const isChange = Object.entries(after).some(([name, value]) => person[name as keyof Person] !== value);
+    Object.assign(person, after);
+    if (!isChange) return;
+    for (const session of this.#sessionsOf(person)) session.isCurrent = false;
+    if (!person.isActive) this.#endSessions(person);
+  }
+
+  setPassword(person: Person, password: string): void {
+    person.formerPassword = person.password;
+    person.password = password;
+    this.#endSessions(person);
+  }
+
+  #endSessions(person: Person): void {
+    for (const session of this.#sessionsOf(person)) session.isOver = true;
+  }
+
+  #sessionsOf(person: Person): Session[] {
+    return this.sessions.filter((session) => session.person === person);
+  }
+
+  /** Whether a link is mailed: to somebody active, once a minute. */
+  forgot(person: Person): boolean {
+    if (!person.isActive || this.nowMs - person.mailedMs < minuteMs) return false;
+    person.mailedMs = this.nowMs;
+    return true;
+  }
+
+  invite(actor: Person, email: string, role: RoleName): Outcome {
+    if (!atLeast(actor, 'admin') || (role === 'owner' && actor.role !== 'owner')) return noRole;
+    return this.#personOf(email)?.organization === actor.organization ? 409 : 201;
+  }
+
+  found(actor: Person, email: string): Outcome {
+    if (!actor.operator) return noRole;
+    return this.#personOf(email) === undefined ? 201 : 409;
+  }
+
+  invited(invitation: Omit<Invitation, 'endsMs' | 'isPending'>): void {
+    for (const earlier of this.invitations) {
+      if (earlier.email === invitation.email && earlier.organization === invitation.organization)
+        earlier.isPending = false;
+    }
+    this.invitations.push({ ...invitation, endsMs: this.nowMs + 7 * dayMs, isPending: true });
+  }
+
+  accept(invitation: Invitation): Outcome {
+    if (!invitation.isPending || this.nowMs >= invitation.endsMs) return 400;
+    if (this.#personOf(invitation.email) !== undefined) return 409;
+    invitation.isPending = false;
+    return 201;
+  }
+
+  withdraw(actor: Person, invitation: Invitation): Outcome {
+    if (!atLeast(actor, 'admin')) return noRole;
+    if (invitation.organization !== actor.organization) return 404;
+    invitation.isPending = false;
+    return 204;
+  }
+
+  setSuspended(actor: Person, organization: Organization, isSuspended: boolean): Outcome {
+    if (!actor.operator) return noRole;
+    organization.isSuspended = isSuspended;
+    return 200;
+  }
+
+  createKey(actor: Person, type: Key['type'], scopes: readonly string[] | undefined): Outcome {
+    if (!areFor(type, scopes)) return 400;
+    const own = this.keys.filter((key) => key.person === actor && !key.isDeleted);
+    return own.length < 10 ? 201 : '403 key_quota_exceeded';
+  }
+
+  /** Of those scopes that probes ask for. */
+  defaultScopes(actor: Person, type: Key['type']): readonly string[] {
+    if (type === 'inference') return ['models:list', 'inference:embeddings'];
+    const everybody = ['usage:read_current', 'billing:read_current'];
+    return atLeast(actor, 'admin') ? [...everybody, 'usage:read_breakdown'] : everybody;
+  }
+
+  changeKey(actor: Person, key: Key, scopes?: readonly string[]): Outcome {
+    if (key.person !== actor || key.isDeleted) return 404;
+    if (key.isRevoked) return 409;
+    if (!areFor(key.type, scopes)) return 400;
+    key.scopes = scopes ?? key.scopes;
+    return 200;
+  }
+
+  deleteKey(actor: Person, key: Key): Outcome {
+    if (key.person !== actor || key.isDeleted) return 404;
+    key.isDeleted = true;
+    return 204;
+  }
+
+  revokeKey(actor: Person, key: Key): Outcome {
+    if (!actor.operator) return noRole;
+    if (key.isDeleted) return 404;
+    key.isRevoked = true;
+    return 200;
+  }
+
+  #personOf(email: string): Person | undefined {
+    return this.people.find((person) => person.email === email);
+  }
+}
+
+/** Whether a key of a type may have all of the scopes. */
+const areFor = (type: Key['type'], scopes: readonly string[] | undefined): boolean =>
+  scopes === undefined || scopes.every((scope) => /^(billing|usage):/.test(scope) === (type === 'management'));
