@@ -10,13 +10,14 @@ const seed = process.env.IDENTITY_SEED;
 
 test('whatever people do with invitations, roles, passwords, sessions and keys, whoever may is let in at each replica, and nobody else, from the answer on', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(act, { minLength: 30, maxLength: 60 }), async (acts) => {
+    fc.asyncProperty(fc.array(act, { minLength: 20, maxLength: 50 }), async (acts) => {
       await using history = await startHistory();
       for (const one of acts) {
         await history.perform(one);
         await history.compareAccess();
       }
       await history.compareLists();
+      await history.compareRefreshes();
     }),
     {
       numRuns: histories,

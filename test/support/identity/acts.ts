@@ -10,6 +10,7 @@ const kind = <Kind extends string, Fields>(
 ): fc.Arbitrary<{ kind: Kind } & Fields> => fc.record(fields).map((drawn) => ({ kind: name, ...(drawn as Fields) }));
 const weighing = <Value>(weight: number, arbitrary: fc.Arbitrary<Value>) => ({ weight, arbitrary });
 
+const activity = fc.constantFrom(undefined, undefined, false, true);
 const scopes = fc.constantFrom(
   undefined,
   ['models:list'],
@@ -25,11 +26,8 @@ export const act = fc.oneof(
   weighing(2, kind('logout', { session: pick, by: fc.constantFrom('access token', 'refresh token') })),
   weighing(2, kind('change password', { by: pick, isRight: fc.boolean() })),
   weighing(2, kind('reset password', { who: pick, afterMinutes: fc.constantFrom(0, 0, 61) })),
-  weighing(6, kind('change member', { by: pick, who: pick, role: optional(role), isActive: optional(fc.boolean()) })),
-  weighing(
-    3,
-    kind('change user', { by: pick, who: pick, isActive: optional(fc.boolean()), operator: optional(fc.boolean()) }),
-  ),
+  weighing(6, kind('change member', { by: pick, who: pick, role: optional(role), isActive: activity })),
+  weighing(3, kind('change user', { by: pick, who: pick, isActive: activity, operator: optional(fc.boolean()) })),
   weighing(4, kind('invite', { by: pick, address: fc.nat(7), role })),
   weighing(5, kind('accept', { invitation: pick })),
   weighing(1, kind('withdraw', { by: pick, invitation: pick })),
