@@ -382,4 +382,46 @@ describe('a private model', () => {
     const answer = await bench.announce(await bench.createModel(), { replacement_model_name: secret });
     expect(answer).toMatchObject({ status: 400, json: { error: { param: 'replacement_model_name' } } });
   });
+
+  test('stays, as a successor, one that all who are told of it can use', async () => {
+    const [insider, other] = [await organization(), await organization()];
+    const [retiring, secret] = await Promise.all([
+      bench.createModel({ visibility: 'private' }),
+      bench.createModel({ visibility: 'private' }),
+    ]);
+    for (const model of [retiring, secret]) await granted(model, insider);
+    expect((await bench.announce(retiring, { replacement_model_name: secret })).status).toBe(201);
+    const path = (model: string) => `/models/${encodeURIComponent(model)}`;
+    const change: [string, string, object?][] = [
+      ['POST', '/grants', { model: retiring, tenant_id: other }],
+      ['DELETE', `/grants?model=${encodeURIComponent(secret)}&tenant_id=${insider}`],
+      ['PATCH', path(retiring), { visibility: 'public' }],
+      ['DELETE', path(secret)],
+    ];
+    for (const [method, url, body] of change) {
+      const before = (await bench.admin('GET', '/models?search=acme')).text;
+      const refused = await bench.admin(method, url, body);
+      expect([method, url, refused.status, refused.json?.error?.code]).toEqual([method, url, 409, 'conflict']);
+      expect(refused.json.error.message).toContain(`\`${secret}\` is the successor of \`${retiring}\``);
+      expect((await bench.admin('GET', '/models?search=acme')).text).toBe(before);
+    }
+    // In the right order all of it can be done.
+    await granted(secret, other);
+    await granted(retiring, other);
+    expect((await bench.admin('PATCH', path(secret), { visibility: 'public' })).status).toBe(200);
+    expect((await bench.admin('PATCH', path(retiring), { visibility: 'public' })).status).toBe(200);
+    expect((await bench.admin('PATCH', path(secret), { visibility: 'private' })).status).toBe(409);
+    expect((await bench.admin('DELETE', `/retirements/${encodeURIComponent(retiring)}`)).status).toBe(204);
+    expect((await bench.admin('DELETE', path(secret))).status).toBe(204);
+  });
 });
+
+let organizations = 0;
+async function organization(): Promise<string> {
+  organizations += 1;
+  const body = { name: 'Another', owner_email: `owner-${organizations}@another.example` };
+  return (await bench.admin('POST', '/organizations', body)).json.organization.id;
+}
+async function granted(model: string, tenant_id: string): Promise<void> {
+  expect((await bench.admin('POST', '/grants', { model, tenant_id })).status).toBe(201);
+}

@@ -101,6 +101,23 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect((await gateway.call('GET', '/api/v1/admin/models/acme%2Fsecret', session)).json.visibility).toBe('private');
 });
 
+test('an import makes no model private that users of a retiring one are told to go to', async () => {
+  const models = (visibility: string) => `
+models:
+  - { name: acme/retiring, deployments: [{ dialect: sandbox, upstream_model: sandbox-chat }] }
+  - { name: acme/next, visibility: ${visibility}, display_name: ${visibility} }
+`;
+  await json('models', 'import', catalogFile(models('public')));
+  await json('retirements', 'announce', 'acme/retiring', '--successor', 'acme/next');
+  for (const flags of [[], ['--dry-run']]) {
+    const refused = await admin('models', 'import', catalogFile(models('private')), ...flags);
+    const told = expect.stringContaining('`acme/next` is the successor of `acme/retiring`');
+    expect([refused.exitCode, refused.stderr]).toEqual([1, told]);
+  }
+  const { data } = (await gateway.call('GET', '/api/v1/admin/models?search=acme/next', session)).json;
+  expect(data).toMatchObject([{ visibility: 'public', display_name: 'public' }]);
+});
+
 test('an import changes of a deployment what it names, and leaves the rest as an operator has set it', async () => {
   const file = (fields: object) =>
     catalogFile(

@@ -1,7 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampMs } from '@bufbuild/protobuf/wkt';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import {
   type AnnounceRetirementRequest,
   AnnounceRetirementRequestSchema,
@@ -10,7 +9,7 @@ import {
 import { invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { oncePerKey } from '../catalog/change-catalog.ts';
-import { GrantEntity, type ModelRow } from '../db/catalog.entities.ts';
+import type { ModelRow } from '../db/catalog.entities.ts';
 import { findModel, requireModel } from '../db/model.repository.ts';
 import { RetirementEntity } from '../db/retirement.entities.ts';
 import { retirementFields, scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
@@ -20,6 +19,7 @@ import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts'
 import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
+import { isKnownToUsersOf } from '../retirements/successors.ts';
 
 export const announceRetirement =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'announceRetirement'> =>
@@ -83,15 +83,6 @@ async function successorFacts(
   const standing = await standingRetirement(em, successor.id);
   return {
     state: retirementState(standing === null ? null : scheduleOf(standing), nowMs),
-    knownToAllUsers: await isKnownToUsersOf(em, successor, model),
+    knownToAllUsers: await isKnownToUsersOf(em, name, model),
   };
-}
-
-/** Whether everybody who may use `model` may know of `successor` as well. */
-async function isKnownToUsersOf(em: SqlEntityManager, successor: ModelRow, model: ModelRow): Promise<boolean> {
-  if (successor.visibility === Visibility.PUBLIC) return true;
-  if (model.visibility === Visibility.PUBLIC) return false;
-  const tenantsOf = async ({ id }: ModelRow) =>
-    new Set((await em.find(GrantEntity, { modelId: id })).map(({ tenantId }) => tenantId));
-  return (await tenantsOf(model)).isSubsetOf(await tenantsOf(successor));
 }

@@ -7,7 +7,6 @@ import { requireModel } from '../db/model.repository.ts';
 import { scheduleOf, standingRetirement } from '../db/retirement.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { checkDeletable } from '../domain/retirement-changes.ts';
-import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 /** The model's row stays, for the prices and retirements that name it. */
 export const deleteModel =
@@ -15,7 +14,6 @@ export const deleteModel =
   ({ name }, context) =>
     changeCatalog(deps, context, async (em, now) => {
       const row = await requireModel(em, name, 'name');
-      await refuseSuccessorOfOthers(em, name, 'deleted');
       const retirement = await standingRetirement(em, row.id);
       if (retirement !== null) checkDeletable(name, scheduleOf(retirement), now.getTime());
       row.deletedAt = now;

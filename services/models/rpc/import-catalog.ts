@@ -8,6 +8,7 @@ import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobed } from '../health/first-status.ts';
+import { requireKnownSuccessors, unknownSuccessors } from '../retirements/successors.ts';
 
 export const importCatalog =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
@@ -16,9 +17,13 @@ export const importCatalog =
     refuseTwice(request.models);
     try {
       const counts = await changeCatalogBy(deps, operator, async (em, now) => {
+        const unknownBefore = await unknownSuccessors(em);
         const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
         const done = await importModels(em, models, unprobed, now);
-        if (request.dryRun) throw new DryRun(done);
+        if (request.dryRun) {
+          await requireKnownSuccessors(em, unknownBefore);
+          throw new DryRun(done);
+        }
         return { answer: done, audit: models.length === 0 ? null : auditOf(models, done) };
       });
       return create(ImportCatalogResponseSchema, counts);

@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf';
-import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { UpdateModelResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
@@ -8,7 +7,6 @@ import { modelChanges, modelFields } from '../catalog/write-model.ts';
 import { requireModel } from '../db/model.repository.ts';
 import { standingRetirement } from '../db/retirement.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
-import { refuseSuccessorOfOthers } from '../retirements/successors.ts';
 
 export const updateModel =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'updateModel'> =>
@@ -16,9 +14,6 @@ export const updateModel =
     changeCatalog(deps, context, async (em) => {
       const row = await requireModel(em, name, 'name');
       const before = modelFields(row);
-      if (settings!.visibility === Visibility.PRIVATE && row.visibility !== Visibility.PRIVATE) {
-        await refuseSuccessorOfOthers(em, name, 'made private');
-      }
       em.assign(row, modelChanges(settings!));
       const changes = changedFields(before, modelFields(row));
       const model = modelMessage(row, (await standingRetirement(em, row.id)) ?? undefined);

@@ -920,7 +920,8 @@ export type AnnounceRetirementRequest = Message<"modelgateway.models.v1.Announce
    */
   successor: {
     /**
-     * The successor's name: another model of the catalog which is not announced or retired.
+     * The successor's name: another model of the catalog, neither announced nor retired. It has to exist for everybody for whom this one
+     * does; a later change of the catalog that would end that is a CONFLICT.
      *
      * @generated from field: string replacement_model_name = 3;
      */
