@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { asBuffer } from '#shared/as-buffer.ts';
+import { notFound } from '#shared/errors.ts';
 
 /** The request of a job, kept until its end, or its result. */
 export const bodyKinds = { request: 1, result: 2 } as const;
@@ -29,18 +30,22 @@ export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKi
   }
 }
 
-/** A body that does not stand in its job's row; empty when there is none. */
+/**
+ * A body that does not stand in its job's row. @throws GatewayError NOT_FOUND when there is none (any more): a job may be removed, and a
+ * request with the cancellation, between two reads.
+ */
 export async function readBody(sql: Pick<pg.Pool, 'query'>, job: JobKey, kind: BodyKind): Promise<Buffer> {
   const parts: Buffer[] = [];
   for (;;) {
     // A few parts at a time: an answer of hundreds of megabytes would take longer than a statement may.
-    const { rows } = await sql.query<{ bytes: Buffer }>({
+    const { rows } = await sql.query<{ bytes: Buffer; left: bigint }>({
       name: 'jobs-read-body',
-      text: `select bytes from job_bodies where tenant_id = $1 and job_id = $2 and kind = $3 and part >= $4
-        order by part limit 16`,
+      text: `select bytes, count(*) over () as left from job_bodies
+        where tenant_id = $1 and job_id = $2 and kind = $3 and part >= $4 order by part limit 16`,
       values: [job.tenantId, job.id, kind, parts.length],
     });
+    if (rows.length === 0) throw notFound('job');
     for (const { bytes } of rows) parts.push(bytes);
-    if (rows.length < 16) return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+    if (rows.length === Number(rows[0]!.left)) return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
   }
 }

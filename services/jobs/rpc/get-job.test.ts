@@ -1,0 +1,62 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
+import { bodyKinds, writeBody } from '../db/bodies.ts';
+import { openJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
+import { readJob } from './get-job.ts';
+
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
+beforeAll(async () => {
+  testDatabase = await createTestDatabase();
+  database = await openJobsDatabase(testDatabase.url);
+});
+afterAll(async () => {
+  await database.close();
+  await testDatabase.drop();
+});
+
+const result = Buffer.alloc(20 * 1024 * 1024, 'x');
+
+/** A job that has ended with a result of twenty parts, which are read sixteen at a time. */
+async function endedJob() {
+  const owner = { tenantId: uuidv7(), userId: uuidv7() };
+  const [id] = await queueJobs(database, 1, owner);
+  await database.pool.query(
+    `update jobs set status = ${JobStatus.COMPLETED}, ended_at = now(), expires_at = now() + interval '1 day',
+      result_content_type = 'application/json', request = null where id = $1`,
+    [id],
+  );
+  await writeBody(database.pool, { ...owner, id: id! }, bodyKinds.result, result);
+  return { ...owner, id: id! };
+}
+
+test('a large result is read whole', async () => {
+  const job = await readJob({ database, clock: systemClock }, await endedJob());
+  expect(job.result!.body.byteLength).toBe(result.byteLength);
+  expect(result.equals(job.result!.body)).toBe(true);
+});
+
+test.each([0, 1])(
+  'a job that is removed behind %d reads of its result is not found, and is never half a result',
+  async (reads) => {
+    const job = await endedJob();
+    let done = 0;
+    const query = async (statement: { name: string }) => {
+      if (statement.name === 'jobs-read-body' && done++ === reads) {
+        await database.pool.query('delete from jobs where id = $1', [job.id]);
+      }
+      return database.pool.query(statement as never);
+    };
+    const watched = { ...database, pool: { query } } as unknown as ServiceDatabase;
+    const answered = await readJob({ database: watched, clock: systemClock }, job).then(
+      ({ result }) => `${result!.body.byteLength} bytes`,
+      (error) => error.reason,
+    );
+    expect(answered).toBe(ErrorReason.NOT_FOUND);
+  },
+);
