@@ -1,4 +1,6 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { IsolationLevel, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { isUuid } from '#shared/ids.ts';
 import {
@@ -17,13 +19,32 @@ export async function findInvoice(em: SqlEntityManager, tenantId: string, id: st
   return invoice;
 }
 
-export const linesOf = (em: SqlEntityManager, { tenantId, month }: InvoiceRow): Promise<InvoiceLineRow[]> =>
-  em.find(InvoiceLineEntity, { tenantId, month }, { orderBy: { model: 'asc', unit: 'asc', unitPriceNanoUsd: 'asc' } });
+/** The same with its lines, of one moment: a draft grows with every charge. */
+export const invoiceWithLines = (
+  database: Pick<ServiceDatabase, 'em'>,
+  tenantId: string,
+  id: string,
+): Promise<{ invoice: InvoiceRow; lines: InvoiceLineRow[] }> =>
+  transaction(
+    database,
+    async (em) => {
+      const invoice = await findInvoice(em, tenantId, id);
+      const { month } = invoice;
+      const orderBy = { model: 'asc', unit: 'asc', unitPriceNanoUsd: 'asc' } as const;
+      return { invoice, lines: await em.find(InvoiceLineEntity, { tenantId, month }, { orderBy }) };
+    },
+    { isolationLevel: IsolationLevel.REPEATABLE_READ },
+  );
 
-/** The same with its lines, as it is answered. */
-export async function invoiceWithLines(em: SqlEntityManager, tenantId: string, id: string, nowMs: number) {
-  const invoice = await findInvoice(em, tenantId, id);
-  return invoiceMessage(invoice, await linesOf(em, invoice), nowMs);
+/** The same as it is answered. */
+export async function describedInvoice(
+  database: Pick<ServiceDatabase, 'em'>,
+  tenantId: string,
+  id: string,
+  nowMs: number,
+) {
+  const { invoice, lines } = await invoiceWithLines(database, tenantId, id);
+  return invoiceMessage(invoice, lines, nowMs);
 }
 
 /** The invoice of each transaction, by its month. */

@@ -1,5 +1,5 @@
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { invoiceWithLines } from '../invoices.ts';
+import { describedInvoice } from '../invoices.ts';
 import { adminCaller } from './caller.ts';
 
 export const getInvoice =
@@ -7,5 +7,5 @@ export const getInvoice =
   async ({ invoiceId }, context) => {
     const { tenantId } = adminCaller(context);
     const nowMs = await databaseNow(database.pool);
-    return { invoice: await invoiceWithLines(database.em(), tenantId, invoiceId, nowMs) };
+    return { invoice: await describedInvoice(database, tenantId, invoiceId, nowMs) };
   };

@@ -4,7 +4,7 @@ import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { invoiceWithLines } from '../invoices.ts';
+import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 
@@ -36,7 +36,7 @@ export const markInvoicePaid =
       }
       return nowMs;
     });
-    return { invoice: await invoiceWithLines(database.em(), tenantId, request.invoiceId, nowMs) };
+    return { invoice: await describedInvoice(database, tenantId, request.invoiceId, nowMs) };
   };
 
 /** A draft has not been issued; payInvoice refuses it. */

@@ -3,7 +3,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
-import { invoiceWithLines } from '../invoices.ts';
+import { describedInvoice } from '../invoices.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { lockInvoice, voidInvoiceOf } from '../ledger/invoice-postings.ts';
 
@@ -29,5 +29,5 @@ export const voidInvoice =
       await audit(sql, caller, change, nowMs);
       return nowMs;
     });
-    return { invoice: await invoiceWithLines(database.em(), tenantId, request.invoiceId, nowMs) };
+    return { invoice: await describedInvoice(database, tenantId, request.invoiceId, nowMs) };
   };

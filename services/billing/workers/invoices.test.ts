@@ -64,6 +64,34 @@ test('on the 1st, an hour on, each draft is finalized by exactly one of many wor
   await sound(started);
 });
 
+test('a draft that is looked at while calls are charged adds up', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  await billing.grantCredit(
+    { requestId: uuidv7(), tenantId, source: LotSource.PURCHASE, amountNanoUsd: 1_000n * usd },
+    operator,
+  );
+  const charge = () => billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: usd })] }, service);
+  await charge();
+  const { id } = (await billing.listInvoices({}, as(owner))).invoices[0]!;
+  let isOver = false;
+  const charging = (async () => {
+    while (!isOver) await charge();
+  })();
+  try {
+    for (let look = 0; look < 100; look += 1) {
+      const invoice = (await billing.getInvoice({ invoiceId: id }, as(owner))).invoice!;
+      const lines = invoice.lineItems.reduce((sum, { line }) => sum + line!.amountNanoUsd, 0n);
+      expect([look, lines]).toEqual([look, invoice.subtotalNanoUsd]);
+    }
+  } finally {
+    isOver = true;
+    await charging;
+  }
+});
+
 test('what comes after an invoice is fixed goes onto the next one, and the fixed one never changes', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
