@@ -341,6 +341,22 @@ describe('once it is retired', () => {
     });
   });
 
+  test('it is gone for everybody who knew it, and nobody is told instead that it never was', async () => {
+    const model = await bench.createModel();
+    await bench.announced(model, { sunset_at: iso(sunsetMs) });
+    const hide = () => bench.admin('PATCH', `/models/${encodeURIComponent(model)}`, { visibility: 'private' });
+    expect(await hide()).toMatchObject({ status: 409, json: { error: { code: 'conflict' } } });
+    await bench.at(sunsetMs, async () => {
+      await bench.signIn();
+      expect((await hide()).status).toBe(409);
+      expect((await bench.request(surfaces['chat completions']!, model)).status).toBe(410);
+    });
+    await bench.signIn();
+    // Nothing keeps one from becoming private whose announcement was withdrawn.
+    expect((await bench.admin('DELETE', `/retirements/${encodeURIComponent(model)}`)).status).toBe(204);
+    expect((await hide()).status).toBe(200);
+  });
+
   test('its date can no longer be moved, nor the announcement withdrawn', async () => {
     const model = await bench.createModel();
     await bench.announced(model, { sunset_at: iso(sunsetMs) });

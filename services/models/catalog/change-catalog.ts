@@ -7,7 +7,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { once } from '#shared/idempotency.ts';
 import { type Caller, CallerKind, callerOf, operatorCaller } from '#shared/rpc/caller.ts';
 import type { ModelsDeps } from '../deps.ts';
-import { requireKnownSuccessors, unknownSuccessors } from '../retirements/successors.ts';
+import { keepPromises, standingPromises } from '../retirements/promises.ts';
 import { lockCatalog, touchCatalog } from './catalog-feed.ts';
 
 /** What a change did. Without an audit event it found everything as it should be, and leaves it so. */
@@ -64,7 +64,7 @@ export async function changeCatalogBy<Answer>(
 ): Promise<Answer> {
   const { answer, audit } = await transaction(database, async (em) => {
     await lockCatalog(em);
-    const unknownBefore = await unknownSuccessors(em);
+    const promises = await standingPromises(em);
     const nowMs = clock.now();
     let audit = null as CatalogChange<Answer>['audit'];
     const answer = await oncePer(em, { caller, nowMs }, async () => {
@@ -74,7 +74,7 @@ export async function changeCatalogBy<Answer>(
     });
     if (audit !== null) {
       await em.flush();
-      await requireKnownSuccessors(em, unknownBefore);
+      await keepPromises(em, promises);
       await touchCatalog(em);
       await recordAuditEvent(em, {
         tenantId: '',

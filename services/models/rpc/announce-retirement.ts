@@ -19,7 +19,7 @@ import { announced, type SuccessorFacts } from '../domain/retirement-changes.ts'
 import { adminRetirement } from '../retirements/admin-retirements.ts';
 import { changeRetirement } from '../retirements/change-retirement.ts';
 import { planReminders } from '../retirements/plan-reminders.ts';
-import { isKnownToUsersOf } from '../retirements/successors.ts';
+import { isKnownToUsersOf } from '../retirements/promises.ts';
 
 export const announceRetirement =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'onRetirementChange'>): ModelsRpc<'announceRetirement'> =>

@@ -8,7 +8,7 @@ import { addressOf } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobed } from '../health/first-status.ts';
-import { requireKnownSuccessors, unknownSuccessors } from '../retirements/successors.ts';
+import { keepPromises, standingPromises } from '../retirements/promises.ts';
 
 export const importCatalog =
   (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
@@ -17,11 +17,11 @@ export const importCatalog =
     refuseTwice(request.models);
     try {
       const counts = await changeCatalogBy(deps, operator, async (em, now) => {
-        const unknownBefore = await unknownSuccessors(em);
+        const promises = await standingPromises(em);
         const models = request.onlyNew ? await neverKnown(em, request.models) : request.models;
         const done = await importModels(em, models, unprobed, now);
         if (request.dryRun) {
-          await requireKnownSuccessors(em, unknownBefore);
+          await keepPromises(em, promises);
           throw new DryRun(done);
         }
         return { answer: done, audit: models.length === 0 ? null : auditOf(models, done) };

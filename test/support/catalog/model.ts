@@ -38,13 +38,14 @@ export class CatalogModel {
     return 201;
   }
 
-  /** Changes a model unless users of a retiring one were told of one then that does not exist for them. */
+  /** Changes a model unless users of a retiring one were told then of one that does not exist for them, or not of their own. */
   change(name: string, done: 200 | 201 | 204, work: (model: Model) => void): number {
     const model = this.models.get(name);
     if (model === undefined) return 404;
     const before = { ...model, granted: new Set(model.granted) };
     work(model);
-    if (this.#isSound()) return done;
+    const isHidden = before.isPublic && !model.isPublic && model.retirement !== null;
+    if (this.#isSound() && !isHidden) return done;
     this.models.set(name, before);
     return 409;
   }

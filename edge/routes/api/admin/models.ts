@@ -87,7 +87,13 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     '/api/v1/admin/models/*',
     {
       config: operatorOnly,
-      schema: { summary: 'Change a model', response: { 200: adminModelSchema }, body: settingsSchema },
+      schema: {
+        summary: 'Change a model',
+        description:
+          'A public model whose retirement is announced stays public, and one that others are to be replaced by stays there for all of their users: else it is a conflict.',
+        response: { 200: adminModelSchema },
+        body: settingsSchema,
+      },
     },
     async (request) => {
       const name = nameInPath(request);
