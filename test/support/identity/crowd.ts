@@ -1,0 +1,179 @@
+import fc from 'fast-check';
+import { expect } from 'vitest';
+import { type Answer, owner, startTestGateway, type TestGateway } from '../gateway.ts';
+
+export type Person = {
+  id: string;
+  email: string;
+  /** The last of them that was set holds; which one that is, of changes at the same moment, only a login tells. */
+  passwords: string[];
+  /** As it was when nobody acted last. Whoever tries to sign in all the same has to wait before the next try. */
+  isActive: boolean;
+};
+export type Key = { id: string; userId: string /** None has a grace period. */; secrets: string[] };
+
+const acts = [
+  'role',
+  'role',
+  'active',
+  'operator',
+  'password',
+  'refresh',
+  'login',
+  'key',
+  'key',
+  'rotate',
+  'delete',
+  'logout',
+];
+
+/** What is answered to somebody who comes too late, or at the same moment as others. */
+const orderly = [200, 201, 204, 400, 401, 403, 404, 409, 429];
+
+/** Begins with a founder, who operates the platform, two further owners, an admin and a member, at two replicas of a gateway. */
+export async function gatherCrowd(seed: number): Promise<Crowd> {
+  const env = { TRUSTED_PROXIES: '127.0.0.1' };
+  const first = await startTestGateway({ env });
+  const second = await startTestGateway({ env, databaseUrl: first.env.databaseUrl! });
+  const crowd = new Crowd([first, second], seed);
+  await crowd.gather();
+  return crowd;
+}
+
+/** People who all act at once. */
+export class Crowd {
+  readonly people: Person[] = [];
+  readonly keys: Key[] = [];
+  /** Of all sessions that there ever were. */
+  readonly tokens: { access: string; refresh: string }[] = [];
+  readonly #replicas: readonly TestGateway[];
+  readonly #numbers: readonly number[];
+  #drawn = 0;
+  #calls = 0;
+  #passwords = 0;
+
+  constructor(replicas: readonly TestGateway[], seed: number) {
+    this.#replicas = replicas;
+    this.#numbers = fc.sample(fc.nat(1_000_000), { seed, numRuns: 20_000 });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const replica of this.#replicas.toReversed()) await replica[Symbol.asyncDispose]();
+  }
+
+  async gather(): Promise<void> {
+    const { json } = await this.call('POST', '/auth/login', '', owner);
+    this.people.push({ id: json.user.id, email: owner.email, passwords: [owner.password], isActive: true });
+    for (const [index, role] of ['owner', 'owner', 'admin', 'member'].entries()) {
+      const email = `person-${index}@example.com`;
+      await this.call('POST', '/invitations', json.access_token, { email, role });
+      const mails = await this.call('GET', `/admin/mail?search=${email}`, json.access_token);
+      const token = /token=([\w-]+)/.exec(mails.json.data[0].text)![1];
+      const accepted = { token, password: owner.password, first_name: 'First', last_name: 'Last' };
+      const joined = await this.call('POST', '/auth/accept-invite', '', accepted);
+      this.people.push({ id: joined.json.user.id, email, passwords: [owner.password], isActive: true });
+    }
+  }
+
+  /** The replicas take turns, and every call comes from an address of its own. */
+  call(method: string, path: string, token = '', body?: object): Promise<Answer> {
+    this.#calls += 1;
+    const from = `10.${this.#calls >> 16}.${(this.#calls >> 8) & 255}.${this.#calls & 255}`;
+    const replica = this.#replicas[this.#calls % this.#replicas.length]!;
+    return replica.call(method, `/api/v1${path}`, token, body, { 'x-forwarded-for': from });
+  }
+
+  /** So many acts at the same moment, each by somebody who can sign in. */
+  async actAtOnce(count: number): Promise<void> {
+    const sessions: { person: Person; token: string }[] = [];
+    for (const person of this.people) {
+      const token = await this.signIn(person);
+      if (token !== undefined) sessions.push({ person, token });
+    }
+    await Promise.all(Array.from({ length: count }, () => this.#act(this.#draw(sessions), this.#draw(acts))));
+  }
+
+  /** Signs somebody in whom nobody changes meanwhile; undefined for who was deactivated. */
+  async signIn(person: Person): Promise<string | undefined> {
+    if (!person.isActive) return undefined;
+    for (const password of person.passwords.toReversed()) {
+      const token = await this.#login(person, password);
+      if (token === undefined) continue;
+      person.passwords = [password];
+      return token;
+    }
+    return undefined;
+  }
+
+  async #login({ email }: Person, password: string): Promise<string | undefined> {
+    const json = await this.#done(this.call('POST', '/auth/login', '', { email, password }));
+    if (json === null) return undefined;
+    this.tokens.push({ access: json.access_token, refresh: json.refresh_token });
+    return json.access_token;
+  }
+
+  async #act({ person, token }: { person: Person; token: string }, kind: string): Promise<void> {
+    const who = this.#draw(this.people);
+    const key = this.keys.length === 0 ? undefined : this.#draw(this.keys);
+    switch (kind) {
+      case 'role': {
+        const role = this.#draw(['member', 'admin', 'owner']);
+        await this.#done(this.call('PATCH', `/members/${who.id}`, token, { role }));
+        return;
+      }
+      case 'active': {
+        const is_active = this.#draw([true, false]);
+        await this.#done(this.call('PATCH', `/members/${who.id}`, token, { is_active }));
+        return;
+      }
+      case 'operator': {
+        const operator = this.#draw([true, false]);
+        await this.#done(this.call('PATCH', `/admin/users/${who.id}`, token, { operator }));
+        return;
+      }
+      case 'password': {
+        this.#passwords += 1;
+        const body = { current_password: person.passwords[0]!, new_password: `Passw0rd-${this.#passwords}` };
+        const json = await this.#done(this.call('PUT', '/auth/password', token, body));
+        if (json !== null) person.passwords.push(body.new_password);
+        return;
+      }
+      case 'refresh': {
+        const { refresh } = this.#draw(this.tokens);
+        const json = await this.#done(this.call('POST', '/auth/refresh', '', { refresh_token: refresh }));
+        if (json !== null) this.tokens.push({ access: json.access_token, refresh: json.refresh_token });
+        return;
+      }
+      case 'login':
+        if (who.isActive) await this.#login(who, who.passwords[0]!);
+        return;
+      case 'key': {
+        const json = await this.#done(this.call('POST', '/api-keys', token, { name: 'A key', key_type: 'management' }));
+        if (json !== null) this.keys.push({ id: json.id, userId: person.id, secrets: [json.key] });
+        return;
+      }
+      case 'rotate': {
+        const json = key && (await this.#done(this.call('POST', `/api-keys/${key.id}/rotate`, token)));
+        if (json) key!.secrets.push(json.key);
+        return;
+      }
+      case 'delete':
+        if (key !== undefined) await this.#done(this.call('DELETE', `/api-keys/${key.id}`, token));
+        return;
+      case 'logout':
+        await this.#done(this.call('POST', '/auth/logout', token));
+    }
+  }
+
+  /** What an answer brought; null for a refusal, which must be one that people can meet. */
+  async #done(answer: Promise<Answer>): Promise<Answer['json'] | null> {
+    const { status, text, json } = await answer;
+    expect(orderly, text).toContain(status);
+    return status < 300 ? (json ?? {}) : null;
+  }
+
+  #draw<Item>(items: readonly Item[]): Item {
+    this.#drawn += 1;
+    return items[this.#numbers[this.#drawn % this.#numbers.length]! % items.length]!;
+  }
+}
