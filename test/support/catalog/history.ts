@@ -7,8 +7,9 @@ import { statusOf } from '#shared/error-statuses.ts';
 import { GatewayError } from '#shared/errors.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { ClockAhead } from '../clock-ahead.ts';
-import { type Answer, owner, startTestGateway, type TestGateway } from '../gateway.ts';
+import { type Answer, owner, type TestGateway } from '../gateway.ts';
 import { dayMs, iso, linksOf, pageOf } from '../retirements.ts';
+import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 import { waitFor } from '../wait-for.ts';
 import type { Act } from './acts.ts';
 import { CatalogModel, type Retirement, type Seen } from './model.ts';
@@ -20,9 +21,7 @@ const note = 'Nobody needs it any more.';
 /** Begins the history of a catalog, as two organizations see it by two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
-  const first = await startTestGateway({ clock });
-  const second = await startTestGateway({ clock, databaseUrl: first.env.databaseUrl! });
-  const history = new History(clock, [first, second]);
+  const history = new History(clock, await startTwoReplicas(clock));
   await history.begin();
   return history;
 }
@@ -32,25 +31,23 @@ type Organization = { id: string; key: string };
 class History {
   readonly model = new CatalogModel();
   readonly #clock: ClockAhead;
-  readonly #replicas: readonly TestGateway[];
+  readonly #replicas: TwoReplicas;
   readonly #organizations: Organization[] = [];
   /** A key of the first organization that has an allowlist. */
   #other!: { id: string; key: string };
   #session = { token: '', endsMs: 0 };
 
-  constructor(clock: ClockAhead, replicas: readonly TestGateway[]) {
+  constructor(clock: ClockAhead, replicas: TwoReplicas) {
     this.#clock = clock;
     this.#replicas = replicas;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const replica of this.#replicas.toReversed()) await replica[Symbol.asyncDispose]();
-  }
+  [Symbol.asyncDispose] = (): Promise<void> => this.#replicas[Symbol.asyncDispose]();
 
   async begin(): Promise<void> {
     const made = await this.#operator('POST', '/organizations', { name: 'Second', owner_email: 'second@example.com' });
     const mails = await this.#operator('GET', '/mail?search=second');
-    const token = /token=([\w-]+)/.exec(mails.json.data[0].text)![1];
+    const token = mailedToken(mails);
     const second = { email: 'second@example.com', password: owner.password };
     const accepted = { token, password: second.password, first_name: 'First', last_name: 'Last' };
     await this.#api('POST', '/api/v1/auth/accept-invite', '', accepted);
@@ -69,8 +66,8 @@ class History {
 
   /** A key that may ask as often as the comparisons do. */
   async #key(person: { email: string; password: string }): Promise<{ id: string; key: string }> {
-    const [gateway] = this.#replicas;
-    const key = await gateway!.createKey(await gateway!.login(person));
+    const [gateway] = this.#replicas.both;
+    const key = await gateway.createKey(await gateway.login(person));
     const limits = { requests_per_minute: 10_000_000, tokens_per_minute: 2_000_000_000, concurrent_requests: 1_000 };
     expect((await this.#operator('PUT', `/keys/${key.id}/rate-limits`, limits)).status).toBe(200);
     return key;
@@ -191,7 +188,7 @@ class History {
   /** All that both organizations meet at both replicas is what the model says, within a second or two. */
   async compare(): Promise<void> {
     const isSame = async (): Promise<true> => {
-      for (const replica of this.#replicas) {
+      for (const replica of this.#replicas.both) {
         for (const organization of this.#organizations.keys()) await this.#compareAt(replica, organization);
       }
       return true;
@@ -248,7 +245,7 @@ class History {
 
   /** As `npm run admin -- models import` does it; answers the status that REST would have. */
   async #import(name: string, visibility: Visibility): Promise<number> {
-    const client = this.#replicas[0]!.gateway.switchboard.client('admin', ModelsService);
+    const client = this.#replicas.both[0].gateway.switchboard.client('admin', ModelsService);
     const operator = create(CallerSchema, { kind: CallerKind.SERVICE, service: 'admin', operator: true });
     const models = [
       create(ImportedModelSchema, {
@@ -270,13 +267,13 @@ class History {
   }
 
   #api(method: string, path: string, token: string, body?: object): Promise<Answer> {
-    return this.#replicas[0]!.call(method, path, token, body);
+    return this.#replicas.call(method, path, token, body);
   }
 
   /** A session of the operator that is not over. */
   async #token(): Promise<string> {
     if (this.#clock.now() > this.#session.endsMs) {
-      this.#session = { token: await this.#replicas[0]!.login(), endsMs: this.#clock.now() + 20 * 60_000 };
+      this.#session = { token: await this.#replicas.both[0].login(), endsMs: this.#clock.now() + 20 * 60_000 };
     }
     return this.#session.token;
   }

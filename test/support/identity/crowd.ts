@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import { type Answer, owner, startTestGateway, type TestGateway } from '../gateway.ts';
+import { type Answer, owner } from '../gateway.ts';
+import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 
 export type Person = {
   id: string;
@@ -32,10 +33,7 @@ const orderly = [200, 201, 204, 400, 401, 403, 404, 409, 429];
 
 /** Begins with a founder, who operates the platform, two further owners, an admin and a member, at two replicas of a gateway. */
 export async function gatherCrowd(seed: number): Promise<Crowd> {
-  const env = { TRUSTED_PROXIES: '127.0.0.1' };
-  const first = await startTestGateway({ env });
-  const second = await startTestGateway({ env, databaseUrl: first.env.databaseUrl! });
-  const crowd = new Crowd([first, second], seed);
+  const crowd = new Crowd(await startTwoReplicas(), seed);
   await crowd.gather();
   return crowd;
 }
@@ -46,20 +44,17 @@ export class Crowd {
   readonly keys: Key[] = [];
   /** Of all sessions that there ever were. */
   readonly tokens: { access: string; refresh: string }[] = [];
-  readonly #replicas: readonly TestGateway[];
+  readonly #replicas: TwoReplicas;
   readonly #numbers: readonly number[];
   #drawn = 0;
-  #calls = 0;
   #passwords = 0;
 
-  constructor(replicas: readonly TestGateway[], seed: number) {
+  constructor(replicas: TwoReplicas, seed: number) {
     this.#replicas = replicas;
     this.#numbers = fc.sample(fc.nat(1_000_000), { seed, numRuns: 20_000 });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const replica of this.#replicas.toReversed()) await replica[Symbol.asyncDispose]();
-  }
+  [Symbol.asyncDispose] = (): Promise<void> => this.#replicas[Symbol.asyncDispose]();
 
   async gather(): Promise<void> {
     const { json } = await this.call('POST', '/auth/login', '', owner);
@@ -68,19 +63,15 @@ export class Crowd {
       const email = `person-${index}@example.com`;
       await this.call('POST', '/invitations', json.access_token, { email, role });
       const mails = await this.call('GET', `/admin/mail?search=${email}`, json.access_token);
-      const token = /token=([\w-]+)/.exec(mails.json.data[0].text)![1];
+      const token = mailedToken(mails);
       const accepted = { token, password: owner.password, first_name: 'First', last_name: 'Last' };
       const joined = await this.call('POST', '/auth/accept-invite', '', accepted);
       this.people.push({ id: joined.json.user.id, email, passwords: [owner.password], isActive: true });
     }
   }
 
-  /** The replicas take turns, and every call comes from an address of its own. */
-  call(method: string, path: string, token = '', body?: object): Promise<Answer> {
-    this.#calls += 1;
-    const from = `10.${this.#calls >> 16}.${(this.#calls >> 8) & 255}.${this.#calls & 255}`;
-    const replica = this.#replicas[this.#calls % this.#replicas.length]!;
-    return replica.call(method, `/api/v1${path}`, token, body, { 'x-forwarded-for': from });
+  call(method: string, path: string, token?: string, body?: object): Promise<Answer> {
+    return this.#replicas.call(method, `/api/v1${path}`, token, body);
   }
 
   /** So many acts at the same moment, each by somebody who can sign in. */

@@ -1,7 +1,8 @@
 import { decodeJwt } from 'jose';
 import { expect } from 'vitest';
 import { ClockAhead } from '../clock-ahead.ts';
-import { type Answer, owner, startTestGateway, type TestGateway } from '../gateway.ts';
+import { type Answer, owner } from '../gateway.ts';
+import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 import type { Act } from './acts.ts';
 import {
   IdentityModel,
@@ -23,11 +24,7 @@ const triedMax = 12;
 /** Begins the history of everybody on a platform, served by two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
-  // Each sign-in comes from an address of its own, so that none has to wait for others that failed.
-  const options = { clock, env: { TRUSTED_PROXIES: '127.0.0.1' } };
-  const first = await startTestGateway(options);
-  const second = await startTestGateway({ ...options, databaseUrl: first.env.databaseUrl! });
-  const history = new History(clock, [first, second]);
+  const history = new History(clock, await startTwoReplicas(clock));
   await history.begin();
   return history;
 }
@@ -36,18 +33,16 @@ export async function startHistory(): Promise<History> {
 class History {
   readonly model = new IdentityModel();
   readonly #clock: ClockAhead;
-  readonly #replicas: readonly TestGateway[];
-  #turns = 0;
+  readonly #replicas: TwoReplicas;
+  #looks = 0;
   #made = 0;
 
-  constructor(clock: ClockAhead, replicas: readonly TestGateway[]) {
+  constructor(clock: ClockAhead, replicas: TwoReplicas) {
     this.#clock = clock;
     this.#replicas = replicas;
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    for (const replica of this.#replicas.toReversed()) await replica[Symbol.asyncDispose]();
-  }
+  [Symbol.asyncDispose] = (): Promise<void> => this.#replicas[Symbol.asyncDispose]();
 
   async begin(): Promise<void> {
     const { json } = await this.#call('POST', '/auth/login', '', owner);
@@ -210,9 +205,10 @@ class History {
     const compare = async (name: string, token: string, expected: (probe: Probe) => Outcome) => {
       const isOver = probes.every((probe) => this.#expected(() => expected(probe)) === 401);
       // Whatever is over is over for all of them.
-      for (const probe of isOver ? [chosen(probes, this.#turns)!] : probes) {
+      this.#looks += 1;
+      for (const probe of isOver ? [chosen(probes, this.#looks)!] : probes) {
         const before = this.#expected(() => expected(probe));
-        const answer = await this.#request(probe.method, probe.path, token, probe.body);
+        const answer = await this.#replicas.call(probe.method, probe.path, token, probe.body);
         const after = this.#expected(() => expected(probe));
         const actual = outcome(answer);
         if (actual !== before && actual !== after) {
@@ -439,9 +435,7 @@ class History {
 
   /** The token in the latest mail to an address, as an operator finds it in the outbox. */
   async #mailedTo(email: string): Promise<string> {
-    const mails = await this.#call('GET', `/admin/mail?search=${email}`, await this.#operator());
-    const texts: string[] = mails.json.data.map(({ text }: Json) => text ?? '');
-    return /[?&]token=([\w-]+)/.exec(texts.find((text) => text.includes('token='))!)![1]!;
+    return mailedToken(await this.#call('GET', `/admin/mail?search=${email}`, await this.#operator()));
   }
 
   /** A new session's access token, of some operator. */
@@ -456,15 +450,7 @@ class History {
   }
 
   #call(method: string, path: string, token: string, body?: object): Promise<Answer> {
-    return this.#request(method, `/api/v1${path}`, token, body);
-  }
-
-  /** The replicas take turns. */
-  async #request(method: string, path: string, token: string, body?: object): Promise<Answer> {
-    this.#turns += 1;
-    const from = `10.${this.#turns >> 16}.${(this.#turns >> 8) & 255}.${this.#turns & 255}`;
-    const replica = this.#replicas[this.#turns % this.#replicas.length]!;
-    return replica.call(method, path, token, body, { 'x-forwarded-for': from });
+    return this.#replicas.call(method, `/api/v1${path}`, token, body);
   }
 }
 
