@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { type Crowd, gatherCrowd } from '../support/identity/crowd.ts';
 
 /** This many gate every merge; `IDENTITY_ROUNDS=500` is a night's work. */
-const rounds = Number(process.env.IDENTITY_ROUNDS ?? 10);
+const rounds = Number(process.env.IDENTITY_ROUNDS ?? 6);
 /** What a failed run prints, to have its draws again. */
 const seed = Number(process.env.IDENTITY_SEED ?? Date.now() % 1_000_000);
 
