@@ -82,15 +82,16 @@ describe.each(carriers)('over %s', (carrier) => {
         }),
       );
       const keys = rpc.client(KeysService);
-      const lasting = keys.deleteKey({ keyId }, asCaller());
+      const patient = { ...asCaller(), timeoutMs: 60_000 };
+      const lasting = keys.deleteKey({ keyId }, patient);
       const crowd = new AbortController();
-      const options = { ...asCaller(), signal: crowd.signal, timeoutMs: 60_000 };
+      const options = { ...patient, signal: crowd.signal };
       const failures = Array.from({ length: count }, () => failureOf(keys.getKey({ keyId }, options)));
       await vi.waitFor(() => expect(running).toBe(count), { timeout: 30_000 });
       crowd.abort();
       for (const { reason } of await Promise.all(failures)) expect(reason).toBe(ErrorReason.CANCELLED);
       // Behind all resets on the same connection.
-      const last = keys.deleteKey({ keyId }, asCaller());
+      const last = keys.deleteKey({ keyId }, patient);
       finish.resolve();
       await Promise.all([lasting, last]);
     });

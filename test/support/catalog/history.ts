@@ -9,7 +9,7 @@ import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { ClockAhead } from '../clock-ahead.ts';
 import { type Answer, owner, type TestGateway } from '../gateway.ts';
 import { dayMs, iso, linksOf, pageOf } from '../retirements.ts';
-import { mailedToken, startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
+import { startTwoReplicas, type TwoReplicas } from '../two-replicas.ts';
 import { waitFor } from '../wait-for.ts';
 import type { Act } from './acts.ts';
 import { CatalogModel, type Retirement, type Seen } from './model.ts';
@@ -21,7 +21,7 @@ const note = 'Nobody needs it any more.';
 /** Begins the history of a catalog, as two organizations see it by two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
-  const history = new History(clock, await startTwoReplicas(clock));
+  const history = new History(clock, await startTwoReplicas({ clock }));
   await history.begin();
   return history;
 }
@@ -45,16 +45,11 @@ class History {
   [Symbol.asyncDispose] = (): Promise<void> => this.#replicas[Symbol.asyncDispose]();
 
   async begin(): Promise<void> {
-    const made = await this.#operator('POST', '/organizations', { name: 'Second', owner_email: 'second@example.com' });
-    const mails = await this.#operator('GET', '/mail?search=second');
-    const token = mailedToken(mails);
-    const second = { email: 'second@example.com', password: owner.password };
-    const accepted = { token, password: second.password, first_name: 'First', last_name: 'Last' };
-    await this.#api('POST', '/api/v1/auth/accept-invite', '', accepted);
+    const second = await this.#replicas.makeOrganization(await this.#token(), 'Second');
     const profile = await this.#api('GET', '/api/v1/profile', await this.#token());
     this.#organizations.push(
       { id: profile.json.organization.id, key: (await this.#key(owner)).key },
-      { id: made.json.organization.id, key: (await this.#key(second)).key },
+      { id: second.id, key: (await this.#key(second.owner)).key },
     );
     this.#other = await this.#key(owner);
     for (const number of [0, 1, 2]) {

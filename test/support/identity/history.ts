@@ -24,7 +24,7 @@ const triedMax = 12;
 /** Begins the history of everybody on a platform, served by two replicas. */
 export async function startHistory(): Promise<History> {
   const clock = new ClockAhead();
-  const history = new History(clock, await startTwoReplicas(clock));
+  const history = new History(clock, await startTwoReplicas({ clock }));
   await history.begin();
   return history;
 }

@@ -1,0 +1,169 @@
+import type { Caller, Outcome } from './acts.ts';
+
+export type ModelJob = {
+  id: string;
+  /** In its request, and in no other job's. */
+  mark: string;
+  caller: Caller;
+  /** Its key, of those that there were one after the other. */
+  keyNumber: number;
+  isPrivate: boolean;
+  script: readonly Outcome[];
+  /** How many of its calls were answered. */
+  answered: number;
+  /** Whether two workers had it at once: if both fail, each tells of it. */
+  isDoubled: boolean;
+  attempts: number;
+  /** With a call in the air, between two calls, or over. */
+  state: 'running' | 'waiting' | 'ended';
+  status: 'queued' | 'in_progress' | 'completed' | 'failed' | 'cancelled';
+  code: string | null;
+  createdMs: number;
+  dueMs: number;
+  /** Of an ended one. */
+  expiresMs: number;
+};
+
+/** A request in the reports; what costs nothing may be told of twice. */
+export type Charge = { success: boolean; costUsd: number; code: string | null; mayBeTwo: boolean };
+
+const attemptsMax = 6;
+const second = 1_000;
+const day = 24 * 3_600 * second;
+
+/** A call's largest cost, and what it costs, in micro-USD: see `prices`. */
+const heldMicroUsd = 10_000;
+const costMicroUsd = 5_000;
+export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.04, retryAfterSeconds: 30 };
+
+/** Jobs and their money as openai-contract.md (section 6) and decisions.md have them. */
+export class JobsModel {
+  nowMs = 0;
+  jobs: ModelJob[] = [];
+  keyNumber = 0;
+  hasScope = true;
+  isSuspended = false;
+  readonly granted = { owner: true, guest: true };
+  /** Of the key that there is. Its day does not end: Billing goes by the clock of its database, which stays. */
+  spentMicroUsd = 0;
+  readonly charges = { owner: [] as Charge[], guest: [] as Charge[] };
+
+  /** What submitting answers: the status and the code of the refusal. */
+  submitted(caller: Caller, isPrivate: boolean): [status: number, code: string | null] {
+    const refusal = this.#refusal(caller, this.keyNumber, isPrivate);
+    if (refusal !== null) return [statuses[refusal]!, refusal];
+    if (caller === 'key' && this.#heldMicroUsd() + heldMicroUsd > terms.capUsd * 1e6) {
+      return [429, 'spend_cap_exceeded'];
+    }
+    return [202, null];
+  }
+
+  add(job: Pick<ModelJob, 'id' | 'mark' | 'caller' | 'isPrivate' | 'script'>): void {
+    const state = { state: 'running', status: 'in_progress', code: null } as const;
+    const times = { createdMs: this.nowMs, dueMs: 0, expiresMs: Number.POSITIVE_INFINITY };
+    this.jobs.unshift({
+      ...job,
+      ...state,
+      ...times,
+      keyNumber: this.keyNumber,
+      answered: 0,
+      attempts: 1,
+      isDoubled: false,
+    });
+  }
+
+  outcomeOf({ script, answered }: ModelJob): Outcome {
+    return script[answered] ?? 'ok';
+  }
+
+  /** The upstream answers a job's call. */
+  answer(job: ModelJob): void {
+    const outcome = this.outcomeOf(job);
+    job.answered += 1;
+    if (outcome === 'away' && job.attempts < attemptsMax) {
+      Object.assign(job, { state: 'waiting', status: 'queued', dueMs: this.nowMs + terms.retryAfterSeconds * second });
+      return;
+    }
+    const isOk = outcome === 'ok';
+    const code = codes[outcome];
+    this.#end(job, isOk ? 'completed' : 'failed', code);
+    this.charges[ownerOf(job.caller)].push({
+      success: isOk,
+      costUsd: isOk ? costMicroUsd / 1e6 : 0,
+      code,
+      mayBeTwo: !isOk && job.isDoubled,
+    });
+    if (isOk && job.caller === 'key' && job.keyNumber === this.keyNumber) this.spentMicroUsd += costMicroUsd;
+  }
+
+  cancel(job: ModelJob): void {
+    if (job.state !== 'ended') this.#end(job, 'cancelled', null);
+  }
+
+  delete(job: ModelJob): 204 | 409 {
+    if (job.state !== 'ended') return 409;
+    this.jobs = this.jobs.filter((one) => one !== job);
+    return 204;
+  }
+
+  wait(ms: number): void {
+    this.nowMs += ms;
+    this.jobs = this.jobs.filter(({ expiresMs }) => expiresMs > this.nowMs);
+    for (const job of this.jobs) if (job.state === 'waiting' && job.dueMs <= this.nowMs) this.#run(job, 1);
+  }
+
+  /** Whoever ran the jobs runs them no longer, and has said so or not. */
+  runAgain(isSaid: boolean): void {
+    for (const job of this.jobs) {
+      if (job.state !== 'running') continue;
+      job.isDoubled ||= !isSaid;
+      this.#run(job, isSaid ? 0 : 1);
+    }
+  }
+
+  renewKey(): void {
+    this.keyNumber += 1;
+    this.hasScope = true;
+    this.spentMicroUsd = 0;
+  }
+
+  #run(job: ModelJob, attempts: number): void {
+    job.attempts += attempts;
+    const isLate = this.nowMs >= job.createdMs + day;
+    const over = isLate ? 'deadline_exceeded' : job.attempts > attemptsMax ? 'internal_error' : null;
+    const refusal = over ?? this.#refusal(job.caller, job.keyNumber, job.isPrivate);
+    if (refusal !== null) this.#end(job, 'failed', refusal);
+    else Object.assign(job, { state: 'running', status: 'in_progress' });
+  }
+
+  #refusal(caller: Caller, keyNumber: number, isPrivate: boolean): string | null {
+    if (caller === 'key' && keyNumber !== this.keyNumber) return 'invalid_api_key';
+    if (caller === 'key' && !this.hasScope) return 'missing_scope';
+    if (caller === 'guest' && this.isSuspended) return 'tenant_suspended';
+    return isPrivate && !this.granted[ownerOf(caller)] ? 'model_not_found' : null;
+  }
+
+  #end(job: ModelJob, status: ModelJob['status'], code: string | null): void {
+    Object.assign(job, { state: 'ended', status, code, expiresMs: this.nowMs + day });
+  }
+
+  /** Spent, and held by jobs that have not ended. */
+  #heldMicroUsd(): number {
+    const isHolding = ({ caller, keyNumber, state }: ModelJob) =>
+      caller === 'key' && keyNumber === this.keyNumber && state !== 'ended';
+    return this.spentMicroUsd + this.jobs.filter(isHolding).length * heldMicroUsd;
+  }
+}
+
+export const ownerOf = (caller: Caller) => (caller === 'guest' ? 'guest' : 'owner');
+
+const codes: Readonly<Record<Outcome, string | null>> = {
+  ok: null,
+  refused: 'context_length_exceeded',
+  away: 'overloaded',
+};
+const statuses: Readonly<Record<string, number>> = {
+  missing_scope: 403,
+  tenant_suspended: 403,
+  model_not_found: 404,
+};
