@@ -22,6 +22,7 @@ const longest = [
   'test/flows/identity-model.test.ts',
   'test/flows/catalog-model.test.ts',
   'test/flows/billing-model.test.ts',
+  'test/flows/jobs-model.test.ts',
   'test/flows/retirement-mail.test.ts',
   'test/browser/roles.test.ts',
   'test/faults/reminders-kill.test.ts',

@@ -10,26 +10,28 @@ const seed = Number(process.env.IDENTITY_SEED ?? Date.now() % 1_000_000);
 // biome-ignore lint/suspicious/noExplicitAny: answers of every shape; the assertions are the types.
 type Json = any;
 
-test('whatever people do at the same moment, there is an owner and an operator, nobody has too many keys, and no role, secret or session outlives its end', async ({
-  annotate,
-}) => {
-  await annotate(`IDENTITY_SEED=${seed}`);
-  await using crowd = await gatherCrowd(seed);
-  for (let round = 0; round < rounds; round += 1) {
-    await crowd.actAtOnce(14);
-    const operator = await anOperator(crowd);
-    const users = await all(crowd, '/admin/users', operator);
-    for (const person of crowd.people) person.isActive = users.find(({ id }) => id === person.id).is_active;
-    expect(users.some(({ role, is_active }) => role === 'owner' && is_active)).toBe(true);
-    const keys = await all(crowd, '/admin/keys', operator);
-    for (const { id } of users) expect(keys.filter(({ user_id }) => user_id === id).length).toBeLessThanOrEqual(10);
-    await expectSessions(crowd, users);
-    await expectKeys(crowd, users, keys);
-  }
-  const { data } = (await crowd.call('GET', '/admin/organizations', await anOperator(crowd))).json;
-  const chain = `/admin/audit-events/verification?tenant_id=${data[0].id}`;
-  expect((await crowd.call('GET', chain, await anOperator(crowd))).json).toMatchObject({ is_whole: true });
-}, 900_000);
+test(
+  'whatever people do at the same moment, there is an owner and an operator, nobody has too many keys, and no role, secret or session outlives its end',
+  async ({ annotate }) => {
+    await annotate(`IDENTITY_SEED=${seed}`);
+    await using crowd = await gatherCrowd(seed);
+    for (let round = 0; round < rounds; round += 1) {
+      await crowd.actAtOnce(14);
+      const operator = await anOperator(crowd);
+      const users = await all(crowd, '/admin/users', operator);
+      for (const person of crowd.people) person.isActive = users.find(({ id }) => id === person.id).is_active;
+      expect(users.some(({ role, is_active }) => role === 'owner' && is_active)).toBe(true);
+      const keys = await all(crowd, '/admin/keys', operator);
+      for (const { id } of users) expect(keys.filter(({ user_id }) => user_id === id).length).toBeLessThanOrEqual(10);
+      await expectSessions(crowd, users);
+      await expectKeys(crowd, users, keys);
+    }
+    const { data } = (await crowd.call('GET', '/admin/organizations', await anOperator(crowd))).json;
+    const chain = `/admin/audit-events/verification?tenant_id=${data[0].id}`;
+    expect((await crowd.call('GET', chain, await anOperator(crowd))).json).toMatchObject({ is_whole: true });
+  },
+  600_000 + rounds * 10_000,
+);
 
 /** Access tokens are refused, or say of their user what is so. Looked at twice, at either replica. */
 async function expectSessions(crowd: Crowd, users: readonly Json[]): Promise<void> {

@@ -98,6 +98,36 @@ test('a cap lowered meanwhile, and a model that fails, leave nothing held', asyn
   expect((await call(key, { background: true })).json.error.code).toBe('spend_cap_exceeded');
 });
 
+test('a job keeps its room between two attempts, though a limit is lowered meanwhile', async () => {
+  const failing = Promise.withResolvers<void>();
+  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.02 });
+  const answer = heldUpstream();
+  bench.simulator.next({ instead: { status: 500, body: { error: 'broken' } }, hold: { until: failing.promise } });
+  const jobs = [await submit(key)];
+  await bench.simulator.waitFor(({ operation }) => operation === 'chat', { description: 'the first attempt' });
+  jobs.push(await submit(key));
+  const limit = (method: string, body?: object) =>
+    bench.gateway.call(method, '/api/v1/profile/cost-limit', bench.session, body);
+  expect((await limit('PUT', { limit_usd: 0 })).status).toBe(200);
+  failing.resolve();
+  await waitFor(async () => (await job(jobs[0]!, key)).status !== 'in_progress', {
+    description: 'the end of the attempt',
+  });
+  answer();
+  for (const jobId of jobs) {
+    const found = await waitFor(
+      async () => {
+        const { status, error } = await job(jobId, key);
+        return ['completed', 'failed'].includes(status) && { status, error };
+      },
+      { description: `the end of ${jobId}`, timeoutMs: 10_000 },
+    );
+    expect(found).toEqual({ status: 'completed', error: null });
+  }
+  expect((await limit('DELETE')).status).toBe(204);
+  await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
+});
+
 test.each<[what: string, path: string, body: object, callsHeld: number]>([
   ['each of several prompts', 'completions', { prompt: ['a', 'b'], max_tokens: 1_000 }, 1],
   ['each of several prompts in tokens', 'completions', { prompt: [[1], [2, 3]], max_tokens: 1_000 }, 1],

@@ -93,32 +93,20 @@ export function endLargeJob(
   });
 }
 
-/** Puts a job back into the queue, to be taken again after a while; false when it was no longer the worker's. */
+/** Puts a job back into the queue, to be taken again after a while, unless it is no longer the worker's. */
 export async function requeueJob(
   database: Pick<ServiceDatabase, 'query'>,
   job: HeldJob,
-  next: { delayMs: number; hold: JobHold; countsAsAttempt: boolean },
+  next: { delayMs: number; countsAsAttempt: boolean },
   shiftMs: number,
-): Promise<boolean> {
-  const { rowCount } = await database.query({
+): Promise<void> {
+  await database.query({
     name: 'jobs-requeue',
-    text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, hold = $5,
-        attempts = attempts - $6,
-        hold_expires_at = ${presentSql(8)} + $7::float8 * interval '1 millisecond',
-        available_at = ${presentSql(8)} + $4::float8 * interval '1 millisecond'
+    text: `update jobs set status = ${JobStatus.QUEUED}, worker_id = null, lease_expires_at = null, attempts = attempts - $5,
+        available_at = ${presentSql(6)} + $4::float8 * interval '1 millisecond'
       where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}`,
-    values: [
-      job.tenantId,
-      job.id,
-      job.fence,
-      next.delayMs,
-      Buffer.from(toBinary(JobHoldSchema, next.hold)),
-      next.countsAsAttempt ? 0 : 1,
-      next.hold.leases.length === 0 ? null : holdMs,
-      shiftMs,
-    ],
+    values: [job.tenantId, job.id, job.fence, next.delayMs, next.countsAsAttempt ? 0 : 1, shiftMs],
   });
-  return rowCount === 1;
 }
 
 /** Notes the room that is held for a running job, before it is used; false when the job was no longer the worker's. */

@@ -202,21 +202,20 @@ export class JobWorker {
     switch (outcome.kind) {
       case 'ended': {
         const wasEnded = await this.#ends.end(job, outcome.ending);
-        if (wasEnded) metrics.ended(outcome.ending.status === JobStatus.COMPLETED ? 'completed' : 'failed');
+        if (!wasEnded) return;
+        metrics.ended(outcome.ending.status === JobStatus.COMPLETED ? 'completed' : 'failed');
+        if (outcome.unused !== undefined) await releaseHold(billing, outcome.unused);
         return;
       }
       case 'again': {
         if (outcome.countsAsAttempt) metrics.retried();
-        const wasRequeued = await requeueJob(database, job, outcome, this.#shiftMs());
-        // Cancelled meanwhile: room that was taken anew is nobody's.
-        if (!wasRequeued && outcome.hold !== job.hold) await releaseHold(billing, outcome.hold);
+        await requeueJob(database, job, outcome, this.#shiftMs());
         return;
       }
       case 'left':
         // The process ends: another worker may go on at once. Of jobs which are not its own any more nothing changes.
         if (this.#closing) {
-          const next = { delayMs: 0, hold: job.hold, countsAsAttempt: false };
-          await requeueJob(database, job, next, this.#shiftMs());
+          await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
         }
         return;
       default:

@@ -36,11 +36,11 @@ export type JobInputs = {
   saveHold(hold: JobHold): Promise<boolean>;
 };
 
-/** What becomes of a job behind a run. */
+/** What becomes of a job behind a run. `unused` is room to give back once it has ended: until then somebody else may run under it. */
 export type RunOutcome =
-  | { kind: 'ended'; ending: Ending }
+  | { kind: 'ended'; ending: Ending; unused?: JobHold }
   /** It goes back into the queue. */
-  | { kind: 'again'; delayMs: number; hold: JobHold; countsAsAttempt: boolean }
+  | { kind: 'again'; delayMs: number; countsAsAttempt: boolean }
   /** It was cancelled, or another worker has it. */
   | { kind: 'left' };
 
@@ -75,20 +75,15 @@ export async function runJob(
   signal: AbortSignal,
 ): Promise<RunOutcome> {
   const over = job.leftMs <= 0 ? tooLate() : job.attempts > attemptsMax ? givenUp() : null;
-  if (over !== null) {
-    await releaseHold(deps.billing, job.hold);
-    return failed(over);
-  }
+  if (over !== null) return failed(over, job.hold);
   let hold = job.hold;
   let isInvoked = false;
   try {
     const caller = await inputs.caller;
     caller.requireScope(job.operation);
-    hold = await heldRoom(deps.billing, job, caller);
-    if (hold !== job.hold && !(await inputs.saveHold(hold))) {
-      await releaseHold(deps.billing, hold);
-      return { kind: 'left' };
-    }
+    const held = await heldRoom(deps.billing, job, caller, inputs);
+    if (held === null) return { kind: 'left' };
+    hold = held;
     const body = await inputs.body();
     if (signal.aborted) return { kind: 'left' };
     isInvoked = true;
@@ -96,22 +91,36 @@ export async function runJob(
   } catch (thrown) {
     if (signal.aborted) return { kind: 'left' };
     const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
-    return isInvoked ? behindCall(deps, job, error, hold, inputs) : beforeCall(deps, error, hold);
+    return isInvoked ? behindCall(deps, job, error, hold) : beforeCall(error, hold);
   }
 }
 
-/** The room held since the submission, or new room when Billing no longer holds that, as behind an attempt whose worker died. */
-async function heldRoom(billing: HoldingBilling, job: TakenJob, caller: CurrentCaller): Promise<JobHold> {
-  return (await renewHold(billing, job.hold)) ? job.hold : takeHold(billing, costOf(job, caller));
+/**
+ * The room held since the submission, or new room when Billing no longer holds that, as behind an attempt whose worker died. Null when
+ * the job is no longer this worker's.
+ */
+async function heldRoom(
+  billing: HoldingBilling,
+  job: TakenJob,
+  caller: CurrentCaller,
+  inputs: JobInputs,
+): Promise<JobHold | null> {
+  if (await renewHold(billing, job.hold)) return job.hold;
+  const anew = await takeHold(billing, {
+    jobId: job.id,
+    caller: job.caller,
+    spendCapNanoUsd: caller.constraints.spendCapNanoUsd,
+    costMaxNanoUsd: job.costMaxNanoUsd,
+    costMinNanoUsd: job.costMinNanoUsd,
+  });
+  let isSaved = false;
+  try {
+    isSaved = await inputs.saveHold(anew);
+  } finally {
+    if (!isSaved) await releaseHold(billing, anew);
+  }
+  return isSaved ? anew : null;
 }
-
-const costOf = (job: TakenJob, { constraints }: CurrentCaller) => ({
-  jobId: job.id,
-  caller: job.caller,
-  spendCapNanoUsd: constraints.spendCapNanoUsd,
-  costMaxNanoUsd: job.costMaxNanoUsd,
-  costMinNanoUsd: job.costMinNanoUsd,
-});
 
 async function invoke(
   { inference }: RunJobDeps,
@@ -157,38 +166,23 @@ async function invoke(
 }
 
 /** Nothing was called. Only what is decided about the caller ends the job; whatever else went wrong is no fault of it. */
-async function beforeCall({ billing }: RunJobDeps, error: GatewayError, hold: JobHold): Promise<RunOutcome> {
-  if (!refusals.has(error.reason)) return { kind: 'again', delayMs: outOfReachMs, hold, countsAsAttempt: false };
-  await releaseHold(billing, hold);
-  return failed(error);
+function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
+  return refusals.has(error.reason)
+    ? failed(error, hold)
+    : { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
 }
 
-/** The call failed, and has given its room back. */
-async function behindCall(
-  { billing, random }: RunJobDeps,
-  job: TakenJob,
-  error: GatewayError,
-  hold: JobHold,
-  inputs: JobInputs,
-): Promise<RunOutcome> {
-  if (!isRetried(error, job.attempts)) return failed(error);
+/** The call failed, and its room is still held. */
+function behindCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
+  if (!isRetried(error, job.attempts)) return failed(error, hold);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
-  if (delayMs >= job.leftMs) return failed(error);
-  if (hold.leases.length === 0) return { kind: 'again', delayMs, hold, countsAsAttempt: true };
-  try {
-    // Room is held while the job waits as well.
-    const anew = await takeHold(billing, costOf(job, await inputs.caller));
-    return { kind: 'again', delayMs, hold: anew, countsAsAttempt: true };
-  } catch (refusal) {
-    // Billing away: the next attempt asks.
-    const isRefused = refusal instanceof GatewayError && refusals.has(refusal.reason);
-    return isRefused ? failed(refusal) : { kind: 'again', delayMs, hold, countsAsAttempt: true };
-  }
+  return delayMs < job.leftMs ? { kind: 'again', delayMs, countsAsAttempt: true } : failed(error, hold);
 }
 
-const failed = (error: GatewayError): RunOutcome => ({
+const failed = (error: GatewayError, unused: JobHold): RunOutcome => ({
   kind: 'ended',
   ending: { status: JobStatus.FAILED, error: errorOfJob(error) },
+  unused,
 });
 
 /** As the synchronous call would have told it. There is nobody to tell when to try again. */

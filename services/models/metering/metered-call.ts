@@ -162,7 +162,9 @@ export class MeteredCall {
     this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
     const written = this.#write(outcome);
-    const settled = this.#hold?.settle(this.#event.costNanoUsd);
+    // The room of a job that fails is Jobs': to call again under it, or to give it back.
+    const isKept = this.#job !== null && !outcome.success;
+    const settled = isKept ? undefined : this.#hold?.settle(this.#event.costNanoUsd);
     return settled === undefined ? written : settled.then(() => written);
   }
 

@@ -34,7 +34,7 @@ export const act = fc.oneof(
   weighing(3, kind('delete', { pick, caller })),
   weighing(5, kind('wait', { isDay: fc.nat(4).map((drawn) => drawn === 0) })),
   /** In place of the key there is another one. */
-  weighing(2, kind('renew', {})),
+  weighing(3, kind('renew', {})),
   weighing(3, kind('scope', { has: fc.boolean() })),
   /** Of the guest's organization. */
   weighing(3, kind('suspend', { is: fc.boolean() })),

@@ -34,7 +34,7 @@ const day = 24 * 3_600 * second;
 /** A call's largest cost, and what it costs, in micro-USD: see `prices`. */
 const heldMicroUsd = 10_000;
 const costMicroUsd = 5_000;
-export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.04, retryAfterSeconds: 30 };
+export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.02, retryAfterSeconds: 30 };
 
 /** Jobs and their money as openai-contract.md (section 6) and decisions.md have them. */
 export class JobsModel {
@@ -52,9 +52,8 @@ export class JobsModel {
   submitted(caller: Caller, isPrivate: boolean): [status: number, code: string | null] {
     const refusal = this.#refusal(caller, this.keyNumber, isPrivate);
     if (refusal !== null) return [statuses[refusal]!, refusal];
-    if (caller === 'key' && this.#heldMicroUsd() + heldMicroUsd > terms.capUsd * 1e6) {
-      return [429, 'spend_cap_exceeded'];
-    }
+    // The last one may go beyond it.
+    if (caller === 'key' && this.#takenMicroUsd() >= terms.capUsd * 1e6) return [429, 'spend_cap_exceeded'];
     return [202, null];
   }
 
@@ -148,7 +147,7 @@ export class JobsModel {
   }
 
   /** Spent, and held by jobs that have not ended. */
-  #heldMicroUsd(): number {
+  #takenMicroUsd(): number {
     const isHolding = ({ caller, keyNumber, state }: ModelJob) =>
       caller === 'key' && keyNumber === this.keyNumber && state !== 'ended';
     return this.spentMicroUsd + this.jobs.filter(isHolding).length * heldMicroUsd;

@@ -77,7 +77,8 @@ export type InvokeRequest = Message<"modelgateway.models.v1.InvokeRequest"> & {
 
   /**
    * The room that is held already for the background job whose call this is. With it no budget is asked
-   * and no rate limit refuses, since both were done when the job was submitted; the call's end settles it.
+   * and no rate limit refuses, since both were done when the job was submitted. Success settles it; behind a
+   * failure it is still held, for the job to call again or to give it back.
    *
    * @generated from field: modelgateway.models.v1.JobHold hold = 8;
    */
