@@ -34,7 +34,7 @@ const day = 24 * 3_600 * second;
 /** A call's largest cost, and what it costs, in micro-USD: see `prices`. */
 const heldMicroUsd = 10_000;
 const costMicroUsd = 5_000;
-export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.02, retryAfterSeconds: 30 };
+export const terms = { maxTokens: 1_000, tokens: 500, usdPerMillionTokens: 10, capUsd: 0.01, retryAfterSeconds: 30 };
 
 /** Jobs and their money as openai-contract.md (section 6) and decisions.md have them. */
 export class JobsModel {
