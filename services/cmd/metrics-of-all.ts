@@ -1,4 +1,5 @@
 import cluster, { type Worker } from 'node:cluster';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { AggregatorRegistry, type MetricObject, type Registry } from 'prom-client';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 
@@ -28,7 +29,7 @@ function inWorker(registry: Registry): MetricsOfAll {
   const listener = async (message: Partial<Message>): Promise<void> => {
     if (message.metrics === 'all') waiting.resolve(message.request!, message.text);
     if (message.metrics !== 'asked') return;
-    send({ metrics: 'own', request: message.request!, values: await registry.getMetricsAsJSON() });
+    send({ metrics: 'own', request: message.request!, values: await valuesOf(registry) });
   };
   process.on('message', listener);
   return {
@@ -49,8 +50,8 @@ function inFirst(registry: Registry): MetricsOfAll {
 
   async function text(): Promise<string> {
     const workers = Object.values(cluster.workers ?? {}).filter((worker) => worker?.isConnected());
-    if (workers.length === 0 && counted.length === 0) return registry.metrics();
-    const own = await registry.getMetricsAsJSON();
+    if (workers.length === 0 && counted.length === 0) return textOf(registry);
+    const own = await valuesOf(registry);
     await Promise.all(
       workers.map((worker) => waiting.answer((request) => send(worker!, { metrics: 'asked', request }))),
     );
@@ -128,3 +129,23 @@ const tooBusy = () =>
       retryAfterMs: 1_000,
     },
   );
+
+/** What `registry.metrics()` answers. */
+async function textOf(registry: Registry): Promise<string> {
+  const texts = await oneByOne(registry, (name) => registry.getSingleMetricAsString(name));
+  return `${texts.join('\n\n')}\n`;
+}
+
+/** What `registry.getMetricsAsJSON()` answers. */
+const valuesOf = (registry: Registry): Promise<MetricObject[]> =>
+  oneByOne(registry, (name) => registry.getSingleMetric(name)!.get());
+
+/** Reads each metric in a turn of its own: all at once take milliseconds, at each scrape, for which every call would wait. */
+async function oneByOne<Value>(registry: Registry, read: (name: string) => Promise<Value>): Promise<Value[]> {
+  const values: Value[] = [];
+  for (const { name } of registry.getMetricsAsArray()) {
+    values.push(await read(name));
+    await nextTurn();
+  }
+  return values;
+}
