@@ -252,11 +252,18 @@ describe('abuse', () => {
     expect((await session.close()).code).toBe(1008);
   });
 
-  test('audio that is no base64 is an error, and the session goes on', async () => {
+  test.each([
+    ['not at all', '%%%%'],
+    ['but for a character', 'AAAAAAAA*AAAAAAA'],
+    ['but for what is behind its end', 'AA==AAAA'],
+  ])('audio that is no base64, %s, is an error, and the session goes on without it', async (_what, audio) => {
     const session = await talk({ query: `?model=${model}` });
-    session.say({ type: 'input_audio_buffer.append', audio: '%%%%' });
+    session.say(sessionUpdate(null, { turn_detection: null }));
+    session.say({ type: 'input_audio_buffer.append', audio });
     expect((await session.event('error')).error).toMatchObject({ code: 'invalid_value', param: 'audio' });
-    session.say(sessionUpdate(model));
-    await session.event('session.updated');
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const done = await session.event('conversation.item.input_audio_transcription.completed');
+    expect(done.usage).toEqual({ type: 'duration', seconds: 1 });
   });
 });

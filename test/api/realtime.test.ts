@@ -315,6 +315,19 @@ describe('a session that is relayed', () => {
     await other.event('session.created');
   });
 
+  test('cannot send what is no audio past the gateway, and is metered by the byte', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    session.say({ type: 'input_audio_buffer.append', audio: 'AAAA*AAAA' });
+    // As many bytes in base64 as take the most of padding.
+    for (let time = 0; time < 480; time++) session.say(append(Buffer.alloc(100)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const done = await session.event(completed);
+    expect((await session.event('error')).error).toMatchObject({ code: 'invalid_value', param: 'audio' });
+    expect(done.transcript).toBe('heard 48000 bytes');
+    await bench.event({ model: 'relay', audio_seconds: 1, success: true });
+  });
+
   test('cannot smuggle an event past the gateway by naming its type twice', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));

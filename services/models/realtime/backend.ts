@@ -22,8 +22,8 @@ const largestUtterance = {
 export type Backend = {
   /** Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. */
   configure(config: SessionConfig, causeId: string | null): void;
-  /** Takes audio in base64. A promise when the client should wait before it sends more. */
-  append(audio: string, causeId: string | null): Promise<void> | void;
+  /** Takes audio. A promise when the client should wait before it sends more. */
+  append(audio: Buffer, causeId: string | null): Promise<void> | void;
   commit(causeId: string | null): void;
   clear(causeId: string | null): void;
   /** Whether there is audio which waits to be committed, by the client or once its speech has ended. */

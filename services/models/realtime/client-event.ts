@@ -1,4 +1,4 @@
-import { invalidRequest } from '#shared/errors.ts';
+import { type GatewayError, invalidRequest } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
 
 /** An event of a realtime client, as far as the gateway reads it. */
@@ -7,7 +7,7 @@ export type ClientEvent = {
   eventId: string | null;
 } & (
   | { type: 'update'; session: unknown; shape: 'ga' | 'beta' }
-  | { type: 'append' /** Base64. */; audio: string }
+  | { type: 'append'; audio: Buffer }
   | { type: 'commit' }
   | { type: 'clear' }
 );
@@ -38,14 +38,8 @@ export function readClientEvent(event: unknown): ClientEvent {
       return { type: 'update', session: event.session, shape: 'ga', eventId };
     case 'transcription_session.update':
       return { type: 'update', session: event.session, shape: 'beta', eventId };
-    case 'input_audio_buffer.append': {
-      const { audio } = event;
-      if (typeof audio !== 'string') throw invalidRequest('audio', '`audio` must be base64.', 'invalid_value');
-      if (audio.length > appendBase64Max) {
-        throw invalidRequest('audio', 'At most 15 MiB of audio can be appended at once.', 'string_above_max_length');
-      }
-      return { type: 'append', audio, eventId };
-    }
+    case 'input_audio_buffer.append':
+      return { type: 'append', audio: readAudio(event.audio), eventId };
     case 'input_audio_buffer.commit':
       return { type: 'commit', eventId };
     case 'input_audio_buffer.clear':
@@ -61,3 +55,16 @@ export function readClientEvent(event: unknown): ClientEvent {
     }
   }
 }
+
+function readAudio(audio: unknown): Buffer {
+  if (typeof audio !== 'string') throw notBase64();
+  if (audio.length > appendBase64Max) {
+    throw invalidRequest('audio', 'At most 15 MiB of audio can be appended at once.', 'string_above_max_length');
+  }
+  const bytes = Buffer.from(audio, 'base64');
+  // Node skips what is no base64, or stops at it.
+  if (bytes.toString('base64') !== audio) throw notBase64();
+  return bytes;
+}
+
+const notBase64 = (): GatewayError => invalidRequest('audio', '`audio` must be base64.', 'invalid_value');

@@ -78,12 +78,12 @@ export class RelayBackend implements Backend {
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
   }
 
-  async append(audio: string, causeId: string | null): Promise<void> {
+  async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
     const bytesPerMs = (sampleRateOf(this.#config.format) * (this.#config.format.type === 'audio/pcm' ? 2 : 1)) / 1000;
-    this.#appendedMs += (audio.length * 3) / 4 / bytesPerMs;
+    this.#appendedMs += audio.length / bytesPerMs;
     // Written anew: of a member that stands there twice the upstream could read the other.
-    this.#send({ type: 'input_audio_buffer.append', audio }, causeId);
+    this.#send({ type: 'input_audio_buffer.append', audio: audio.toString('base64') }, causeId);
     this.#isAppended = true;
     if (this.#socket.waitingBytes > waitingBytesMax) await this.#drained();
   }

@@ -56,13 +56,8 @@ export class UtteranceBackend implements Backend {
     this.#context.sayUpdated();
   }
 
-  async append(audio: string, causeId: string | null): Promise<void> {
-    const bytes = Buffer.from(audio, 'base64');
-    if (bytes.length === 0 && audio !== '') {
-      this.#refuse(invalidRequest('audio', '`audio` must be base64.', 'invalid_value'), causeId);
-      return;
-    }
-    const samples = decodeSamples(this.#config.format, bytes);
+  async append(audio: Buffer, causeId: string | null): Promise<void> {
+    const samples = decodeSamples(this.#config.format, audio);
     const pieceSamples = this.#samplesIn(pieceMs);
     for (let at = 0; at < samples.length; at += pieceSamples) {
       const piece = samples.subarray(at, at + pieceSamples);
