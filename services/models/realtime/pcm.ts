@@ -4,6 +4,9 @@ import type { AudioFormat } from './session-config.ts';
 /** Samples in a second of a format. */
 export const sampleRateOf = (format: AudioFormat): number => (format.type === 'audio/pcm' ? format.rate : 8_000);
 
+/** Bytes of a sample of a format. */
+export const sampleBytesOf = (format: AudioFormat): number => (format.type === 'audio/pcm' ? 2 : 1);
+
 /** The samples of audio in any of the formats, as 16-bit integers. An odd last byte is dropped. */
 export function decodeSamples(format: AudioFormat, bytes: Buffer): Int16Array {
   if (format.type === 'audio/pcm') {

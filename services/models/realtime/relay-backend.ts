@@ -1,11 +1,12 @@
 import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
 import type { Backend, BackendContext } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
-import { sampleRateOf } from './pcm.ts';
+import { sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { gaSession, initialConfig, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
@@ -14,6 +15,9 @@ const waitingBytesMax = 8 * 1024 * 1024;
 const waitMs = 10;
 /** How long the upstream may take for the transcripts of what was committed when the session leaves it, in milliseconds. */
 const finishTimeoutMs = 60_000;
+
+/** Of events to which the client gave no id. */
+const ownNamePrefix = 'event_gateway_';
 
 const itemEvent = 'conversation.item.input_audio_transcription.';
 
@@ -32,10 +36,12 @@ export class RelayBackend implements Backend {
   #config: SessionConfig = initialConfig;
   /** Audio since the last commit, for upstreams that do not say how long an item is. */
   #appendedMs = 0;
+  /** The client's commits which the upstream has not answered, in order, and how much audio each has. */
+  readonly #commits: { eventId: string; audioMs: number }[] = [];
+  /** Events that were sent, to name those which the client did not. */
+  #sent = 0;
   /** Whether the client has appended audio behind its last commit. */
   #isAppended = false;
-  /** The client's commits which the upstream has not answered. */
-  #commitsOpen = 0;
   /** Events are taken one by one: metering may wait for the journal. */
   #taking: Promise<void> = Promise.resolve();
   #closed = false;
@@ -80,7 +86,7 @@ export class RelayBackend implements Backend {
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
-    const bytesPerMs = (sampleRateOf(this.#config.format) * (this.#config.format.type === 'audio/pcm' ? 2 : 1)) / 1000;
+    const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
     this.#appendedMs += audio.length / bytesPerMs;
     // Written anew: of a member that stands there twice the upstream could read the other.
     this.#send({ type: 'input_audio_buffer.append', audio: audio.toString('base64') }, causeId);
@@ -90,8 +96,9 @@ export class RelayBackend implements Backend {
 
   commit(causeId: string | null): void {
     this.#isAppended = false;
-    this.#commitsOpen += 1;
-    this.#send({ type: 'input_audio_buffer.commit' }, causeId);
+    const eventId = this.#send({ type: 'input_audio_buffer.commit' }, causeId);
+    this.#commits.push({ eventId, audioMs: this.#appendedMs });
+    this.#appendedMs = 0;
   }
 
   clear(causeId: string | null): void {
@@ -104,12 +111,12 @@ export class RelayBackend implements Backend {
   get hasUncommitted(): boolean {
     if (this.#config.turnDetection === null) return this.#isAppended;
     // Where the upstream listens for speech, all else that was appended is silence.
-    return this.#speechStarts.size > 0 && this.#commitsOpen === 0;
+    return this.#speechStarts.size > 0 && this.#commits.length === 0;
   }
 
   finish(): Promise<void> {
     const expired = AbortSignal.timeout(finishTimeoutMs);
-    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#commitsOpen === 0));
+    return this.#until(() => expired.aborted || (this.#items.size === 0 && this.#commits.length === 0));
   }
 
   async close(): Promise<void> {
@@ -180,10 +187,9 @@ export class RelayBackend implements Backend {
         break;
       case 'input_audio_buffer.committed': {
         const item = this.#item(itemId);
-        this.#answerCommit();
+        const audioMs = this.#committedMs();
         this.#speechStarts.delete(itemId);
-        item.audioMs ||= Math.round(this.#appendedMs);
-        this.#appendedMs = 0;
+        item.audioMs ||= Math.round(audioMs);
         break;
       }
       case `${itemEvent}delta`:
@@ -200,16 +206,38 @@ export class RelayBackend implements Backend {
         return;
       }
       case 'error':
-        this.#answerCommit();
-        this.#context.outbox.pass(this.#deployment.upstream.redact(text));
+        this.#context.outbox.pass(this.#deployment.upstream.redact(this.#refused(event, text)));
         return;
     }
     this.#context.outbox.pass(text);
   }
 
-  /** The upstream commits by itself too, which answers none of the client's. */
-  #answerCommit(): void {
-    this.#commitsOpen = Math.max(0, this.#commitsOpen - 1);
+  /** How much audio the upstream has committed: what the client did before that, or all that came when the upstream does so by itself. */
+  #committedMs(): number {
+    const ofClient = this.#commits.shift();
+    if (ofClient !== undefined) return ofClient.audioMs;
+    const audioMs = this.#appendedMs;
+    this.#appendedMs = 0;
+    return audioMs;
+  }
+
+  /**
+   * The upstream has refused something: a commit when it says so, or does not say what. That one's audio counts with what is committed
+   * next, so that none goes by unmetered when it was something else. Returns the error in the client's words.
+   */
+  #refused(event: UpstreamEvent, text: string): string {
+    const error = isObject(event.error) ? event.error : {};
+    const eventId = typeof error.event_id === 'string' ? error.event_id : null;
+    const at = eventId === null ? 0 : this.#commits.findIndex((commit) => commit.eventId === eventId);
+    if (at >= 0) {
+      const [commit] = this.#commits.splice(at, 1);
+      const next = this.#commits[at];
+      const audioMs = commit?.audioMs ?? 0;
+      if (next === undefined) this.#appendedMs += audioMs;
+      else next.audioMs += audioMs;
+    }
+    const isOwnName = eventId?.startsWith(ownNamePrefix) === true;
+    return isOwnName ? JSON.stringify({ ...event, error: { ...error, event_id: null } }) : text;
   }
 
   async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
@@ -238,8 +266,12 @@ export class RelayBackend implements Backend {
     await Promise.all(items.map(({ metered, audioMs }) => metered.fail(error, audioMs)));
   }
 
-  #send(event: object, causeId: string | null): void {
-    this.#socket.send(JSON.stringify(causeId === null ? event : { event_id: causeId, ...event }));
+  /** Returns the id by which the upstream names the event when it refuses it. */
+  #send(event: object, causeId: string | null): string {
+    this.#sent += 1;
+    const event_id = causeId ?? `${ownNamePrefix}${this.#sent}`;
+    this.#socket.send(JSON.stringify({ event_id, ...event }));
+    return event_id;
   }
 
   /** Resolves once there is room for more, or nobody is there to take it. */
