@@ -38,6 +38,7 @@ beforeEach(async () => {
 
 const talk = (options: RealtimeOptions = {}) => openTalk(bench.gateway.url, { key: bench.key.key, ...options });
 const manual = { turn_detection: null };
+const listening = (limits: object) => ({ turn_detection: { type: 'server_vad', ...limits } });
 const completed = 'conversation.item.input_audio_transcription.completed';
 
 describe('a session that the gateway cuts into utterances', () => {
@@ -89,6 +90,93 @@ describe('a session that the gateway cuts into utterances', () => {
     });
     expect(session.closed).toBeNull();
     expect(session.events.some(({ type }) => type === 'input_audio_buffer.cleared')).toBe(true);
+  });
+
+  test('hears speech that goes on while it is configured anew as one, to the end of the silence that was asked for last', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe', listening({ silence_duration_ms: 2_000 })));
+    session.say(append(tone(500)));
+    await session.event('input_audio_buffer.speech_started');
+    for (const silence_duration_ms of [300, 1_000])
+      session.say(sessionUpdate(null, listening({ silence_duration_ms })));
+    session.say(sessionUpdate(null, manual));
+    session.say(append(quiet(400)));
+    session.say(sessionUpdate(null, listening({ silence_duration_ms: 1_100 })));
+    session.say(append(quiet(1_200)));
+    const stopped = await session.event('input_audio_buffer.speech_stopped');
+    // The silence is counted from where it is listened to.
+    expect(stopped.audio_end_ms).toBe(2_000);
+    await session.event(completed);
+    await bench.event({ model: 'sandbox-transcribe', audio_seconds: 2, success: true });
+    expect(session.events.filter(({ type }) => type === 'input_audio_buffer.speech_started')).toHaveLength(1);
+  });
+
+  test('hears what was appended before it listened for speech as the beginning of the first speech', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe', manual));
+    session.say(append(tone(500)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    session.say(append(quiet(1_000)));
+    session.say(sessionUpdate(null, listening({ silence_duration_ms: 300 })));
+    for (const part of [quiet(1_000), tone(700), quiet(400)]) session.say(append(part));
+    const done = await session.event(completed, 2);
+    const started = await session.event('input_audio_buffer.speech_started');
+    expect(started).toMatchObject({ audio_start_ms: 500, item_id: done.item_id });
+    expect((await session.event('input_audio_buffer.speech_stopped')).audio_end_ms).toBe(3_500);
+    await bench.event({ model: 'sandbox-transcribe', audio_seconds: 3, success: true });
+  });
+
+  test('tells moments of the session, whatever the format of its audio was before', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe'));
+    session.say(append(quiet(2_000)));
+    session.say(sessionUpdate(null, { format: { type: 'audio/pcmu' } }));
+    // Silence in mu-law, and a wave which is none.
+    session.say(append(Buffer.alloc(8_000, 0xff)));
+    session.say(append(Buffer.from(Array.from({ length: 8_000 }, (_, index) => (index % 16 < 8 ? 0x10 : 0x90)))));
+    session.say(append(Buffer.alloc(8_000, 0xff)));
+    expect((await session.event('input_audio_buffer.speech_started')).audio_start_ms).toBe(2_700);
+    expect((await session.event('input_audio_buffer.speech_stopped')).audio_end_ms).toBe(4_500);
+  });
+
+  test('hears samples whole, wherever their bytes are cut', async () => {
+    const deployment = { model: 'cut', base_url: bench.simulator.url, upstream_model: 'sim-transcribe' };
+    await bench.admin('POST', '/models', { name: 'cut', operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', deployment);
+    await using session = await talk();
+    session.say(sessionUpdate('cut', manual));
+    const audio = tone(500);
+    for (let at = 0; at < audio.length; at += 333) session.say(append(audio.subarray(at, at + 333)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    // What is left of a sample goes with the audio to which it belongs.
+    session.say(append(audio.subarray(0, 4_801)));
+    session.say({ type: 'input_audio_buffer.clear' });
+    session.say(append(audio));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const texts = [(await session.event(completed)).transcript, (await session.event(completed, 2)).transcript];
+    for (const transcript of texts) {
+      const { form } = bench.simulator.requests.find(({ text }) => text === transcript)!;
+      expect(
+        form
+          .find(({ name }) => name === 'file')!
+          .bytes.subarray(44)
+          .equals(audio),
+      ).toBe(true);
+    }
+  });
+
+  test('refuses what is more than may wait for a commit whole, and keeps what came before', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe', { ...manual, format: { type: 'audio/pcmu' } }));
+    session.say(append(Buffer.alloc(119 * 8_000)));
+    session.say({ ...append(Buffer.alloc(2 * 8_000)), event_id: 'mine' });
+    expect((await session.event('error')).error).toMatchObject({
+      code: 'input_audio_buffer_full',
+      param: 'audio',
+      event_id: 'mine',
+    });
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 119 });
   });
 
   test.each(['audio/pcmu', 'audio/pcma'])('hears %s', async (type) => {
@@ -313,6 +401,34 @@ describe('a session that is relayed', () => {
     session.socket.terminate();
     await using other = await waitFor(() => talk(), { description: 'a place for another' });
     await other.event('session.created');
+  });
+
+  test.each([
+    ['cleared', [{ type: 'input_audio_buffer.clear' }]],
+    ['refused', [sessionUpdate(null, { noise_reduction: { type: 'refused' } })]],
+    ['committed with nothing before it', [{ type: 'input_audio_buffer.commit' }]],
+  ])('is metered by what was committed, whatever is %s around it', async (_what, said) => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    for (const seconds of [1, 2]) {
+      for (const event of said) session.say(event);
+      session.say(append(tone(seconds * 1_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      for (const event of said) session.say(event);
+    }
+    for (const seconds of [1, 2]) {
+      expect((await session.event(completed, seconds)).transcript).toBe(`heard ${seconds * 48_000} bytes`);
+    }
+    const events = await waitFor(
+      async () => {
+        const path = `/api/v1/usage/history?limit=10&api_key_id=${bench.key.id}`;
+        const { data } = (await bench.gateway.call('GET', path, bench.session)).json;
+        return data.length >= 2 && data;
+      },
+      { description: 'the usage of both' },
+    );
+    expect(events.map((event: { audio_seconds: number }) => event.audio_seconds).sort()).toEqual([1, 2]);
+    for (const { error } of session.events.filter(({ type }) => type === 'error')) expect(error.event_id).toBeNull();
   });
 
   test('cannot send what is no audio past the gateway, and is metered by the byte', async () => {

@@ -86,7 +86,12 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
   return (event) => {
     switch (event.type) {
       case 'session.update':
-        say({ type: 'session.updated', session: event.session });
+        if (event.session.audio.input.noise_reduction?.type === 'refused')
+          say({
+            type: 'error',
+            error: { type: 'invalid_request_error', message: 'refused', event_id: event.event_id },
+          });
+        else say({ type: 'session.updated', session: event.session });
         return;
       case 'input_audio_buffer.append':
         bytes += Buffer.from(event.audio, 'base64').length;

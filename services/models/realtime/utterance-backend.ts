@@ -1,22 +1,26 @@
 import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { type Backend, type BackendContext, utteranceMsMax } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
-import { decodeSamples, joinSamples, sampleRateOf } from './pcm.ts';
+import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
 import type { SessionConfig } from './session-config.ts';
 import type { Transcriber, Utterance } from './transcriber.ts';
-import { VoiceActivity } from './voice-activity.ts';
+import { speechMsMin, VoiceActivity } from './voice-activity.ts';
 
 const utteranceMsMin = 100;
 /** What is kept of the sound before speech beyond the padding: the frames in which it was recognised. */
 const recognitionMs = 200;
 /** Utterances that are being transcribed at the same time; the client waits while there are more. */
 const pendingMax = 4;
-/** Audio is listened to in pieces so short that one utterance at most begins in each, which can then be paid for. */
-const pieceMs = 100;
+/** Audio is listened to in pieces so short that no utterance begins in one behind the end of another: each can be paid for before. */
+const pieceMs = speechMsMin;
 
 type Spoken = {
   itemId: string;
+  /** When it began, in milliseconds of the session. */
+  startMs: number;
+  /** Whether the client was told that speech had started. */
+  isSpeech: boolean;
   item: MeteredItem;
   utterance: Utterance;
   samples: number;
@@ -34,9 +38,13 @@ export class UtteranceBackend implements Backend {
   #activity: VoiceActivity | null = null;
   #current: Spoken | null = null;
   #previousItemId: string | null = null;
-  /** Samples of the session so far, and the last of them which belong to no utterance. */
+  /** How long the session was when audio first came in its present format, in milliseconds. */
+  #formatStartMs = 0;
+  /** Samples in that format so far, and the last of them which belong to no utterance. */
   #heardSamples = 0;
   #tail: Int16Array = new Int16Array(0);
+  /** What the last append has of a sample that the next one completes. */
+  #partial: Buffer = Buffer.alloc(0);
   /** The sample at which the voice activity began to listen. */
   #activityStart = 0;
 
@@ -48,22 +56,35 @@ export class UtteranceBackend implements Backend {
   }
 
   configure(config: SessionConfig): void {
-    const before = this.#config;
+    const { format, turnDetection: before } = this.#config;
+    const { turnDetection } = config;
+    const isOtherFormat = JSON.stringify(format) !== JSON.stringify(config.format);
+    if (isOtherFormat) {
+      this.#formatStartMs = this.#msAt(this.#heardSamples);
+      this.#heardSamples = 0;
+      this.#partial = Buffer.alloc(0);
+    }
     this.#config = config;
-    const formatChanges = JSON.stringify(before.format) !== JSON.stringify(config.format);
-    if (formatChanges) this.#drop();
-    if (formatChanges || JSON.stringify(before.turnDetection) !== JSON.stringify(config.turnDetection)) this.#listen();
+    if (isOtherFormat || before === null || turnDetection === null) this.#listen();
+    else this.#activity!.configure(turnDetection);
     this.#context.sayUpdated();
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
-    const samples = decodeSamples(this.#config.format, audio);
+    const bytes = this.#partial.length === 0 ? audio : Buffer.concat([this.#partial, audio]);
+    const samples = decodeSamples(this.#config.format, bytes);
+    if (this.#activity === null && (this.#current?.samples ?? 0) + samples.length > this.#samplesIn(utteranceMsMax)) {
+      const text = `The audio buffer is full: commit at least every ${utteranceMsMax / 1000} s.`;
+      this.#refuse(invalidRequest('audio', text, 'input_audio_buffer_full'), causeId);
+      return;
+    }
+    this.#partial = Buffer.from(bytes.subarray(samples.length * sampleBytesOf(this.#config.format)));
     const pieceSamples = this.#samplesIn(pieceMs);
     for (let at = 0; at < samples.length; at += pieceSamples) {
       const piece = samples.subarray(at, at + pieceSamples);
       await this.#prepare();
-      if (this.#activity !== null) this.#hearSpeech(this.#activity, piece);
-      else if (!this.#hearBuffer(piece, causeId)) return;
+      if (this.#activity === null) this.#hearBuffer(piece);
+      else this.#hearSpeech(this.#activity, piece);
       await this.#room();
       if (this.#context.signal.aborted) return;
     }
@@ -81,12 +102,14 @@ export class UtteranceBackend implements Backend {
       return;
     }
     this.#activity?.reset();
+    this.#partial = Buffer.alloc(0);
     this.#commit(spoken);
   }
 
   clear(): void {
     this.#drop();
     this.#activity?.reset();
+    this.#partial = Buffer.alloc(0);
     this.#context.outbox.emit({ type: 'input_audio_buffer.cleared' });
   }
 
@@ -123,22 +146,19 @@ export class UtteranceBackend implements Backend {
 
   #listen(): void {
     const { turnDetection, format } = this.#config;
-    this.#activity = turnDetection === null ? null : new VoiceActivity(turnDetection, sampleRateOf(format));
+    this.#activity =
+      turnDetection === null
+        ? null
+        : new VoiceActivity(turnDetection, sampleRateOf(format), this.#current?.isSpeech === true);
     this.#activityStart = this.#heardSamples;
     this.#tail = new Int16Array(0);
   }
 
   /** Without turn detection all that comes is one utterance, until the client commits it. */
-  #hearBuffer(samples: Int16Array, causeId: string | null): boolean {
-    this.#current ??= this.#begin(newItemId());
-    if (this.#current.samples + samples.length > this.#samplesIn(utteranceMsMax)) {
-      const text = `The audio buffer is full: commit at least every ${utteranceMsMax / 1000} s.`;
-      this.#refuse(invalidRequest('audio', text, 'input_audio_buffer_full'), causeId);
-      return false;
-    }
+  #hearBuffer(samples: Int16Array): void {
+    this.#current ??= this.#begin(this.#heardSamples);
     this.#heardSamples += samples.length;
     this.#feed(this.#current, samples);
-    return true;
   }
 
   #hearSpeech(activity: VoiceActivity, samples: Int16Array): void {
@@ -150,13 +170,12 @@ export class UtteranceBackend implements Backend {
     for (const change of activity.take(samples)) {
       const sample = this.#activityStart + change.sample;
       if (change.kind === 'started') {
-        cursor = Math.max(allStart, cursor, sample - this.#samplesIn(this.#config.turnDetection!.prefixPaddingMs));
-        this.#current = this.#begin(newItemId());
-        this.#context.outbox.emit({
-          type: 'input_audio_buffer.speech_started',
-          audio_start_ms: this.#msOf(cursor),
-          item_id: this.#current.itemId,
-        });
+        // What was appended before anybody listened for speech is heard with it.
+        if (this.#current === null) {
+          cursor = Math.max(cursor, sample - this.#samplesIn(this.#config.turnDetection!.prefixPaddingMs));
+          this.#current = this.#begin(cursor);
+        }
+        this.#startSpeech(this.#current);
       } else if (this.#current !== null) {
         this.#feed(this.#current, between(cursor, sample));
         this.#stopSpeech(this.#current, sample);
@@ -168,7 +187,8 @@ export class UtteranceBackend implements Backend {
       this.#tail = new Int16Array(0);
       if (this.#current.samples >= this.#samplesIn(utteranceMsMax)) {
         activity.reset();
-        this.#stopSpeech(this.#current, this.#heardSamples);
+        if (this.#current.isSpeech) this.#stopSpeech(this.#current, this.#heardSamples);
+        else this.#commit(this.#current);
       }
       return;
     }
@@ -177,20 +197,33 @@ export class UtteranceBackend implements Backend {
     this.#tail = between(keepFrom, this.#heardSamples).slice();
   }
 
+  #startSpeech(spoken: Spoken): void {
+    spoken.isSpeech = true;
+    this.#context.outbox.emit({
+      type: 'input_audio_buffer.speech_started',
+      audio_start_ms: Math.round(spoken.startMs),
+      item_id: spoken.itemId,
+    });
+  }
+
   #stopSpeech(spoken: Spoken, sample: number): void {
     this.#context.outbox.emit({
       type: 'input_audio_buffer.speech_stopped',
-      audio_end_ms: this.#msOf(sample),
+      audio_end_ms: Math.round(this.#msAt(sample)),
       item_id: spoken.itemId,
     });
     this.#commit(spoken);
   }
 
-  #begin(itemId: string): Spoken {
+  /** An utterance begins with a sample of the present format. */
+  #begin(sample: number): Spoken {
     const { outbox } = this.#context;
+    const itemId = newItemId();
     const item = this.#context.newItem();
     const spoken: Spoken = {
       itemId,
+      startMs: this.#msAt(sample),
+      isSpeech: false,
       item,
       samples: 0,
       delivered: Promise.resolve(),
@@ -262,6 +295,11 @@ export class UtteranceBackend implements Backend {
 
   #refuse(error: GatewayError, causeId: string | null): void {
     this.#context.outbox.emit(errorEvent(error, causeId));
+  }
+
+  /** When a sample of the present format was heard, in milliseconds of the session. */
+  #msAt(sample: number): number {
+    return this.#formatStartMs + (sample * 1000) / sampleRateOf(this.#config.format);
   }
 
   #samplesIn(ms: number): number {

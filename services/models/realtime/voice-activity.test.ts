@@ -34,6 +34,26 @@ test('silence, a faint hum and a click are no speech', () => {
   expect(heard([samples(500, 10), samples(30, 20_000), samples(500, 10)])).toEqual([]);
 });
 
+test('who begins to listen in the middle of speech hears it end', () => {
+  const activity = new VoiceActivity(detection, rate, true);
+  expect(activity.take(Int16Array.from([...samples(300, 8_000), ...samples(300, 10)]))).toEqual([
+    { kind: 'stopped', sample: 500 * (rate / 1000) },
+  ]);
+});
+
+test('other limits are in force for the speech that goes on, and what was learnt of the background stays', () => {
+  const activity = new VoiceActivity(detection, rate);
+  const background = samples(4_000, 600);
+  activity.take(background);
+  const speech = activity.take(samples(400, 12_000));
+  activity.configure({ ...detection, silenceDurationMs: 60 });
+  const changes = [...speech, ...activity.take(samples(400, 600))];
+  expect(changes.map(({ kind, sample }) => [kind, msOf(sample)])).toEqual([
+    ['started', 4_000],
+    ['stopped', 4_460],
+  ]);
+});
+
 test('a loud background is learnt, and speech above it is heard', () => {
   const background = samples(5_000, 600);
   const changes = heard([samples(500, 10), background, samples(400, 12_000), background]);

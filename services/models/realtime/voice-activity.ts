@@ -1,12 +1,14 @@
 import { joinSamples } from './pcm.ts';
 import type { TurnDetection } from './session-config.ts';
 
-/** What was heard: speech began or ended, at a sample counted from the beginning of the session. */
+/** What was heard: speech began or ended, at a sample counted from the first one that was listened to. */
 export type VoiceChange = { kind: 'started' | 'stopped'; sample: number };
 
 const frameMs = 20;
 /** Voiced frames in a row that make speech; a click is shorter. */
 const framesToStart = 3;
+/** No speech begins within less than this behind the end of another, in milliseconds. */
+export const speechMsMin = framesToStart * frameMs;
 /** Below this nothing is speech, in decibels of full scale. */
 const floorDb = -55;
 /** The background is the quietest frame of the last three seconds, kept as the quietest of each fifth of a second. */
@@ -19,20 +21,27 @@ const windows = 15;
  */
 export class VoiceActivity {
   readonly #frameSamples: number;
-  readonly #marginDb: number;
-  readonly #framesToStop: number;
+  #marginDb!: number;
+  #framesToStop!: number;
   /** The quietest frame of each of the last windows, the current one last. */
   readonly #quietest: number[] = Array.from({ length: windows }, () => floorDb - 5);
   #frames = 0;
   #voiced = 0;
   #silent = 0;
-  #speaking = false;
+  #speaking: boolean;
   /** The sample behind the last whole frame. */
   #sample = 0;
   #partial: Int16Array = new Int16Array(0);
 
-  constructor({ threshold, silenceDurationMs }: TurnDetection, sampleRate: number) {
+  /** `isSpeaking`: whether it begins to listen in the middle of speech. */
+  constructor(detection: TurnDetection, sampleRate: number, isSpeaking = false) {
     this.#frameSamples = Math.round((sampleRate * frameMs) / 1000);
+    this.#speaking = isSpeaking;
+    this.configure(detection);
+  }
+
+  /** Goes on by other limits. */
+  configure({ threshold, silenceDurationMs }: TurnDetection): void {
     this.#marginDb = 6 + 12 * threshold;
     this.#framesToStop = Math.max(1, Math.ceil(silenceDurationMs / frameMs));
   }
