@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -82,7 +83,6 @@ export async function startRealtimeUpstreams(bench: InferenceBench): Promise<Rea
 
 function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {
   let bytes = 0;
-  let items = 0;
   return (event) => {
     switch (event.type) {
       case 'session.update':
@@ -105,7 +105,7 @@ function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream)
           say({ type: 'error', error: { type: 'invalid_request_error', message: 'empty', event_id: event.event_id } });
           return;
         }
-        const item_id = `item_${++items}`;
+        const item_id = `item_${randomUUID()}`;
         const text = `heard ${bytes} bytes`;
         bytes = 0;
         const of = 'conversation.item.input_audio_transcription';
