@@ -111,6 +111,15 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(session.events.filter(({ type }) => type === 'input_audio_buffer.speech_started')).toHaveLength(1);
   });
 
+  test('hears speech from its beginning that had just begun when it was configured anew', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe'));
+    for (const part of [quiet(500), tone(40)]) session.say(append(part));
+    session.say(sessionUpdate(null, listening({ silence_duration_ms: 300 })));
+    for (const part of [tone(500), quiet(400)]) session.say(append(part));
+    expect((await session.event('input_audio_buffer.speech_started')).audio_start_ms).toBe(200);
+  });
+
   test('hears what was appended before it listened for speech as the beginning of the first speech', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', manual));

@@ -14,11 +14,11 @@ const sound = kind('append', {
   pieceBytes: fc.constantFrom(1_000_000, 1_000_000, 9_600, 4_801, 997),
 });
 
-/** What the client of a session says. */
+/** What the client of a session says; `hasHalf`: half a sample stands before it. */
 const said = fc.oneof(
   weighing(12, sound),
-  weighing(6, kind('commit', {})),
-  weighing(2, kind('clear', {})),
+  weighing(6, kind('commit', { hasHalf: fc.boolean() })),
+  weighing(2, kind('clear', { hasHalf: fc.boolean() })),
   weighing(
     3,
     kind('listen', { silenceMs: fc.constantFrom(null, null, 0, 200, 500), paddingMs: fc.constantFrom(0, 300) }),

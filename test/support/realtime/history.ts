@@ -20,6 +20,8 @@ type Stretch = {
   /** Of what the backend had heard before, in milliseconds. */
   startMs: number;
   bytes: Buffer;
+  /** The byte up to which all was cleared. */
+  cleared: number;
   words: { from: number; to: number; isExcused: boolean }[];
 };
 /** Audio that waits to be committed, from a byte on. What began by voice activity has an id, and is known to a millisecond only. */
@@ -174,7 +176,7 @@ export class History {
   }
 
   #newStretch(rate: number, startMs: number): void {
-    this.#stretches.push({ rate, model: this.#model, startMs, bytes: Buffer.alloc(0), words: [] });
+    this.#stretches.push({ rate, model: this.#model, startMs, bytes: Buffer.alloc(0), cleared: 0, words: [] });
   }
 
   get #stretch(): Stretch {
@@ -207,9 +209,10 @@ export class History {
         this.#append(event);
         return;
       case 'commit':
-        this.#commit();
+        this.#commit(event.hasHalf);
         return;
       case 'clear':
+        if (event.hasHalf) this.#sayHalf();
         this.#send({ type: 'input_audio_buffer.clear' });
         this.#due.push('input_audio_buffer.cleared');
         this.#dropOpen();
@@ -271,7 +274,12 @@ export class History {
     for (let at = 0; at < said.length; at += pieceBytes) this.#send(append(said.subarray(at, at + pieceBytes)));
   }
 
-  #commit(): void {
+  /** A byte that belongs to nothing: what is appended behind it is heard from its own beginning. */
+  #sayHalf(): void {
+    if (this.#model !== 'relay') this.#send(append(Buffer.alloc(1)));
+  }
+
+  #commit(hasHalf = false): void {
     const event = { type: 'input_audio_buffer.commit' };
     const open = this.#open;
     if (this.#model === 'relay' && open === null) {
@@ -283,6 +291,7 @@ export class History {
       this.#refused(event, 'input_audio_buffer_commit_empty');
       return;
     }
+    if (hasHalf) this.#sayHalf();
     this.#send(event);
     this.#due.push('input_audio_buffer.committed');
     if (this.#model === 'relay') this.#begun += 1;
@@ -334,6 +343,7 @@ export class History {
 
   #dropOpen(): void {
     this.#open = null;
+    this.#stretch.cleared = this.#stretch.bytes.length;
     for (const word of this.#stretch.words) word.isExcused = true;
   }
 
@@ -379,6 +389,7 @@ export class History {
       case 'input_audio_buffer.speech_started': {
         const from = this.#byteAt(event.audio_start_ms);
         if (this.#open === null) {
+          expect(this.#msOf(from - this.#stretch.cleared)).toBeGreaterThanOrEqual(-1);
           this.#begun += 1;
           this.#open = { itemId, from, isExact: false };
         } else {
