@@ -1,8 +1,10 @@
+import { connect } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { TestGateway } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import type { BehaviourName, UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
 let gateway: TestGateway;
@@ -193,6 +195,28 @@ describe('an answer that breaks', () => {
     await expect(call).rejects.toThrow();
     expect(await lastEvent('client_closed_request')).toMatchObject({ success: false, status: 499 });
   });
+});
+
+test('a stream whose client stops reading waits for it, and is metered with 499 when that client leaves', async () => {
+  simulator.next({ tokens: 500_000 });
+  const { hostname, port } = new URL(gateway.url);
+  const leaving = connect(Number(port), hostname);
+  const body = JSON.stringify({ model: 'sim-chat', messages, stream: true });
+  const head = ['POST /v1/chat/completions HTTP/1.1', 'host: gateway', 'content-type: application/json'];
+  head.push(`authorization: Bearer ${bench.key.key}`, `content-length: ${body.length}`);
+  leaving.once('data', () => leaving.pause());
+  leaving.write(`${head.join('\r\n')}\r\n\r\n${body}`);
+  const asked = await simulator.waitFor(({ chunks }) => chunks > 0);
+  let bytesRead = 0;
+  const isFull = (): boolean => {
+    const before = bytesRead;
+    bytesRead = leaving.bytesRead;
+    return bytesRead > 0 && bytesRead === before;
+  };
+  await waitFor(isFull, { description: 'the sockets in between to be full', intervalMs: 100 });
+  leaving.destroy();
+  expect(await lastEvent('client_closed_request')).toMatchObject({ success: false, status: 499 });
+  await waitFor(() => asked.outcome === 'client-left', { description: 'the upstream to be let go' });
 });
 
 describe('a stream that breaks', () => {

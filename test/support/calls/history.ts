@@ -55,6 +55,9 @@ export async function startCallsBench(): Promise<InferenceBench> {
     'audio_transcriptions',
     'audio_translations',
   ];
+  const [organization] = (await bench.admin('GET', '/organizations')).data;
+  const limits = { requests_per_minute: 1_000_000, tokens_per_minute: 1_000_000_000, concurrent_requests: 1_000 };
+  await bench.admin('PATCH', `/organizations/${organization.id}`, { rate_limits: limits });
   await bench.admin('POST', '/models', { name: model, operations });
   for (const upstream_model of ['first', 'second']) {
     await bench.admin('POST', '/deployments', {
@@ -256,7 +259,12 @@ export class History {
         const path = `/api/v1/usage/history?limit=100&api_key_id=${this.#key.id}`;
         const { data } = (await gateway.call('GET', path, session)).json;
         if (data.length > this.#made) throw new Error(`${data.length} events of ${this.#made} calls`);
-        return data.length === this.#made && data;
+        if (data.length < this.#made) {
+          const known = new Set(data.map((event: UsageEvent) => event.request_id));
+          const without = this.#results.filter(({ received }) => !known.has(received.requestId));
+          throw new Error(`none of ${without.map((result) => this.#description(result)).join('\n')}`);
+        }
+        return data as UsageEvent[];
       },
       { description: `the events of ${this.#made} calls` },
     );
