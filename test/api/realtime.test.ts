@@ -440,6 +440,22 @@ describe('a session that is relayed', () => {
     for (const { error } of session.events.filter(({ type }) => type === 'error')) expect(error.event_id).toBeNull();
   });
 
+  test('is told a transcript once, and metered once, when its upstream tells it again', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    const { item_id } = await session.event(completed);
+    const again = { type: completed, item_id, content_index: 0, transcript: 'once more', usage: openai.usage };
+    openai.connections[0]!.socket.send(JSON.stringify(again));
+    session.say(append(tone(2_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed, 2)).item_id).not.toBe(item_id);
+    await bench.event({ model: 'relay', audio_seconds: 2, success: true });
+    const path = `/api/v1/usage/history?limit=10&api_key_id=${bench.key.id}`;
+    expect((await bench.gateway.call('GET', path, bench.session)).json.data).toHaveLength(2);
+  });
+
   test('cannot send what is no audio past the gateway, and is metered by the byte', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));

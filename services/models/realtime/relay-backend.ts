@@ -31,6 +31,8 @@ export class RelayBackend implements Backend {
   readonly #socket: UpstreamSocket;
   readonly #run: Run;
   readonly #items = new Map<string, Item>();
+  /** Those whose transcript was told, and which are metered: an upstream that tells it again says nothing new. */
+  readonly #ended = new Set<string>();
   /** When speech began, by item, in milliseconds of the session. */
   readonly #speechStarts = new Map<string, number>();
   #config: SessionConfig = initialConfig;
@@ -165,6 +167,7 @@ export class RelayBackend implements Backend {
     await this.#prepare();
     const type = String(event?.type);
     const itemId = typeof event.item_id === 'string' ? event.item_id : '';
+    if (this.#ended.has(itemId) && type.startsWith(itemEvent)) return;
     switch (type) {
       // The client has had its own already.
       case 'session.created':
@@ -200,7 +203,7 @@ export class RelayBackend implements Backend {
         return;
       case `${itemEvent}failed`: {
         const { metered, audioMs } = this.#item(itemId);
-        this.#items.delete(itemId);
+        this.#forget(itemId);
         await metered.fail(upstreamFailed(), audioMs);
         this.#context.outbox.pass(this.#deployment.upstream.redact(text));
         return;
@@ -242,7 +245,7 @@ export class RelayBackend implements Backend {
 
   async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
     const { metered, audioMs } = this.#item(itemId);
-    this.#items.delete(itemId);
+    this.#forget(itemId);
     const usage = readUsage(event.usage);
     await metered.complete(usage === null ? null : measuresOf(usage), audioMs);
     // Clients rely on it (openai-contract.md section 5), and not every upstream says it.
@@ -258,6 +261,12 @@ export class RelayBackend implements Backend {
       this.#items.set(itemId, item);
     }
     return item;
+  }
+
+  #forget(itemId: string): void {
+    this.#items.delete(itemId);
+    // Without a name nobody can tell one from another.
+    if (itemId !== '') this.#ended.add(itemId);
   }
 
   async #failItems(error: GatewayError): Promise<void> {
