@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { operationsOfCalls } from '../support/inference.ts';
 
 let gateway: TestGateway;
 let session: string;
@@ -97,16 +98,7 @@ describe('every inference route, under both prefixes, refuses', () => {
   });
 
   test('a retired model', async () => {
-    const operations = [
-      'chat_completions',
-      'completions',
-      'embeddings',
-      'images_generations',
-      'audio_speech',
-      'audio_transcriptions',
-      'audio_translations',
-    ];
-    await admin('POST', '/models', { name: 'retired', operations });
+    await admin('POST', '/models', { name: 'retired', operations: operationsOfCalls });
     const made = await admin('POST', '/retirements', {
       model: 'retired',
       sunset_at: new Date(Date.now() + 60_000).toISOString(),

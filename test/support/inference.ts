@@ -64,6 +64,24 @@ export async function startInferenceBench(options: TestGatewayOptions = {}): Pro
   return bench;
 }
 
+/** The operations of one call each: all but realtime sessions. */
+export const operationsOfCalls = [
+  'chat_completions',
+  'completions',
+  'embeddings',
+  'images_generations',
+  'audio_speech',
+  'audio_transcriptions',
+  'audio_translations',
+] as const;
+
+/** Limits the organization's rates so far beyond a test that none of its calls is refused for them. */
+export async function liftRateLimits(bench: InferenceBench): Promise<void> {
+  const [organization] = (await bench.admin('GET', '/organizations')).data;
+  const limits = { requests_per_minute: 1_000_000, tokens_per_minute: 1_000_000_000, concurrent_requests: 1_000 };
+  await bench.admin('PATCH', `/organizations/${organization.id}`, { rate_limits: limits });
+}
+
 /** Makes a model for realtime transcription whose retirement came a moment ago, by the gateway's clock; answers its name. */
 export async function retiredModel(bench: InferenceBench, clock: ClockAhead, name: string): Promise<string> {
   await bench.admin('POST', '/models', { name, operations: ['realtime_transcription'] });

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { type InferenceBench, startInferenceBench } from '../inference.ts';
+import { type InferenceBench, liftRateLimits, operationsOfCalls, startInferenceBench } from '../inference.ts';
 import { type Behaviour, behaviourOf } from '../simulator/behaviour.ts';
 import { embeddingsAnswer, imagesAnswer } from '../simulator/other-answers.ts';
 import { textAnswer } from '../simulator/text-generation.ts';
@@ -45,20 +45,9 @@ type UsageEvent = {
 type Fate = 'whole' | 'broken' | { status: number; mayTryElsewhere: boolean };
 
 export async function startCallsBench(): Promise<InferenceBench> {
-  const bench = await startInferenceBench({ env: { LOG_LEVEL: 'silent' } });
-  const operations = [
-    'chat_completions',
-    'completions',
-    'embeddings',
-    'images_generations',
-    'audio_speech',
-    'audio_transcriptions',
-    'audio_translations',
-  ];
-  const [organization] = (await bench.admin('GET', '/organizations')).data;
-  const limits = { requests_per_minute: 1_000_000, tokens_per_minute: 1_000_000_000, concurrent_requests: 1_000 };
-  await bench.admin('PATCH', `/organizations/${organization.id}`, { rate_limits: limits });
-  await bench.admin('POST', '/models', { name: model, operations });
+  const bench = await startInferenceBench();
+  await liftRateLimits(bench);
+  await bench.admin('POST', '/models', { name: model, operations: operationsOfCalls });
   for (const upstream_model of ['first', 'second']) {
     await bench.admin('POST', '/deployments', {
       model,
@@ -184,8 +173,7 @@ export class History {
     const given = this.#behaviours.get(name)![deployments.indexOf(entry.model)]!;
     const { fault, ...answer } = behaviourOf(given) as Behaviour;
     if (fault === undefined) return answer;
-    const isOfStreams = ['bad-sse', 'early-end', 'error-line'].includes(fault.kind);
-    return { ...answer, fault: isOfStreams && !isEventStream(entry) ? { ...fault, kind: 'cut' } : fault };
+    return { ...answer, fault: endsAsStream(fault.kind) && !isEventStream(entry) ? { ...fault, kind: 'cut' } : fault };
   }
 
   #compare({ name, call, received }: Result, events: readonly UsageEvent[]): void {
@@ -355,6 +343,7 @@ function fateOf(entry: TruthEntry): Fate {
 const isAsIfIdle = ({ behaviour: { fault } }: TruthEntry): boolean =>
   fault?.afterChunks === undefined && ['reset', 'cut', 'half-close'].includes(fault?.kind ?? '');
 
+/** Faults of event streams: the HTTP below them is correct. */
 const endsAsStream = (kind: string): boolean => ['bad-sse', 'early-end', 'error-line'].includes(kind);
 
 function compareBroken(call: Call, entry: TruthEntry, received: Received, event: UsageEvent): void {
