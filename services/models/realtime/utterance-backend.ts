@@ -14,6 +14,7 @@ const recognitionMs = 200;
 const pendingMax = 4;
 /** Audio is listened to in pieces so short that no utterance begins in one behind the end of another: each can be paid for before. */
 const pieceMs = speechMsMin;
+const noBytes = Buffer.alloc(0);
 
 type Spoken = {
   itemId: string;
@@ -44,7 +45,7 @@ export class UtteranceBackend implements Backend {
   #heardSamples = 0;
   #tail: Int16Array = new Int16Array(0);
   /** What the last append has of a sample that the next one completes. */
-  #partial: Buffer = Buffer.alloc(0);
+  #partial = noBytes;
   /** The sample at which the voice activity began to listen. */
   #activityStart = 0;
 
@@ -62,7 +63,7 @@ export class UtteranceBackend implements Backend {
     if (isOtherFormat) {
       this.#formatStartMs = this.#msAt(this.#heardSamples);
       this.#heardSamples = 0;
-      this.#partial = Buffer.alloc(0);
+      this.#partial = noBytes;
     }
     this.#config = config;
     if (isOtherFormat || before === null || turnDetection === null) this.#listen();
@@ -101,15 +102,13 @@ export class UtteranceBackend implements Backend {
       this.#refuse(error, causeId);
       return;
     }
-    this.#activity?.reset();
-    this.#partial = Buffer.alloc(0);
+    this.#startAfresh();
     this.#commit(spoken);
   }
 
   clear(): void {
     this.#drop();
-    this.#activity?.reset();
-    this.#partial = Buffer.alloc(0);
+    this.#startAfresh();
     this.#context.outbox.emit({ type: 'input_audio_buffer.cleared' });
   }
 
@@ -195,6 +194,12 @@ export class UtteranceBackend implements Backend {
     const keepMs = this.#config.turnDetection!.prefixPaddingMs + recognitionMs;
     const keepFrom = Math.max(cursor, this.#heardSamples - this.#samplesIn(keepMs));
     this.#tail = between(keepFrom, this.#heardSamples).slice();
+  }
+
+  /** The client has ended what it said: neither speech nor half a sample goes on behind that. */
+  #startAfresh(): void {
+    this.#activity?.reset();
+    this.#partial = noBytes;
   }
 
   #startSpeech(spoken: Spoken): void {
