@@ -10,7 +10,7 @@ import {
   type RpcClientTransport,
   type RpcClientTransportOptions,
 } from '#shared/rpc/client-transport.ts';
-import { createLocalTransport, type LocalTransportDeps } from '#shared/rpc/local-transport.ts';
+import { createLocalTransport, type LocalTransport, type LocalTransportDeps } from '#shared/rpc/local-transport.ts';
 import type { RpcService } from '#shared/rpc/rpc-service.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 
@@ -20,7 +20,7 @@ import { createServiceTokens } from '#shared/rpc/service-token.ts';
  */
 export class Switchboard {
   readonly #options: SwitchboardOptions;
-  readonly #local = new Map<string, Transport>();
+  readonly #local = new Map<string, LocalTransport>();
   readonly #remote = new Map<string, RpcClientTransport>();
 
   constructor(options: SwitchboardOptions) {
@@ -38,6 +38,7 @@ export class Switchboard {
     return createRpcClient(service, {
       unary: (...call) => transport().unary(...call),
       stream: (...call) => transport().stream(...call),
+      open: (...call) => this.#local.get(service.typeName)?.open(...call) ?? transport().stream(...call),
     });
   }
 

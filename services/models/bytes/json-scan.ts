@@ -3,9 +3,13 @@ import { type FieldSet, matchDecodedKey, matchPlainKey } from './field-set.ts';
 import {
   beginWalk,
   closeBrace,
+  closeBracket,
   comma,
+  countElement,
   countName,
+  malformed,
   openBrace,
+  openBracket,
   quote,
   skipColon,
   skipSpace,
@@ -39,6 +43,15 @@ export type Member = {
   ordinal: number;
 };
 
+/** What is to be done with the objects of an array on the way over it: a walk of its own would cost as much again. */
+export type ItemReader<Name extends string = string> = {
+  /** The member that holds the array. */
+  in: Name;
+  scan: ObjectScan;
+  /** Called with each object, which `scan` has read; of no avail when the whole turns out not to be well-formed. */
+  take(): void;
+};
+
 /**
  * One pass over a JSON object in bytes, which checks all of it and notes where the wanted members are. Whatever it accepts
  * JSON.parse accepts, and the members have the values which JSON.parse gives; what it refuses JSON.parse refuses too, or is not
@@ -48,6 +61,8 @@ export class ObjectScan<Name extends string = string> {
   readonly fields: FieldSet<Name>;
   readonly #members: (Member | undefined)[];
   readonly #duplicate: boolean[];
+  readonly #items: ItemReader<Name> | null;
+  readonly #itemsField: number;
   bytes: Buffer = emptyBytes;
   /** The positions of the braces. */
   open = 0;
@@ -60,11 +75,15 @@ export class ObjectScan<Name extends string = string> {
   ambiguous: Name | null = null;
   /** Whether a wanted member stands there twice, spelled the same. */
   hasDuplicate = false;
+  /** How many objects were taken of the array in whose items one is interested; -1: there is no such array, or not all of its items are objects. */
+  itemCount = -1;
 
-  constructor(fields: FieldSet<Name>) {
+  constructor(fields: FieldSet<Name>, items: ItemReader<Name> | null = null) {
     this.fields = fields;
     this.#members = fields.names.map(() => undefined);
     this.#duplicate = fields.names.map(() => false);
+    this.#items = items;
+    this.#itemsField = items === null ? -1 : fields.names.indexOf(items.in);
   }
 
   /** Reads the object in `bytes[start, end)`, space about it allowed; a scan may be used again. Null: well. */
@@ -84,6 +103,7 @@ export class ObjectScan<Name extends string = string> {
     this.memberCount = 0;
     this.ambiguous = null;
     this.hasDuplicate = false;
+    this.itemCount = -1;
     const members = this.#members;
     for (let index = 0; index < members.length; index += 1) {
       members[index] = undefined;
@@ -109,7 +129,8 @@ export class ObjectScan<Name extends string = string> {
       }
       const valueStart = skipColon(bytes, position, end);
       if (valueStart < 0) return 'syntax';
-      const valueEnd = skipValue(bytes, valueStart, end);
+      const isRead = field === this.#itemsField && field !== -1 && bytes[valueStart] === openBracket;
+      const valueEnd = isRead ? this.#readItems(bytes, valueStart, end) : skipValue(bytes, valueStart, end);
       if (valueEnd < 0) return problemOf(valueEnd);
       position = skipSpace(bytes, valueEnd, end);
       if (position >= end) return 'syntax';
@@ -128,6 +149,27 @@ export class ObjectScan<Name extends string = string> {
       this.memberCount += 1;
       if (last) return bytes[position] === closeBrace ? this.#closeAt(position) : 'syntax';
       commaBefore = position;
+      position = skipSpace(bytes, position + 1, end);
+    }
+  }
+
+  /** Steps over the array at `start` and reads the objects in it. */
+  #readItems(bytes: Buffer, start: number, end: number): number {
+    const { scan, take } = this.#items!;
+    this.itemCount = 0;
+    let position = skipSpace(bytes, start + 1, end);
+    if (position < end && bytes[position] === closeBracket) return position + 1;
+    for (;;) {
+      if (position < end && bytes[position] !== openBrace) {
+        this.itemCount = -1;
+        return skipValue(bytes, start, end);
+      }
+      if (position >= end || scan.readPart(bytes, position, end) !== null) return malformed;
+      this.itemCount += 1;
+      take();
+      position = skipSpace(bytes, scan.close + 1, end);
+      if (position < end && bytes[position] === closeBracket) return position + 1;
+      if (position >= end || bytes[position] !== comma || !countElement()) return malformed;
       position = skipSpace(bytes, position + 1, end);
     }
   }

@@ -9,7 +9,7 @@ import { StringWindow } from './string-window.ts';
 /** Values nested deeper than this are refused, as the parsers of most upstreams refuse them. */
 const depthMax = 1000;
 /** Not JSON. */
-const malformed = -1;
+export const malformed = -1;
 /** Nested deeper than `depthMax`. */
 export const tooDeep = -2;
 /** With more names or elements than `beginWalk` allowed. */
@@ -50,6 +50,9 @@ export function beginWalk(limits: WalkLimits = unlimited): void {
 
 /** Counts a name; false when it is one too many. */
 export const countName = (): boolean => --namesLeft >= 0;
+
+/** Counts an element of an array behind the first; false when it is one too many. */
+export const countElement = (): boolean => --elementsLeft >= 0;
 
 /** The position of the first byte that is not white space; `end` if there is none. */
 export function skipSpace(bytes: Buffer, position: number, end: number): number {
@@ -226,7 +229,7 @@ function skipContainer(bytes: Buffer, position: number, end: number): number {
     if (position >= end || bytes[position] !== comma) return malformed;
     position = skipSpace(bytes, position + 1, end);
     if (closing === closeBrace) position = skipName(bytes, position, end);
-    else if (--elementsLeft < 0) return tooMany;
+    else if (!countElement()) return tooMany;
     if (position < 0) return position;
   }
 }

@@ -57,8 +57,13 @@ test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
 });
 
 test('for any price and use the cost is the exact sum, rounded half up, or the most that a call may cost', () => {
-  const rate = fc.bigInt({ min: 0n, max: 10n ** 15n });
-  const count = fc.nat({ max: 10_000_000 });
+  // Of every size: small sums are reckoned in doubles.
+  const rate = fc.oneof(
+    fc.bigInt({ min: 0n, max: 10n ** 15n }),
+    fc.bigInt({ min: 0n, max: 10n ** 10n }),
+    fc.bigInt({ min: 0n, max: 1_000n }),
+  );
+  const count = fc.oneof(fc.nat({ max: 10_000_000 }), fc.nat({ max: 1_000 }), fc.constant(0));
   fc.assert(
     fc.property(
       fc.tuple(rate, rate, rate, rate, rate, rate, rate),
@@ -95,6 +100,15 @@ test('for any price and use the cost is the exact sum, rounded half up, or the m
       },
     ),
   );
+});
+
+test('where doubles end nothing is rounded to its neighbour', () => {
+  for (let cost = 9_007_199_200n; cost < 9_007_199_400n; cost += 1n) {
+    const justBelowHalf = { ...free, inputPerMillionTokens: cost * 1_000_000n + 499_999n };
+    expect(priceUsage(justBelowHalf, used({ inputTokens: 1 }))).toBe(cost);
+    const half = { ...free, inputPerMillionTokens: cost * 1_000_000n + 500_000n };
+    expect(priceUsage(half, used({ inputTokens: 1 }))).toBe(cost + 1n);
+  }
 });
 
 test('the version in force is the newest that has begun; before the first there is none', () => {

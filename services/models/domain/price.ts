@@ -35,7 +35,19 @@ export const noMeasures: Measures = {
   characters: 0,
 };
 
+/** What is not told is zero. Written out: a spread costs as much as pricing it all. */
+export const allMeasures = (told: Partial<Measures>): Measures => ({
+  inputTokens: told.inputTokens ?? 0,
+  cachedInputTokens: told.cachedInputTokens ?? 0,
+  outputTokens: told.outputTokens ?? 0,
+  images: told.images ?? 0,
+  audioMs: told.audioMs ?? 0,
+  characters: told.characters ?? 0,
+});
+
 const million = 1_000_000n;
+/** Whole numbers below it, and half a million more, are doubles. */
+const exactMax = Number.MAX_SAFE_INTEGER - 1_000_000;
 
 /**
  * The cost of one call in nano-USD. The sum is exact until its end and then rounded half up to a whole nano-USD, once,
@@ -44,6 +56,19 @@ const million = 1_000_000n;
 export function priceUsage(price: PriceVersion, used: Measures): bigint {
   const cached = Math.min(used.cachedInputTokens, used.inputTokens);
   // Everything is brought to millionths of a nano-USD first; audio is in milliseconds, hence its thousand.
+  const doubled =
+    (used.inputTokens - cached) * Number(price.inputPerMillionTokens) +
+    cached * Number(price.cachedInputPerMillionTokens) +
+    used.outputTokens * Number(price.outputPerMillionTokens) +
+    used.characters * Number(price.perMillionCharacters) +
+    used.images * Number(price.perImage) * 1_000_000 +
+    used.audioMs * Number(price.perAudioSecond) * 1_000 +
+    Number(price.perRequest) * 1_000_000;
+  // No part is larger than the sum, so that below this all are exact: a call's few cents in an eighth of the time that bigints take.
+  if (doubled < exactMax) {
+    const rounded = doubled + 500_000;
+    return BigInt((rounded - (rounded % 1_000_000)) / 1_000_000);
+  }
   const millionths =
     BigInt(used.inputTokens - cached) * price.inputPerMillionTokens +
     BigInt(cached) * price.cachedInputPerMillionTokens +

@@ -1,5 +1,6 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { CancelListener, Cancellation } from '#shared/rpc/cancellation.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
 import { chooseDeployment } from '../domain/routing.ts';
@@ -18,27 +19,23 @@ export type Answered = { exchange: PulledExchange; reader: AnswerReader };
 const attemptsMax = 3;
 
 /** Tries the deployments of a model until one answers with success. Nothing is tried again behind the first byte. */
-export class Attempts {
+export class Attempts implements CancelListener {
   readonly #model: ServedModel;
   readonly #call: PreparedCall;
   readonly #metered: MeteredCall;
-  readonly #signal: AbortSignal;
+  readonly #signal: Cancellation;
   readonly #operation: Operation;
   readonly #tried = new Set<DeploymentRuntime>();
   /** Those that may have refused the call for its `stream_options`. */
   readonly #withoutStreamOptions = new Set<DeploymentRuntime>();
   #running: Running | null = null;
-  readonly #onAbort = (): void => {
-    this.#running?.exchange.abort();
-    this.#running?.exchange.interrupt();
-  };
 
   /** `operation` is what the upstream is asked for, where that is not what the call is metered as. */
   constructor(
     model: ServedModel,
     call: PreparedCall,
     metered: MeteredCall,
-    signal: AbortSignal,
+    signal: Cancellation,
     operation: Operation = metered.event.operation,
   ) {
     this.#model = model;
@@ -46,7 +43,13 @@ export class Attempts {
     this.#metered = metered;
     this.#signal = signal;
     this.#operation = operation;
-    signal.addEventListener('abort', this.#onAbort);
+    signal.addEventListener('abort', this);
+  }
+
+  /** The caller has left. */
+  handleEvent(): void {
+    this.#running?.exchange.abort();
+    this.#running?.exchange.interrupt();
   }
 
   /** Resolves with the exchange whose head promises an answer of the operation. Rejects with the last failure, as one of the gateway's errors. */
@@ -83,7 +86,7 @@ export class Attempts {
 
   /** The call is over: the running exchange, if it still runs, is aborted. `verdict` is what its answer says of the deployment. */
   finish(verdict: Verdict): void {
-    this.#signal.removeEventListener('abort', this.#onAbort);
+    this.#signal.removeEventListener('abort', this);
     this.#stop(verdict);
   }
 
@@ -120,23 +123,21 @@ export class Attempts {
 
   async #outcome(exchange: PulledExchange, upstream: Upstream): Promise<Outcome> {
     for (;;) {
-      const event = exchange.take();
-      if (event === undefined) {
-        if (this.#signal.aborted) throw cancelled();
-        await exchange.arrival();
-      } else if (event.kind === 'failed') {
+      const coming = exchange.next(this.#signal);
+      const event = coming instanceof Promise ? await coming : coming;
+      if (event.kind === 'failed') {
         const { failure } = event;
         return { kind: 'failed', error: exchangeError(failure), failure, namesStreamOptions: false };
-      } else if (event.kind === 'head') {
-        const { head } = event;
-        const reader = hasAnswer(head) ? this.#call.reader(head) : null;
-        if (reader !== null) return { kind: 'answered', reader };
-        const body = upstream.redact((await this.#errorBody(exchange)).toString());
-        const error = upstreamError(head, body);
-        const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
-        const namesStreamOptions = isRefusal && body.includes('stream_options');
-        return { kind: 'failed', error, failure: null, namesStreamOptions };
       }
+      if (event.kind !== 'head') continue;
+      const { head } = event;
+      const reader = hasAnswer(head) ? this.#call.reader(head) : null;
+      if (reader !== null) return { kind: 'answered', reader };
+      const body = upstream.redact((await this.#errorBody(exchange)).toString());
+      const error = upstreamError(head, body);
+      const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
+      const namesStreamOptions = isRefusal && body.includes('stream_options');
+      return { kind: 'failed', error, failure: null, namesStreamOptions };
     }
   }
 
@@ -145,17 +146,11 @@ export class Attempts {
     const pieces: Uint8Array[] = [];
     let bytes = 0;
     for (;;) {
-      const event = exchange.take();
-      if (event === undefined) {
-        if (this.#signal.aborted) throw cancelled();
-        await exchange.arrival();
-      } else if (event.kind === 'data') {
-        pieces.push(event.chunk);
-        bytes += event.chunk.byteLength;
-        if (bytes >= errorBytesMax) return Buffer.concat(pieces, errorBytesMax);
-      } else {
-        return Buffer.concat(pieces);
-      }
+      const event = await exchange.next(this.#signal);
+      if (event.kind !== 'data') return Buffer.concat(pieces);
+      pieces.push(event.chunk);
+      bytes += event.chunk.byteLength;
+      if (bytes >= errorBytesMax) return Buffer.concat(pieces, errorBytesMax);
     }
   }
 }

@@ -2,17 +2,15 @@ import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/mo
 import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { cancelled, ErrorReason, type GatewayError } from '#shared/errors.ts';
+import type { Cancellation } from '#shared/rpc/cancellation.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
-import { type Measures, noMeasures } from '../domain/price.ts';
+import { allMeasures, type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
 import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
-import { answerEnd, answerHead, answerPart } from './messages.ts';
+import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { exchangeError, upstreamFailed } from './upstream-errors.ts';
-
-/** What is known of an answer's head before its upstream is asked. */
-type AdmittedHead = Pick<InvokeHead, 'model' | 'retirement' | 'rateLimit'>;
 
 /** Whichever success the upstream said. */
 const statusOk = 200;
@@ -29,7 +27,7 @@ export class Delivery {
   readonly #reader: AnswerReader;
   readonly #metered: MeteredCall;
   readonly #clock: Clock;
-  readonly #signal: AbortSignal;
+  readonly #signal: Pick<Cancellation, 'aborted'>;
   readonly #isSse: boolean;
   /** Looks whether an event stream has been silent for long. */
   readonly #silence: NodeJS.Timeout | undefined;
@@ -39,17 +37,21 @@ export class Delivery {
   /** Whether any of the answer was handed on before its end. */
   #delivered = false;
 
-  constructor(answered: Answered, metered: MeteredCall, admitted: AdmittedHead, clock: Clock, signal: AbortSignal) {
+  constructor(
+    answered: Answered,
+    metered: MeteredCall,
+    admitted: AdmittedHead,
+    clock: Clock,
+    signal: Pick<Cancellation, 'aborted'>,
+  ) {
     const { exchange, reader } = answered;
     this.#exchange = exchange;
     this.#reader = reader;
     this.#metered = metered;
     this.#clock = clock;
     this.#signal = signal;
-    const { model, retirement, rateLimit } = admitted;
-    const { contentType } = reader;
-    this.#unsentHead = answerHead({ model, retirement, rateLimit, status: statusOk, contentType });
-    this.#isSse = reader.passesOn && contentType.startsWith('text/event-stream');
+    this.#unsentHead = answerHead(admitted, statusOk, reader.contentType);
+    this.#isSse = reader.passesOn && reader.contentType.startsWith('text/event-stream');
     this.#sentMs = clock.monotonic();
     if (this.#isSse) this.#silence = setInterval(() => exchange.interrupt(), keepAliveCheckMs);
   }
@@ -67,17 +69,15 @@ export class Delivery {
     const end = this.#reader.end(true);
     const failure = failureOf(error);
     if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
-    await this.#metered.end({ ...failure, used: await this.#measure(end) });
+    await this.#metered.end({ ...failure, used: await measuresOfEnd(end) });
   }
 
   /** The answer in one message, once it is whole. */
   async #whole(): Promise<InvokeResponse> {
     for (;;) {
-      const event = this.#exchange.take();
-      if (event === undefined) {
-        if (this.#signal.aborted) throw cancelled();
-        await this.#exchange.arrival();
-      } else if (event.kind === 'data') {
+      const coming = this.#exchange.next(this.#signal);
+      const event = coming instanceof Promise ? await coming : coming;
+      if (event.kind === 'data') {
         this.#metered.firstByte();
         this.#reader.push(event.chunk);
       } else if (event.kind === 'failed') {
@@ -88,7 +88,9 @@ export class Delivery {
     }
     const end = this.#reader.end(false);
     if (end.failure !== null) throw upstreamFailed(end.failure);
-    await this.#metered.end({ success: true, status: statusOk, errorCode: '', used: await this.#measure(end) });
+    const measured = measuresOfEnd(end);
+    const used = measured instanceof Promise ? await measured : measured;
+    await this.#metered.end({ success: true, status: statusOk, errorCode: '', used });
     const body = oneBuffer(end.forward);
     this.#unsentHead!.contentLength = BigInt(body.byteLength);
     return this.#part(body, answerEnd(this.#metered.event));
@@ -130,7 +132,7 @@ export class Delivery {
     const nothingSent = this.#unsentHead !== undefined;
     // Of a stream that broke before its first words nothing was served.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
-    const used = isFree ? noMeasures : await this.#measure(end);
+    const used = isFree ? noMeasures : await measuresOfEnd(end);
     await this.#metered.end({
       success: error === null,
       status: error !== null && nothingSent ? statusOf(error) : statusOk,
@@ -161,12 +163,11 @@ export class Delivery {
     }
     return pieces;
   }
-
-  /** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
-  async #measure(end: AnswerEnd): Promise<Measures> {
-    return { ...noMeasures, ...(end.reported ?? (await end.counted())) };
-  }
 }
+
+/** What the upstream reported, or else what the gateway counts. A zero that was reported is a zero. */
+const measuresOfEnd = (end: AnswerEnd): Measures | Promise<Measures> =>
+  end.reported === null ? end.counted().then(allMeasures) : allMeasures(end.reported);
 
 /** The code of what broke an answer off, on its usage event and in its last frame. */
 const breakCode = ({ reason }: GatewayError): string =>

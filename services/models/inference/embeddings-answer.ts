@@ -1,4 +1,3 @@
-import { objectsIn } from '../bytes/array-items.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, type Splice } from '../bytes/splice.ts';
@@ -18,12 +17,17 @@ export function readEmbeddings(
   format: EmbeddingFormat,
   countInputTokens: () => Promise<number>,
 ): WholeAnswer | null {
-  const scan = new ObjectScan(answerFields);
-  if (scan.read(body) !== null || scan.hasDuplicate || scan.kind('data') !== 'array') return null;
-  const { valueStart, valueEnd } = scan.member('data')!;
-  const items = objectsIn(body, valueStart, valueEnd);
-  const splices = items === null ? null : conversions(body, items, format);
-  if (splices === null) return null;
+  const item = new ObjectScan(itemFields);
+  const splices: Splice[] = [];
+  let areVectors = true;
+  const scan = new ObjectScan(answerFields, {
+    in: 'data',
+    scan: item,
+    take() {
+      areVectors &&= convert(item, format, splices);
+    },
+  });
+  if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
   const usage = readUsage(scan.json('usage'));
   return {
     forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, splices),
@@ -33,25 +37,17 @@ export function readEmbeddings(
   };
 }
 
-/** The changes that bring each vector to the format; none for those that have it. Null when an item has no vector. */
-function conversions(
-  body: Buffer,
-  items: readonly { start: number; end: number }[],
-  format: EmbeddingFormat,
-): Splice[] | null {
-  const splices: Splice[] = [];
-  const scan = new ObjectScan(itemFields);
-  for (const { start, end } of items) {
-    if (scan.read(body, start, end) !== null || scan.hasDuplicate) return null;
-    const kind = scan.kind('embedding');
-    if (kind !== 'array' && kind !== 'string') return null;
-    if ((kind === 'string') === (format === 'base64')) continue;
-    const converted = kind === 'string' ? numbersOf(scan.string('embedding')!) : base64Of(scan.json('embedding'));
-    if (converted === null) return null;
-    const member = scan.member('embedding')!;
-    splices.push({ start: member.valueStart, end: member.valueEnd, text: converted });
-  }
-  return splices;
+/** Adds the change that brings an item's vector to the format, if it has another; false when there is no vector. */
+function convert(item: ObjectScan<'embedding'>, format: EmbeddingFormat, splices: Splice[]): boolean {
+  if (item.hasDuplicate) return false;
+  const kind = item.kind('embedding');
+  if (kind !== 'array' && kind !== 'string') return false;
+  if ((kind === 'string') === (format === 'base64')) return true;
+  const converted = kind === 'string' ? numbersOf(item.string('embedding')!) : base64Of(item.json('embedding'));
+  if (converted === null) return false;
+  const { valueStart, valueEnd } = item.member('embedding')!;
+  splices.push({ start: valueStart, end: valueEnd, text: converted });
+  return true;
 }
 
 /** Little-endian float32 in base64, from an array of numbers. */

@@ -1,3 +1,5 @@
+import { cancelled } from '#shared/errors.ts';
+import type { Cancellation } from '#shared/rpc/cancellation.ts';
 import type { UpstreamExchange, UpstreamFailure, UpstreamHandler, UpstreamHead } from '../upstream/upstream.ts';
 
 /** Bytes that may wait for the client before the upstream is paused. */
@@ -52,6 +54,20 @@ export class PulledExchange implements UpstreamHandler {
     if (wake !== null) {
       this.#wake = null;
       wake();
+    }
+  }
+
+  /** The next event, without a promise where it is there already. Rejects with CANCELLED once the caller has left. */
+  next(caller: Pick<Cancellation, 'aborted'>): ExchangeEvent | Promise<ExchangeEvent> {
+    return this.take() ?? this.#awaited(caller);
+  }
+
+  async #awaited(caller: Pick<Cancellation, 'aborted'>): Promise<ExchangeEvent> {
+    for (;;) {
+      if (caller.aborted) throw cancelled();
+      await this.arrival();
+      const event = this.take();
+      if (event !== undefined) return event;
     }
   }
 

@@ -3,6 +3,7 @@ import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
+import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
@@ -95,7 +96,8 @@ export const invoke = (deps: InvokeDeps) =>
       hold,
       request.jobId === '' ? null : { successId: request.eventId, unmeteredReasons: request.unmeteredReasons },
     );
-    const attempts = new Attempts(model, call, metered, context.signal);
+    const cancellation = cancellationOf(context);
+    const attempts = new Attempts(model, call, metered, cancellation);
     let delivery: Delivery | null = null;
     try {
       const answered = await attempts.answered();
@@ -104,7 +106,7 @@ export const invoke = (deps: InvokeDeps) =>
         retirement: model.publishedRetirement,
         rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
-      delivery = new Delivery(answered, metered, admitted, deps.clock, context.signal);
+      delivery = new Delivery(answered, metered, admitted, deps.clock, cancellation);
       for (;;) {
         let part = await delivery.next();
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {

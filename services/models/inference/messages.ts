@@ -25,14 +25,28 @@ export const inBackground = (): InvokeResponse => ({
   background: true,
 });
 
-export const answerHead = (head: Omit<InvokeHead, '$typeName' | '$unknown'>): InvokeHead => ({
+/** What is known of an answer's head before its upstream is asked. */
+export type AdmittedHead = Pick<InvokeHead, 'model' | 'retirement' | 'rateLimit'>;
+
+/** The head of an answer; its length is set once that is known. */
+export const answerHead = (admitted: AdmittedHead, status: number, contentType: string): InvokeHead => ({
   $typeName: 'modelgateway.models.v1.InvokeHead',
-  ...head,
+  model: admitted.model,
+  retirement: admitted.retirement,
+  rateLimit: admitted.rateLimit,
+  status,
+  contentType,
+  contentLength: undefined,
 });
 
 export const rateLimitState = (reading: RateLimitReading): RateLimitState => ({
   $typeName: 'modelgateway.models.v1.RateLimitState',
-  ...reading,
+  limitRequests: reading.limitRequests,
+  remainingRequests: reading.remainingRequests,
+  resetRequestsMs: reading.resetRequestsMs,
+  limitTokens: reading.limitTokens,
+  remainingTokens: reading.remainingTokens,
+  resetTokensMs: reading.resetTokensMs,
 });
 
 /** How a call ended, as its event says. */

@@ -1,5 +1,4 @@
 import { prefixedId } from '#shared/ids.ts';
-import { objectsIn } from '../bytes/array-items.ts';
 import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
@@ -24,27 +23,35 @@ const choiceFields = fieldSet('index');
  * (openai-contract.md section 4); all else stays byte for byte. Null when it is no completion.
  */
 export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }: TextAnswerRules): WholeAnswer | null {
-  const scan = new ObjectScan(answerFields);
+  const splices: Splice[] = [];
+  const choice = new ObjectScan(choiceFields);
+  let choices = 0;
+  const scan = new ObjectScan(answerFields, {
+    in: 'choices',
+    scan: choice,
+    take() {
+      // A choice without an index gets that of its place.
+      if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(choices)]]));
+      choices += 1;
+    },
+  });
   if (scan.read(body) !== null || scan.hasDuplicate) return null;
-  const array = scan.kind('choices') === 'array' ? scan.member('choices')! : null;
-  const choices = array === null ? [] : objectsIn(body, array.valueStart, array.valueEnd);
+  const hasChoices = scan.kind('choices') === 'array';
+  if (hasChoices && scan.itemCount === -1) return null;
   // Some servers answer 200 and an error.
-  const saysError = scan.kind('error') !== undefined && scan.kind('error') !== 'null';
-  if (choices === null || (choices.length === 0 && saysError)) return null;
+  if (choices === 0 && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
   if (scan.kind('object') !== 'string') edits.push(['object', isChat ? '"chat.completion"' : '"text_completion"']);
   if (!((scan.number('created') ?? 0) > 0)) edits.push(['created', String(Math.floor(tools.clock.now() / 1000))]);
-  if (array === null) edits.push(['choices', '[]']);
-  const splices = memberSplices(scan, edits);
-  numberChoices(body, choices, splices);
+  if (!hasChoices) edits.push(['choices', '[]']);
+  if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 
   const countOutputTokens = async () => (await tools.tokenizer()).count(outputText(body));
-  return {
-    forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices)),
-    ...textUsed(readUsage(scan.json('usage')), { countInputTokens, countOutputTokens }),
-  };
+  const { reported, counted } = textUsed(readUsage(scan.json('usage')), { countInputTokens, countOutputTokens });
+  const forward = splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices));
+  return { forward, reported, counted };
 }
 
 /** What a text used: as its upstream reported it, and what that leaves out as the gateway counts it. */
@@ -64,14 +71,4 @@ export function textUsed(
       };
     },
   };
-}
-
-/** Gives choices without an index the one of their place. */
-function numberChoices(body: Buffer, choices: readonly { start: number; end: number }[], splices: Splice[]): void {
-  choices.forEach(({ start, end }, ordinal) => {
-    const choice = new ObjectScan(choiceFields);
-    if (choice.read(body, start, end) === null && choice.kind('index') !== 'number') {
-      splices.push(...memberSplices(choice, [['index', String(ordinal)]]));
-    }
-  });
 }

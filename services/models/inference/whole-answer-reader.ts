@@ -48,7 +48,10 @@ export class WholeAnswerReader implements AnswerReader {
 
   end(cut: boolean): AnswerEnd {
     const answer = cut ? null : this.#read(oneBuffer(this.#pieces));
-    if (answer !== null) return { ...answer, failure: null };
+    if (answer !== null) {
+      const { forward, reported, counted } = answer;
+      return { forward, reported, counted, failure: null };
+    }
     return {
       forward: [],
       reported: {},

@@ -1,8 +1,10 @@
 /** How the journal turns its owner's events into JSON text and back. The journal itself knows only their ids. */
 export type EventCodec<Event, Progress> = {
-  /** One JSON value as text. 64-bit integers must be strings, as JSON numbers are doubles. */
+  /** An event that begins, as one JSON value in text. 64-bit integers must be strings, as JSON numbers are doubles. */
   encode(event: Event): string;
-  /** The inverse of `encode`, from the parsed JSON. Throws for something that is not an event. */
+  /** The same event once it has ended. `begun` is what `encode` made of it, most of which is still true. */
+  encodeEnd(event: Event, begun: string): string;
+  /** The inverse of both, from the parsed JSON. Throws for something that is not an event. */
   decode(json: unknown): Event;
   /** The event of a request whose process died: what was known at admission and what was last counted. Null: it has none. */
   interrupted(begin: Event, lastProgress: Progress | null): Event | null;

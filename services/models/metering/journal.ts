@@ -117,7 +117,9 @@ export class Journal<Event, Progress> implements EventSource<Event> {
    * millisecond): send the response's last bytes then. See SegmentLog.append for what happens when the disk is full.
    */
   end(id: string, event: Event, onWritten?: () => void): void {
-    this.#log.append(endRecord(id, this.#options.codec.encode(event)), onWritten);
+    const { codec } = this.#options;
+    const begun = this.#open.get(id)?.begin.json ?? codec.encode(event);
+    this.#log.append(endRecord(id, codec.encodeEnd(event, begun)), onWritten);
     this.#open.delete(id);
     this.#pending += 1;
     this.#noteTime();

@@ -4,6 +4,7 @@ import { expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7, uuidv7Ms } from '#shared/ids.ts';
+import { noMeasures } from '../domain/price.ts';
 import { type MeteredEvent, meteredEventCodec, usageEvent } from './metered-event.ts';
 
 const id = uuidv7();
@@ -51,16 +52,46 @@ test('an event is a message like one that create makes, on any wire', () => {
   expect(usageEvent({ ...metered, ttftMs: null }).ttftMs).toBeUndefined();
 });
 
-test('the journal gives back the event as it was, money to the last unit', () => {
-  expect(meteredEventCodec.decode(JSON.parse(meteredEventCodec.encode(metered)))).toEqual(metered);
+/** A new call, as it is journaled when it is admitted. */
+const begun: MeteredEvent = {
+  ...metered,
+  ...noMeasures,
+  deploymentId: '',
+  success: false,
+  status: 0,
+  costNanoUsd: 0n,
+  latencyMs: 0,
+  ttftMs: null,
+};
+const decoded = (text: string) => meteredEventCodec.decode(JSON.parse(text));
+
+test('the journal gives back the event as it was, begun and ended, money to the last unit', () => {
+  const text = meteredEventCodec.encode(begun);
+  expect(decoded(text)).toEqual(begun);
+  expect(decoded(meteredEventCodec.encodeEnd(metered, text))).toEqual(metered);
 });
 
-test('an event that an earlier version journaled by names is read', () => {
-  const named = JSON.stringify({ ...metered, costNanoUsd: String(metered.costNanoUsd) });
-  expect(meteredEventCodec.decode(JSON.parse(named))).toEqual(metered);
+test("the event of a job's success keeps the id that it was given at its end", () => {
+  const call = { ...begun, jobId: uuidv7() };
+  const success = { ...metered, jobId: call.jobId, id: uuidv7() };
+  expect(decoded(meteredEventCodec.encodeEnd(success, meteredEventCodec.encode(call)))).toEqual(success);
 });
 
-test.each([null, 7, 'text', {}, [], [7], [id]])('what is no event is refused: %j', (json) => {
+test('events that earlier versions journaled are read: by names, and in one list', () => {
+  const named = { ...metered, costNanoUsd: String(metered.costNanoUsd) };
+  expect(decoded(JSON.stringify(named))).toEqual(metered);
+  const { id, tenantId, userId, apiKeyId, sessionId, model, deploymentId, endpoint, operation, ...outcome } = named;
+  const { success, status, errorCode, latencyMs, ttftMs, streamed, requestId, jobId, leaseIds, ...used } = outcome;
+  const { inputTokens, cachedInputTokens, outputTokens, images, audioMs, characters, ...price } = used;
+  const list = [
+    ...[id, tenantId, userId, apiKeyId, sessionId, model, deploymentId, endpoint, operation],
+    ...[success, status, errorCode, inputTokens, cachedInputTokens, outputTokens, images, audioMs, characters],
+    ...[price.costNanoUsd, price.priceVersionId, latencyMs, ttftMs, streamed, requestId, jobId, leaseIds],
+  ];
+  expect(decoded(JSON.stringify(list))).toEqual(metered);
+});
+
+test.each([null, 7, 'text', {}, [], [7], [id], [[]], [[id]]])('what is no event is refused: %j', (json) => {
   expect(() => meteredEventCodec.decode(json)).toThrow('not a metered event');
 });
 

@@ -1,7 +1,7 @@
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
-import type { Measures } from '../domain/price.ts';
+import { type Measures, noMeasures } from '../domain/price.ts';
 import type { EventCodec } from './event-codec.ts';
 
 /** A usage event as the hot path keeps it: flat, and quick to turn into JSON. Its fields are those of UsageEvent. */
@@ -36,16 +36,25 @@ export type MeteredProgress = { outputTokens: number; costNanoUsd: string };
 export const interruptedCode = 'gateway_interrupted';
 
 /** The order of an event's fields in the journal, where they stand by position: their names would take as many bytes and as much time again. */
-const places = [
+const admitted = [
   'id',
   'tenantId',
   'userId',
   'apiKeyId',
   'sessionId',
   'model',
-  'deploymentId',
   'endpoint',
   'operation',
+  'streamed',
+  'priceVersionId',
+  'requestId',
+  'jobId',
+  'leaseIds',
+] as const satisfies readonly (keyof MeteredEvent)[];
+
+/** What is known at the end only, and stands in a list of its own behind the other. */
+const ended = [
+  'deploymentId',
   'success',
   'status',
   'errorCode',
@@ -56,14 +65,38 @@ const places = [
   'audioMs',
   'characters',
   'costNanoUsd',
-  'priceVersionId',
   'latencyMs',
   'ttftMs',
-  'streamed',
-  'requestId',
-  'jobId',
-  'leaseIds',
 ] as const satisfies readonly (keyof MeteredEvent)[];
+
+/** How an event stands that has not ended. */
+const notEnded = {
+  deploymentId: '',
+  success: false,
+  status: 0,
+  errorCode: '',
+  ...noMeasures,
+  costNanoUsd: 0n,
+  latencyMs: 0,
+  ttftMs: null,
+} as const satisfies Pick<MeteredEvent, (typeof ended)[number]>;
+
+/** The one list that there was until 24 November 2026. */
+const formerPlaces = [
+  ...['id', 'tenantId', 'userId', 'apiKeyId', 'sessionId', 'model', 'deploymentId', 'endpoint', 'operation'],
+  ...['success', 'status', 'errorCode', 'inputTokens', 'cachedInputTokens', 'outputTokens', 'images', 'audioMs'],
+  ...[
+    'characters',
+    'costNanoUsd',
+    'priceVersionId',
+    'latencyMs',
+    'ttftMs',
+    'streamed',
+    'requestId',
+    'jobId',
+    'leaseIds',
+  ],
+];
 
 /** A MeteredEvent with money as text. */
 type Journaled = Omit<MeteredEvent, 'costNanoUsd'> & { costNanoUsd: string };
@@ -73,16 +106,29 @@ type Fields<Names extends readonly (keyof Journaled)[]> = { -readonly [Place in 
 export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
   encode(event) {
     // Written out: to go through the places would cost half of what they save.
-    const fields: Fields<typeof places> = [
+    const first: Fields<typeof admitted> = [
       event.id,
       event.tenantId,
       event.userId,
       event.apiKeyId,
       event.sessionId,
       event.model,
-      event.deploymentId,
       event.endpoint,
       event.operation,
+      event.streamed,
+      event.priceVersionId,
+      event.requestId,
+      event.jobId,
+      event.leaseIds,
+    ];
+    return `[${JSON.stringify(first)}]`;
+  },
+
+  encodeEnd(event, begun) {
+    // The event of a job's success has an id of its own.
+    const known = event.jobId === '' ? begun : meteredEventCodec.encode(event);
+    const fields: Fields<typeof ended> = [
+      event.deploymentId,
       event.success,
       event.status,
       event.errorCode,
@@ -93,25 +139,17 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
       event.audioMs,
       event.characters,
       String(event.costNanoUsd),
-      event.priceVersionId,
       event.latencyMs,
       event.ttftMs,
-      event.streamed,
-      event.requestId,
-      event.jobId,
-      event.leaseIds,
     ];
-    return JSON.stringify(fields);
+    return `${known.slice(0, -1)},${JSON.stringify(fields)}]`;
   },
 
   decode(json) {
-    // Journals of before 22 November 2026 have the names.
-    const stored = (
-      Array.isArray(json) ? Object.fromEntries(places.map((name, place) => [name, json[place]])) : json
-    ) as Journaled | null;
-    if (typeof stored?.id !== 'string' || typeof stored.tenantId !== 'string')
+    const stored: Partial<Journaled> = { ...notEnded, costNanoUsd: '0', ...named(json) };
+    if (typeof stored.id !== 'string' || typeof stored.tenantId !== 'string')
       throw new TypeError('not a metered event');
-    return { ...stored, costNanoUsd: BigInt(stored.costNanoUsd) };
+    return { ...(stored as Journaled), costNanoUsd: BigInt(stored.costNanoUsd!) };
   },
 
   interrupted(begin, progress) {
@@ -129,6 +167,16 @@ export const meteredEventCodec: EventCodec<MeteredEvent, MeteredProgress> = {
     };
   },
 };
+
+/** The fields of a journaled event by their names, which stood in journals of before 22 November 2026. */
+function named(json: unknown): object {
+  if (!Array.isArray(json)) return json as object;
+  if (!Array.isArray(json[0])) return byName(formerPlaces, json);
+  return { ...byName(admitted, json[0]), ...(Array.isArray(json[1]) && byName(ended, json[1])) };
+}
+
+const byName = (names: readonly string[], values: readonly unknown[]): object =>
+  Object.fromEntries(names.map((name, place) => [name, values[place]]));
 
 /** The event as Usage takes it: the message itself, since `create` would cost more than all else that the shipper does. */
 export function usageEvent(event: MeteredEvent): UsageEvent {

@@ -182,7 +182,7 @@ test('a damaged segment is read up to the damage and kept for the operator', asy
 test('records that checksum but make no sense are skipped, and their segment is kept for the operator', async () => {
   using folder = journalFolder();
   const left = await leftBehind(folder.path, 1);
-  const other = openTestJournal(folder.path, { codec: { ...testCodec, encode: () => '{"no":"event"}' } });
+  const other = openTestJournal(folder.path, { codec: { ...testCodec, encodeEnd: () => '{"no":"event"}' } });
   await written(other, event(1));
   await other.close();
   appendFileSync(segmentPath(left, 1), readFileSync(segmentPath(join(folder.path, other.name), 1)));

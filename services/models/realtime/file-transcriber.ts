@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { cancelled } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
@@ -99,11 +98,8 @@ async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise
   const pieces: Uint8Array[] = [];
   let bytes = 0;
   for (;;) {
-    const event = exchange.take();
-    if (event === undefined) {
-      if (signal.aborted) throw cancelled();
-      await exchange.arrival();
-    } else if (event.kind === 'data') {
+    const event = await exchange.next(signal);
+    if (event.kind === 'data') {
       bytes += event.chunk.byteLength;
       if (bytes > answerBytesMax) throw upstreamFault('the transcript is too long');
       pieces.push(event.chunk);

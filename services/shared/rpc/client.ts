@@ -1,17 +1,24 @@
 import type { DescMethod, DescMethodStreaming, DescMethodUnary, DescService, Message } from '@bufbuild/protobuf';
-import type { CallOptions, Client, Transport } from '@connectrpc/connect';
+import type { CallOptions, Client, StreamResponse, Transport } from '@connectrpc/connect';
+import type { LocalTransport } from './local-transport.ts';
 import { SingleMessage } from './single-message.ts';
+
+/** Any of our transports. */
+type ClientTransport = Transport & Partial<Pick<LocalTransport, 'open'>>;
 
 /**
  * A client of a service over any of our transports. It differs from Connect's own in that leaving a `for await` over
  * a stream cancels the call, and that a stream's call begins when it is first read. Failures are GatewayErrors.
  */
-export function createRpcClient<Service extends DescService>(service: Service, transport: Transport): Client<Service> {
+export function createRpcClient<Service extends DescService>(
+  service: Service,
+  transport: ClientTransport,
+): Client<Service> {
   const methods = service.methods.map((method) => [method.localName, clientMethod(method, transport)]);
   return Object.fromEntries(methods) as Client<Service>;
 }
 
-function clientMethod(method: DescMethod, transport: Transport) {
+function clientMethod(method: DescMethod, transport: ClientTransport) {
   const streaming = method as DescMethodStreaming;
   switch (method.methodKind) {
     case 'unary':
@@ -48,15 +55,15 @@ const noOptions: CallOptions = {};
 /** One streaming call; it begins with the first read. */
 class ClientStream implements AsyncIterableIterator<Message, undefined> {
   readonly #method: DescMethodStreaming;
-  readonly #transport: Transport;
+  readonly #transport: ClientTransport;
   readonly #requests: AsyncIterable<Message>;
   readonly #options: CallOptions;
   #responses: AsyncIterator<Message> | undefined;
-  #begun: Promise<AsyncIterator<Message>> | undefined;
+  #begun: Promise<AsyncIterator<Message>> | AsyncIterator<Message> | undefined;
 
   constructor(
     method: DescMethodStreaming,
-    transport: Transport,
+    transport: ClientTransport,
     requests: AsyncIterable<Message>,
     options: CallOptions = noOptions,
   ) {
@@ -73,27 +80,29 @@ class ClientStream implements AsyncIterableIterator<Message, undefined> {
   next(): Promise<IteratorResult<Message, undefined>> {
     if (this.#responses !== undefined) return this.#responses.next();
     this.#begun ??= this.#begin();
-    return this.#begun.then((responses) => responses.next());
+    return this.#begun instanceof Promise ? this.#begun.then((responses) => responses.next()) : this.#begun.next();
   }
 
   async return(): Promise<IteratorResult<Message, undefined>> {
     if (this.#begun !== undefined) await (await this.#begun).return?.();
-    else this.#begun = Promise.resolve({ next: async () => ended });
+    else this.#begun = { next: async () => ended };
     return ended;
   }
 
-  async #begin(): Promise<AsyncIterator<Message>> {
-    const { signal, timeoutMs, headers, contextValues, onHeader, onTrailer } = this.#options;
-    const { stream } = this.#transport;
-    const response = await stream.call(
-      this.#transport,
-      this.#method,
-      signal,
-      timeoutMs,
-      headers,
-      this.#requests,
-      contextValues,
-    );
+  #begin(): Promise<AsyncIterator<Message>> | AsyncIterator<Message> {
+    const { signal, timeoutMs, headers, contextValues } = this.#options;
+    const transport = this.#transport;
+    const open = transport.open ?? transport.stream;
+    try {
+      const opened = open.call(transport, this.#method, signal, timeoutMs, headers, this.#requests, contextValues);
+      return opened instanceof Promise ? opened.then((response) => this.#opened(response)) : this.#opened(opened);
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  #opened(response: StreamResponse): AsyncIterator<Message> {
+    const { onHeader, onTrailer } = this.#options;
     onHeader?.(response.header);
     const responses = onTrailer ? withTrailer(response.message, () => onTrailer(response.trailer)) : response.message;
     this.#responses = responses[Symbol.asyncIterator]();

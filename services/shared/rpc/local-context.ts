@@ -3,6 +3,7 @@ import type { ContextValues, HandlerContext } from '@connectrpc/connect';
 import { Code, ConnectError, createContextValues } from '@connectrpc/connect';
 import { timerMsMax } from '../clock.ts';
 import type { ReportedCall } from './call-report.ts';
+import type { CancelListener, Cancellation } from './cancellation.ts';
 
 export type HeaderFields = ConstructorParameters<typeof Headers>[0];
 
@@ -26,7 +27,7 @@ const callEnded = new ConnectError('the call has ended', Code.Canceled);
  * A handler's context for a local call. Headers, the signal and the metadata are made when they are read, since most
  * handlers read none of them and each costs as much as the call itself. So it must not be spread into another object.
  */
-export class LocalContext implements HandlerContext, ReportedCall {
+export class LocalContext implements HandlerContext, ReportedCall, Cancellation {
   readonly method: DescMethod;
   readonly values: ContextValues;
   readonly startedMs: number;
@@ -43,6 +44,7 @@ export class LocalContext implements HandlerContext, ReportedCall {
   readonly abortable: boolean;
 
   #ended = false;
+  #listener: CancelListener | undefined;
   #controller: AbortController | undefined;
   #requestHeader: Headers | undefined;
   #responseHeader: Headers | undefined;
@@ -99,6 +101,20 @@ export class LocalContext implements HandlerContext, ReportedCall {
     return this.#controller.signal;
   }
 
+  /** Whether the call was given up. `signal` aborts when it ends by itself as well. */
+  get aborted(): boolean {
+    return this.abortReason !== undefined;
+  }
+
+  /** Of the handler, which has one at a time (Cancellation). */
+  addEventListener(_type: 'abort', listener: CancelListener): void {
+    this.#listener = listener;
+  }
+
+  removeEventListener(_type: 'abort', listener: CancelListener): void {
+    if (this.#listener === listener) this.#listener = undefined;
+  }
+
   timeoutMs(): number | undefined {
     return this.#deadlineMs === undefined ? undefined : this.#deadlineMs - performance.now();
   }
@@ -108,11 +124,12 @@ export class LocalContext implements HandlerContext, ReportedCall {
     this.abort(ConnectError.from(this.#clientSignal?.reason, Code.Canceled));
   }
 
-  /** Ends the call early: tells the handler by `signal` and whoever waits by `waiting`. */
+  /** Ends the call early: tells the handler by its listener and `signal`, and whoever waits by `waiting`. */
   abort(reason: ConnectError): void {
     if (this.#ended || this.abortReason !== undefined) return;
     this.abortReason = reason;
     this.#release();
+    this.#listener?.handleEvent();
     this.#controller?.abort(reason);
     this.waiting?.interrupt(reason);
   }

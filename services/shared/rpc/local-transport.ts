@@ -1,5 +1,5 @@
 import type { DescMessage, DescMethod, DescService, MessageShape } from '@bufbuild/protobuf';
-import type { Interceptor, Transport, UnaryResponse } from '@connectrpc/connect';
+import type { Interceptor, StreamResponse, Transport, UnaryResponse } from '@connectrpc/connect';
 import { Code, ConnectError } from '@connectrpc/connect';
 import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport } from './call-report.ts';
@@ -18,12 +18,17 @@ export type LocalTransportDeps = {
   interceptors?: readonly Interceptor[];
 };
 
+/** Opens a stream at once where it can: a promise for each call costs as much as a message. */
+export type LocalTransport = Transport & {
+  open(...call: Parameters<Transport['stream']>): StreamResponse | Promise<StreamResponse>;
+};
+
 /**
  * A Transport that calls implementations in this process with the message objects themselves: nothing is encoded, no
  * service token is needed, the caller travels by context values. Deadlines, cancellation, validation, reports and
  * errors are those of the network, but messages are shared: neither side may change one which it has passed on.
  */
-export function createLocalTransport(services: readonly RpcService[], deps: LocalTransportDeps): Transport {
+export function createLocalTransport(services: readonly RpcService[], deps: LocalTransportDeps): LocalTransport {
   const { report, validate, interceptors = [] } = deps;
   const methods = new Map(services.flatMap((service) => localMethods(service, validate)));
 
@@ -56,27 +61,42 @@ export function createLocalTransport(services: readonly RpcService[], deps: Loca
       }
     },
 
-    async stream(method, signal, timeoutMsAsked, header, input, values) {
-      const timeoutMs = effectiveTimeoutMs(timeoutMsAsked, undefined);
-      const context = new LocalContext({ method, signal, timeoutMs, header, values }, report.now());
-      try {
-        if (context.abortReason !== undefined) throw context.abortReason;
-        const target = find(method);
-        const opened =
-          interceptors.length === 0
-            ? openResponses(target, input, context)
-            : interceptStream(interceptors, target, input, context);
-        const responses = opened instanceof Promise ? await context.until(opened) : opened;
-        const stream = new InterruptibleStream(responses, target.readResponse, new LocalStreamEnding(context, report));
-        context.waiting = stream;
-        return new LocalStreamResponse(context, stream) as never;
-      } catch (error) {
-        const visible = report.failed(context, error);
-        context.end();
-        throw visible;
-      }
+    async stream(...call) {
+      return open(...call) as never;
     },
+
+    open,
   };
+
+  function open(
+    ...[method, signal, timeoutMsAsked, header, input, values]: Parameters<Transport['stream']>
+  ): StreamResponse | Promise<StreamResponse> {
+    const timeoutMs = effectiveTimeoutMs(timeoutMsAsked, undefined);
+    const context = new LocalContext({ method, signal, timeoutMs, header, values }, report.now());
+    const answer = (responses: AsyncIterable<unknown>): StreamResponse => {
+      const stream = new InterruptibleStream(responses, target.readResponse, new LocalStreamEnding(context, report));
+      context.waiting = stream;
+      return new LocalStreamResponse(context, stream) as never;
+    };
+    const refuse = (error: unknown): never => {
+      const visible = report.failed(context, error);
+      context.end();
+      throw visible;
+    };
+    let target: LocalMethod;
+    try {
+      if (context.abortReason !== undefined) throw context.abortReason;
+      target = find(method);
+      const opened =
+        interceptors.length === 0
+          ? openResponses(target, input, context)
+          : interceptStream(interceptors, target, input, context);
+      if (!(opened instanceof Promise)) return answer(opened);
+      return Promise.resolve(context.until(opened)).then(answer).catch(refuse);
+    } catch (error) {
+      return refuse(error);
+    }
+  }
 }
 
 const unimplemented = (method: DescMethod) =>
