@@ -1,4 +1,3 @@
-import cors from '@fastify/cors';
 import fastify, { type FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import type { EdgeDeps } from './deps.ts';
@@ -6,8 +5,8 @@ import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
+import { allowAllOrigins, answerPreflights } from './http/cors.ts';
 import { installErrors } from './http/errors.ts';
-import { exposedHeaders } from './http/headers.ts';
 import { createEdgeMetrics, routeLabel } from './http/metrics.ts';
 import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './http/own-answers.ts';
 import { attendSlowClients, headTimeouts, patience } from './http/slow-clients.ts';
@@ -48,6 +47,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   app.decorateRequest('startedMs', 0);
   app.addHook('onRequest', (request, reply, done) => {
     request.startedMs = deps.clock.monotonic();
+    allowAllOrigins(request, reply);
     done(beginAnswer(request, reply));
   });
   shedUpgrades(app, { shedder, metrics });
@@ -58,10 +58,9 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
   installErrors(app, deps.clock, deps.portalDirectory !== undefined);
   installValidation(app);
-  refuseEncodedBodies(app);
-  // Whoever asks for OPTIONS without being a browser is answered alike: the refusal would be plain text.
-  await app.register(cors, { origin: '*', exposedHeaders, maxAge: 600, strictPreflight: false });
+  await app.register(answerPreflights);
   installAccess(app, deps.credentials);
+  refuseEncodedBodies(app);
   await describeApi(app, deps.publicUrl);
   await registerRoutes(app, { ...deps, metrics });
   return app;

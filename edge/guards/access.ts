@@ -9,6 +9,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** Who makes the request; null on public routes only. */
     principal: Principal | null;
+    /** What its route declares; undefined when it met none. */
+    rule: CompiledAccess | undefined;
   }
   interface FastifyContextConfig {
     compiledAccess?: CompiledAccess;
@@ -47,6 +49,7 @@ export type Credentials = {
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
   app.decorateRequest('principal', null);
+  app.decorateRequest('rule', undefined);
   const declaredRoutes: DeclaredRoute[] = [];
   app.decorate('declaredRoutes', declaredRoutes);
 
@@ -60,7 +63,9 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   });
 
   app.addHook('onRequest', (request, _reply, done) => {
+    // Read once: Fastify makes an object of all options at each reading.
     const { compiledAccess: rule, authenticate } = request.routeOptions.config;
+    request.rule = rule;
     // Without a rule the request met no route, and is answered by the not-found handler.
     if (rule === undefined || rule.access.surface === 'public') {
       done();
@@ -81,7 +86,7 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
   });
 
   app.addHook('preHandler', (request, _reply, done) => {
-    const rule = request.routeOptions.config.compiledAccess;
+    const { rule } = request;
     if (rule === undefined || !rule.admitBehindBody) {
       done();
       return;

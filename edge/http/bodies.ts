@@ -13,12 +13,15 @@ declare module 'fastify' {
 /** The largest JSON body of an inference call, in bytes: prompts may carry images as base64. */
 export const inferenceBytesMax = 32 * 1024 * 1024;
 
-/** Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). */
+/**
+ * Refuses compressed bodies before they are read, and says which coding is taken (RFC 9110 section 15.5.16). A hook of `preParsing` would
+ * have Fastify make each request ready for another stream.
+ */
 export function refuseEncodedBodies(app: EdgeApp): void {
-  app.addHook('preParsing', (request, reply, payload, done) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const coding = request.headers['content-encoding'];
     if (coding === undefined || /^(identity)?$/i.test(coding)) {
-      done(null, payload);
+      done();
       return;
     }
     reply.header('accept-encoding', 'identity');

@@ -1,20 +1,19 @@
 import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
+import { goneSignal } from '../http/client-gone.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { rateReasons } from '../openai/errors.ts';
-import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
+import { addRateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { drained } from './drain.ts';
-import { endpointOf } from './endpoint.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
-import { answerWithJob, type InferenceDeps, type InvokeBody } from './submit-job.ts';
+import { answerWithJob, type InferenceCall, type InferenceDeps } from './submit-job.ts';
 
 /**
  * Translates one REST call into InferenceService.Invoke and its answer back into HTTP. The status line is held until the
@@ -22,17 +21,13 @@ import { answerWithJob, type InferenceDeps, type InvokeBody } from './submit-job
  */
 export async function answerInference(
   deps: InferenceDeps,
-  operation: Operation,
-  body: InvokeBody,
+  call: InferenceCall & { route: string },
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply | undefined> {
-  const route = request.routeOptions.url!;
+  const { route, endpoint } = call;
   const raw = reply.raw;
-  const gone = new AbortController();
-  raw.once('close', () => {
-    if (!raw.writableFinished) gone.abort();
-  });
+  const gone = goneSignal(request.raw.socket);
 
   let headSent = false;
   let inBackground = false;
@@ -42,17 +37,17 @@ export async function answerInference(
       // Written out: `create` goes through the fields by reflection.
       {
         $typeName: 'modelgateway.models.v1.InvokeRequest',
-        operation,
-        body: body.body,
-        contentType: body.contentType,
-        bodyFile: body.bodyFile,
+        operation: call.operation,
+        body: call.body,
+        contentType: call.contentType,
+        bodyFile: call.bodyFile,
         constraints: request.principal!.constraints,
-        endpoint: endpointOf(route),
+        endpoint,
         jobId: '',
         eventId: '',
         unmeteredReasons: [],
       } satisfies InvokeRequest,
-      { signal: gone.signal, contextValues: callerContext(callerOfRequest(request)) },
+      { signal: gone, contextValues: callerContext(callerOfRequest(request)) },
     );
     for await (const part of parts) {
       if (!headSent) {
@@ -62,7 +57,7 @@ export async function answerInference(
         }
         headSent = true;
         reply.hijack();
-        const headers = responseHeaders(part.head!, request, reply, deps.publicUrl);
+        const headers = responseHeaders(part.head!, reply, deps.publicUrl);
         if (part.end !== undefined) headers['content-length'] = part.body.byteLength;
         raw.writeHead(part.head!.status, headers);
         isChunked = raw.chunkedEncoding;
@@ -75,15 +70,15 @@ export async function answerInference(
         if (isChunked) raw.end(chunk(part.body, true));
         else end(raw, part.body);
       } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
-        await drained(raw, gone.signal);
+        await drained(raw, gone);
       }
     }
     // Not awaited here: a job's answer has no stream that could break.
-    if (inBackground) return answerWithJob(deps, { operation, ...body, endpoint: endpointOf(route) }, request, reply);
+    if (inBackground) return answerWithJob(deps, call, request, reply);
     deps.metrics.request(route, raw.statusCode, deps.clock.monotonic() - request.startedMs);
   } catch (thrown) {
     const error = toGatewayError(thrown);
-    const isGone = gone.signal.aborted || error.reason === ErrorReason.CANCELLED;
+    const isGone = gone.aborted || error.reason === ErrorReason.CANCELLED;
     if (!isGone && !headSent) {
       if (rateReasons.has(error.reason)) reply.headers(await rateLimitStanding(deps, request));
       throw error;
@@ -119,18 +114,12 @@ function chunk(body: Uint8Array, isLast = false): Buffer {
 
 const streamHeaders = { 'cache-control': 'no-cache, no-transform', 'x-accel-buffering': 'no' };
 
-function responseHeaders(
-  head: InvokeHead,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  publicUrl: string,
-): OutgoingHttpHeaders {
-  return {
-    ...(reply.getHeaders() as OutgoingHttpHeaders),
-    'content-type': head.contentType,
-    'x-request-id': request.id,
-    ...(head.contentType.startsWith('text/event-stream') ? streamHeaders : undefined),
-    ...rateLimitHeaders(head.rateLimit),
-    ...(head.retirement === undefined ? undefined : retirementHeaders(head.model, head.retirement, publicUrl)),
-  };
+function responseHeaders(head: InvokeHead, reply: FastifyReply, publicUrl: string): OutgoingHttpHeaders {
+  // A copy, to which all is added by name: spreads go through each of their objects at run time.
+  const headers = reply.getHeaders() as OutgoingHttpHeaders;
+  headers['content-type'] = head.contentType;
+  if (head.contentType.startsWith('text/event-stream')) Object.assign(headers, streamHeaders);
+  if (head.rateLimit !== undefined) addRateLimitHeaders(headers, head.rateLimit);
+  if (head.retirement !== undefined) Object.assign(headers, retirementHeaders(head.model, head.retirement, publicUrl));
+  return headers;
 }

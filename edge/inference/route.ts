@@ -54,17 +54,20 @@ function inferenceRoute(
     response: { 200: { content: answer }, 202: jobSchema },
   };
   for (const prefix of inferencePrefixes) {
+    const route = prefix + path;
+    const endpoint = endpointOf(route);
     app.post(
-      prefix + path,
+      route,
       {
         config: { access: { surface: 'api', scope }, startsWork: true, admitBehindBody: true },
         ...(prefix === '/v1' && { schema }),
       },
       async (request, reply) => {
-        const call = bodyOf(request.body);
+        const { body, contentType, bodyFile } = bodyOf(request.body);
+        const call = { operation, route, endpoint, body, contentType, bodyFile };
         return prefersJob(request)
-          ? answerWithJob(deps, { operation, ...call, endpoint: endpointOf(prefix + path) }, request, reply)
-          : answerInference(deps, operation, call, request, reply);
+          ? answerWithJob(deps, call, request, reply)
+          : answerInference(deps, call, request, reply);
       },
     );
   }

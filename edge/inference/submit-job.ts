@@ -29,13 +29,13 @@ const lookAgainSeconds = '2';
 export const prefersJob = ({ headers }: FastifyRequest): boolean =>
   headers.prefer !== undefined && /(^|,)\s*respond-async\s*($|[,;])/i.test(String(headers.prefer));
 
-/** What is to run later. It is metered, and shown, under `endpoint`. */
-type BackgroundCall = { operation: Operation; endpoint: string } & InvokeBody;
+/** A call that runs now or later. It is metered, and shown, under `endpoint`. */
+export type InferenceCall = { operation: Operation; endpoint: string } & InvokeBody;
 
 /** Answers with the job as which a call was queued. */
 export async function answerWithJob(
   deps: InferenceDeps,
-  call: BackgroundCall,
+  call: InferenceCall,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
@@ -53,14 +53,23 @@ export async function answerWithJob(
  */
 async function submitJob(
   deps: InferenceDeps,
-  call: BackgroundCall,
+  call: InferenceCall,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const key = idempotencyKey(request);
   const { constraints } = request.principal!;
   const admitted = await deps.inference.admitJob(
-    { call: create(InvokeRequestSchema, { ...call, constraints }) },
+    {
+      call: create(InvokeRequestSchema, {
+        operation: call.operation,
+        body: call.body,
+        contentType: call.contentType,
+        bodyFile: call.bodyFile,
+        endpoint: call.endpoint,
+        constraints,
+      }),
+    },
     asCaller(request),
   );
   if (admitted.retirement !== undefined) deps.metrics.retiringModel(admitted.model);

@@ -1,17 +1,21 @@
 import type { RateLimitState } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 
 /** The x-ratelimit-* headers that SDKs read: counts as integers, waits as Go durations (openai-contract.md section 1). */
-export const rateLimitHeaders = (state: RateLimitState | undefined): Record<string, string> =>
-  state === undefined
-    ? {}
-    : {
-        'x-ratelimit-limit-requests': String(state.limitRequests),
-        'x-ratelimit-remaining-requests': String(state.remainingRequests),
-        'x-ratelimit-reset-requests': goDuration(state.resetRequestsMs),
-        'x-ratelimit-limit-tokens': String(state.limitTokens),
-        'x-ratelimit-remaining-tokens': String(state.remainingTokens),
-        'x-ratelimit-reset-tokens': goDuration(state.resetTokensMs),
-      };
+export function rateLimitHeaders(state: RateLimitState | undefined): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (state !== undefined) addRateLimitHeaders(headers, state);
+  return headers;
+}
+
+/** Adds them to others. */
+export function addRateLimitHeaders(headers: Record<string, unknown>, state: RateLimitState): void {
+  headers['x-ratelimit-limit-requests'] = String(state.limitRequests);
+  headers['x-ratelimit-remaining-requests'] = String(state.remainingRequests);
+  headers['x-ratelimit-reset-requests'] = goDuration(state.resetRequestsMs);
+  headers['x-ratelimit-limit-tokens'] = String(state.limitTokens);
+  headers['x-ratelimit-remaining-tokens'] = String(state.remainingTokens);
+  headers['x-ratelimit-reset-tokens'] = goDuration(state.resetTokensMs);
+}
 
 /** A duration as Go writes it: 20ms, 1.2s, 6m0s. */
 function goDuration(ms: number): string {

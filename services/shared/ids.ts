@@ -1,22 +1,29 @@
 import { randomBytes } from 'node:crypto';
 import { v7 } from 'uuid';
 
+const idBytes = 16;
 /** Random bytes of 256 ids: drawing them one id at a time costs more than the rest of it. */
 let random = randomBytes(0);
 let randomUsed = 0;
 
-function randomBytes16(): Buffer {
+/** Where the next 16 random bytes stand in `random`. */
+function takeRandom(): number {
   if (randomUsed === random.length) {
-    random = randomBytes(256 * 16);
+    random = randomBytes(256 * idBytes);
     randomUsed = 0;
   }
-  randomUsed += 16;
-  return random.subarray(randomUsed - 16, randomUsed);
+  randomUsed += idBytes;
+  return randomUsed - idBytes;
 }
 
 /** 128 random bits as 32 hexadecimal digits, for ids that need no order. */
-export const randomHex = (): string => randomBytes16().toString('hex');
+export function randomHex(): string {
+  const start = takeRandom();
+  return random.toString('hex', start, start + idBytes);
+}
 
+/** The id that is being made. */
+const bytes = Buffer.alloc(idBytes);
 let lastMs = 0;
 let sequence = 0;
 
@@ -25,7 +32,8 @@ let sequence = 0;
  * indexes grow at their end and the partition of an event can be read from its id.
  */
 export function uuidv7(): string {
-  const bytes = randomBytes16();
+  const start = takeRandom();
+  random.copy(bytes, 0, start, start + idBytes);
   const nowMs = Date.now();
   if (nowMs > lastMs) {
     lastMs = nowMs;

@@ -312,17 +312,25 @@ describe('browsers', () => {
     }
   });
 
-  test('may read a stream from other origins too', async () => {
-    const answer = await fetch(`${bench.gateway.url}/v1/chat/completions`, {
+  const post = (path: string, body: object, headers: Record<string, string>) =>
+    fetch(bench.gateway.url + path, {
       method: 'POST',
-      headers: {
-        origin: 'https://app.example',
-        authorization: `Bearer ${bench.key.key}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify({ model: 'sim-chat', messages, stream: true }),
+      headers: { authorization: `Bearer ${bench.key.key}`, 'content-type': 'application/json', ...headers },
+      body: JSON.stringify(body),
     });
+
+  test.each([
+    ['a stream', '/v1/chat/completions', { model: 'sim-chat', messages, stream: true }, 200],
+    ['a refusal', '/v1/chat/completions', { model: 'nobody', messages }, 404],
+    ['an unknown URL', '/v1/chat', {}, 404],
+  ])('may read %s from other origins too; programs are told nothing of origins', async (_what, path, body, status) => {
+    const answer = await post(path, body, { origin: 'https://app.example' });
+    expect(answer.status).toBe(status);
     expect(answer.headers.get('access-control-allow-origin')).toBe('*');
+    expect(answer.headers.get('access-control-expose-headers')).toContain('x-request-id');
     await answer.text();
+    const toProgram = await post(path, body, {});
+    expect(toProgram.headers.has('access-control-allow-origin')).toBe(false);
+    await toProgram.text();
   });
 });

@@ -65,7 +65,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
               try {
-                admit(changed, request.routeOptions.config.compiledAccess!, request.ip);
+                admit(changed, request.rule!, request.ip);
                 constrain(changed.constraints);
               } catch (refusal) {
                 end(toGatewayError(refusal));
