@@ -61,8 +61,9 @@ describe.each(carriers)('over %s', (carrier) => {
       await vi.waitFor(() => expect(trace.cleanedUp).toBe(true), patience);
     });
 
-    test('of thousands of calls at once leaves the others of their connection alone', async () => {
-      const count = 2_500;
+    test('of more than a thousand calls at once leaves the others of their connection alone', async () => {
+      // Above the 1,000 of Node; more would keep both ends, which are one process here, from answering each other's pings.
+      const count = 1_200;
       let running = 0;
       const finish = Promise.withResolvers<void>();
       await using rpc = await carry(
