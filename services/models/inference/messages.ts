@@ -5,7 +5,7 @@ import type {
   RateLimitState,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { RateLimitReading } from '../limits/rate-limiter.ts';
-import type { MeteredEvent } from '../metering/metered-event.ts';
+import { type MeteredEvent, meteredUsage } from '../metering/metered-event.ts';
 
 // The messages of every call and chunk, written out: `create` goes through their fields by reflection, which costs several times more.
 
@@ -55,14 +55,5 @@ export const answerEnd = (event: Readonly<MeteredEvent>): InvokeEnd => ({
   success: event.success,
   errorCode: event.errorCode,
   eventId: event.id,
-  usage: {
-    $typeName: 'modelgateway.models.v1.MeteredUsage',
-    inputTokens: BigInt(event.inputTokens),
-    cachedInputTokens: BigInt(event.cachedInputTokens),
-    outputTokens: BigInt(event.outputTokens),
-    images: BigInt(event.images),
-    audioMs: BigInt(event.audioMs),
-    characters: BigInt(event.characters),
-    costNanoUsd: event.costNanoUsd,
-  },
+  usage: meteredUsage(event),
 });

@@ -1,3 +1,4 @@
+import type { MeteredUsage } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { uuidv7Ms } from '#shared/ids.ts';
@@ -178,6 +179,21 @@ function named(json: unknown): object {
 const byName = (names: readonly string[], values: readonly unknown[]): object =>
   Object.fromEntries(names.map((name, place) => [name, values[place]]));
 
+/** What an event used, as messages tell it. */
+export const meteredUsage = (event: Readonly<MeteredEvent>): MeteredUsage => ({
+  $typeName: 'modelgateway.models.v1.MeteredUsage',
+  inputTokens: bigCount(event.inputTokens),
+  cachedInputTokens: bigCount(event.cachedInputTokens),
+  outputTokens: bigCount(event.outputTokens),
+  images: bigCount(event.images),
+  audioMs: bigCount(event.audioMs),
+  characters: bigCount(event.characters),
+  costNanoUsd: event.costNanoUsd,
+});
+
+/** Most counts are zero, of which there is one; each other bigint is an object that lives until the event is charged. */
+const bigCount = (count: number): bigint => (count === 0 ? 0n : BigInt(count));
+
 /** The event as Usage takes it: the message itself, since `create` would cost more than all else that the shipper does. */
 export function usageEvent(event: MeteredEvent): UsageEvent {
   const ms = uuidv7Ms(event.id);
@@ -201,22 +217,13 @@ export function usageEvent(event: MeteredEvent): UsageEvent {
     success: event.success,
     status: event.status,
     errorCode: event.errorCode,
-    usage: {
-      $typeName: 'modelgateway.models.v1.MeteredUsage',
-      inputTokens: BigInt(event.inputTokens),
-      cachedInputTokens: BigInt(event.cachedInputTokens),
-      outputTokens: BigInt(event.outputTokens),
-      images: BigInt(event.images),
-      audioMs: BigInt(event.audioMs),
-      characters: BigInt(event.characters),
-      costNanoUsd: event.costNanoUsd,
-    },
+    usage: meteredUsage(event),
     latencyMs: event.latencyMs,
     ttftMs: event.ttftMs ?? undefined,
     streamed: event.streamed,
     priceVersionId: event.priceVersionId,
     requestId: event.requestId,
     jobId: event.jobId,
-    leaseIds: [...event.leaseIds],
+    leaseIds: event.leaseIds as string[],
   };
 }
