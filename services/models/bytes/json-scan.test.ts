@@ -86,6 +86,56 @@ test(
   trialTimeoutMs,
 );
 
+const item = fc.oneof(
+  { weight: 9, arbitrary: objectText(writtenMembers(['model', 'n'])).map(({ text }) => text) },
+  { weight: 1, arbitrary: fc.constantFrom('1', '[]', '[{}]', '"{}"', 'null') },
+);
+const list = fc.oneof(
+  { weight: 9, arbitrary: fc.array(item, { maxLength: 5 }).map((items) => `[ ${items.join(' ,')} ]`) },
+  { weight: 1, arbitrary: fc.constantFrom('[]', '{}', 'null', '"[]"', '[{}') },
+);
+const documentWithLists = fc
+  .array(fc.tuple(fc.constantFrom('list', 'list', 'other', 'List'), list), { maxLength: 3 })
+  .map((members) => `{${members.map(([name, value]) => `"${name}": ${value}`).join(',')}}`);
+
+test(
+  'the objects of a list are read on the way, whole or damaged, as a walk of its own and JSON.parse read them',
+  () => {
+    const itemFields = fieldSet('model', 'n');
+    fc.assert(
+      fc.property(documentWithLists, fc.array(mutation, { maxLength: 2 }), (text, mutations) => {
+        const bytes = mutations.reduce(mutate, Buffer.from(text));
+        const plain = new ObjectScan(fieldSet('list'));
+        const items = new ObjectScan(itemFields);
+        let seen: unknown[] = [];
+        const scan = new ObjectScan(fieldSet('list'), {
+          in: 'list',
+          scan: items,
+          take(place) {
+            // Of lists that stand there twice the last one counts.
+            if (place === 0) seen = [];
+            if (seen.length !== place) throw new Error('miscounted');
+            seen.push([items.json('model'), items.json('n')]);
+          },
+        });
+        const problem = scan.read(bytes);
+        if ((problem === null) !== (plain.read(bytes) === null)) throw new Error('accepted by one only');
+        if (problem !== null) return;
+        const value = scan.json('list');
+        const areObjects = Array.isArray(value) && value.every((one) => kindOf(one) === 'object');
+        if (scan.itemCount !== (areObjects ? value.length : -1)) throw new Error(`counted ${scan.itemCount}`);
+        if (!areObjects || value.length === 0) return;
+        const wanted = value.map((one) =>
+          ['model', 'n'].map((name) => (Object.hasOwn(one, name) ? one[name] : undefined)),
+        );
+        if (JSON.stringify(seen) !== JSON.stringify(wanted)) throw new Error('read otherwise');
+      }),
+      trials,
+    );
+  },
+  trialTimeoutMs,
+);
+
 test('any byte at any place of a string is judged as by JSON.parse, however long the string', () => {
   for (const length of [1, 15, 16, 17, 31, 33, 47, 48, 49, 1039, 1040, 1041, 1042, 5200, 5300, 90_000]) {
     const whole = Buffer.from(`{"n":1,"model":"${'a'.repeat(length)}"}`);

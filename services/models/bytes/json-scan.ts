@@ -48,8 +48,8 @@ export type ItemReader<Name extends string = string> = {
   /** The member that holds the array. */
   in: Name;
   scan: ObjectScan;
-  /** Called with each object, which `scan` has read; of no avail when the whole turns out not to be well-formed. */
-  take(): void;
+  /** Called with each object, which `scan` has read, and its place; of no avail when the whole turns out not to be well-formed. */
+  take(place: number): void;
 };
 
 /**
@@ -129,8 +129,8 @@ export class ObjectScan<Name extends string = string> {
       }
       const valueStart = skipColon(bytes, position, end);
       if (valueStart < 0) return 'syntax';
-      const isRead = field === this.#itemsField && field !== -1 && bytes[valueStart] === openBracket;
-      const valueEnd = isRead ? this.#readItems(bytes, valueStart, end) : skipValue(bytes, valueStart, end);
+      const holdsItems = field !== -1 && field === this.#itemsField;
+      const valueEnd = holdsItems ? this.#readItems(bytes, valueStart, end) : skipValue(bytes, valueStart, end);
       if (valueEnd < 0) return problemOf(valueEnd);
       position = skipSpace(bytes, valueEnd, end);
       if (position >= end) return 'syntax';
@@ -153,9 +153,11 @@ export class ObjectScan<Name extends string = string> {
     }
   }
 
-  /** Steps over the array at `start` and reads the objects in it. */
+  /** Steps over the value at `start` and, if it is an array, reads the objects in it. */
   #readItems(bytes: Buffer, start: number, end: number): number {
     const { scan, take } = this.#items!;
+    this.itemCount = -1;
+    if (bytes[start] !== openBracket) return skipValue(bytes, start, end);
     this.itemCount = 0;
     let position = skipSpace(bytes, start + 1, end);
     if (position < end && bytes[position] === closeBracket) return position + 1;
@@ -165,8 +167,8 @@ export class ObjectScan<Name extends string = string> {
         return skipValue(bytes, start, end);
       }
       if (position >= end || scan.readPart(bytes, position, end) !== null) return malformed;
+      take(this.itemCount);
       this.itemCount += 1;
-      take();
       position = skipSpace(bytes, scan.close + 1, end);
       if (position < end && bytes[position] === closeBracket) return position + 1;
       if (position >= end || bytes[position] !== comma || !countElement()) return malformed;

@@ -25,21 +25,19 @@ const choiceFields = fieldSet('index');
 export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }: TextAnswerRules): WholeAnswer | null {
   const splices: Splice[] = [];
   const choice = new ObjectScan(choiceFields);
-  let choices = 0;
   const scan = new ObjectScan(answerFields, {
     in: 'choices',
     scan: choice,
-    take() {
+    take(place) {
       // A choice without an index gets that of its place.
-      if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(choices)]]));
-      choices += 1;
+      if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(place)]]));
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate) return null;
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
   // Some servers answer 200 and an error.
-  if (choices === 0 && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
+  if (scan.itemCount <= 0 && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
