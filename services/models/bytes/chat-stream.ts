@@ -8,7 +8,7 @@ import {
   hasUniqueId,
   objectNames,
 } from './chat-chunk.ts';
-import { ChunkShape, framePrefix, frameSuffix, type Hole } from './chunk-shape.ts';
+import { ChunkShape, framePrefix, frameSuffix, type Hole, viewOf } from './chunk-shape.ts';
 import { GrowingBuffer } from './growing-buffer.ts';
 import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
@@ -53,6 +53,8 @@ const done = Buffer.from('data: [DONE]\n\n');
 const shapesMax = 4;
 const shapesMadeInVainMax = 16;
 const nothing: readonly Uint8Array[] = [];
+/** What frames that are written have more than those that came, for a chunk of a few of them. */
+const writtenExtraBytes = 256;
 
 /**
  * Passes a stream of chat or text completions on to the client as openai-contract.md, section 3, wants it, and notes what the
@@ -67,6 +69,9 @@ export class ChatStream {
   readonly #text = new GrowingBuffer();
   readonly #splices: Splice[] = [];
   readonly #shapes: ChunkShape[] = [];
+  /** The bytes of the current call, and a view of them, which their chunks share. */
+  #viewed: Buffer | null = null;
+  #view: DataView | null = null;
   #shapesMade = 0;
   #shapesUsed = 0;
   /** Of the chunk that is being read. */
@@ -81,8 +86,9 @@ export class ChatStream {
   #usageFrame: Buffer | null = null;
   #serviceTier: string | null = null;
   #error: UpstreamStreamError | null = null;
-  /** What the current call passes on; its last piece, while it grows, is `run[runStart, runEnd)`. */
+  /** What the current call passes on; its last piece, while it grows, is what was written, or `run[runStart, runEnd)`. */
   #forward: Uint8Array[] = [];
+  readonly #written = new GrowingBuffer();
   #run: Buffer | null = null;
   #runStart = 0;
   #runEnd = 0;
@@ -109,6 +115,8 @@ export class ChatStream {
     if (this.state !== 'open') return nothing;
     if (!this.#splitter.push(asBuffer(chunk)) && this.state === 'open')
       this.#fail(ownError('The upstream sent an event that is too long.'));
+    this.#viewed = null;
+    this.#view = null;
     return this.#flush();
   }
 
@@ -172,12 +180,17 @@ export class ChatStream {
   #takeKnown(frame: SseFrame): boolean {
     const { data, dataStart, dataEnd } = frame;
     if (data !== frame.bytes || frame.event !== '') return false;
+    if (this.#shapes.length === 0) return false;
+    if (this.#viewed !== data) {
+      this.#viewed = data;
+      this.#view = viewOf(data);
+    }
     for (const shape of this.#shapes) {
-      if (!shape.matches(data, dataStart, dataEnd)) continue;
+      if (!shape.matches(data, this.#view!, dataStart, dataEnd)) continue;
       const { textStart, textEnd } = shape;
       if (textStart < textEnd) this.#takeText(data, textStart, textEnd);
       if (shape.isRight) this.#pass(frame);
-      else this.#send(shape.frameFor(data));
+      else this.#write(shape, data);
       this.#shapesUsed += 1;
       return true;
     }
@@ -280,7 +293,7 @@ export class ChatStream {
   /** Passes a frame on as it came; neighbours in one chunk go as one slice. */
   #pass({ bytes, start, end }: SseFrame): void {
     if (this.#run !== bytes || this.#runEnd !== start) {
-      this.#endRun();
+      this.#endPiece();
       this.#run = bytes;
       this.#runStart = start;
     }
@@ -288,11 +301,21 @@ export class ChatStream {
   }
 
   #send(bytes: Uint8Array): void {
-    this.#endRun();
+    this.#endPiece();
     this.#forward.push(bytes);
   }
 
-  #endRun(): void {
+  /** Writes the frame of a chunk behind those of the chunks before it. */
+  #write(shape: ChunkShape, data: Buffer): void {
+    if (this.#written.length === 0) {
+      this.#endPiece();
+      this.#written.reserve(data.length + writtenExtraBytes);
+    }
+    shape.writeFrame(data, this.#written);
+  }
+
+  #endPiece(): void {
+    if (this.#written.length > 0) this.#forward.push(this.#written.take());
     const run = this.#run;
     if (run === null) return;
     this.#run = null;
@@ -301,7 +324,7 @@ export class ChatStream {
   }
 
   #flush(): readonly Uint8Array[] {
-    this.#endRun();
+    this.#endPiece();
     if (this.#forward.length === 0) return nothing;
     const forward = this.#forward;
     this.#forward = [];

@@ -1,3 +1,4 @@
+import type { GrowingBuffer } from './growing-buffer.ts';
 import { beginWalk, skipString } from './json-walk.ts';
 import { applySplices, type Splice } from './splice.ts';
 
@@ -13,7 +14,7 @@ const holesMax = 3;
  */
 export class ChunkShape {
   /** What stands before, between and behind the holes. */
-  readonly #literals: readonly Buffer[];
+  readonly #literals: readonly DataView[];
   /** The same as it has to be written, as a whole frame; null: as it came. */
   readonly #written: readonly Buffer[] | null;
   readonly #textHole: number;
@@ -48,17 +49,17 @@ export class ChunkShape {
   }
 
   private constructor(literals: readonly Buffer[], written: readonly Buffer[] | null, textHole: number) {
-    this.#literals = literals;
+    this.#literals = literals.map(viewOf);
     this.#written = written;
     this.#textHole = textHole;
   }
 
-  /** Whether `data[start, end)` has this shape; then the members below are about it. */
-  matches(data: Buffer, start: number, end: number): boolean {
+  /** Whether `data[start, end)` has this shape; then the members below are about it. `view` is of the same bytes. */
+  matches(data: Buffer, view: DataView, start: number, end: number): boolean {
     const literals = this.#literals;
     const holeCount = literals.length - 1;
-    if (!sameBytes(data, start, end, literals[0]!)) return false;
-    let position = start + literals[0]!.length;
+    if (!sameBytes(view, start, end, literals[0]!)) return false;
+    let position = start + literals[0]!.byteLength;
     beginWalk();
     for (let index = 0; index < holeCount; index += 1) {
       this.#holes[index * 2] = position;
@@ -66,8 +67,8 @@ export class ChunkShape {
       if (position < 0) return false;
       this.#holes[index * 2 + 1] = position;
       const literal = literals[index + 1]!;
-      if (!sameBytes(data, position, end, literal)) return false;
-      position += literal.length;
+      if (!sameBytes(view, position, end, literal)) return false;
+      position += literal.byteLength;
     }
     return position === end;
   }
@@ -85,25 +86,15 @@ export class ChunkShape {
     return this.#written === null;
   }
 
-  /** The frame to write for the chunk that matched. */
-  frameFor(data: Buffer): Buffer {
+  /** Writes the frame for the chunk that matched. */
+  writeFrame(data: Buffer, output: GrowingBuffer): void {
     const written = this.#written!;
     const holes = this.#holes;
-    let length = 0;
-    for (const literal of written) length += literal.length;
-    for (let index = 0; index < written.length - 1; index += 1) length += holes[index * 2 + 1]! - holes[index * 2]!;
-    const frame = Buffer.allocUnsafe(length);
-    let position = 0;
-    for (let index = 0; index < written.length; index += 1) {
-      frame.set(written[index]!, position);
-      position += written[index]!.length;
-      if (index === written.length - 1) break;
-      for (let from = holes[index * 2]!; from < holes[index * 2 + 1]!; from += 1) {
-        frame[position] = data[from]!;
-        position += 1;
-      }
+    output.appendWhole(written[0]!);
+    for (let index = 1; index < written.length; index += 1) {
+      output.append(data, holes[index * 2 - 2]!, holes[index * 2 - 1]!);
+      output.appendWhole(written[index]!);
     }
-    return frame;
   }
 }
 
@@ -111,10 +102,16 @@ export class ChunkShape {
 export const framePrefix = Buffer.from('data: ');
 export const frameSuffix = Buffer.from('\n\n');
 
-function sameBytes(data: Buffer, start: number, end: number, literal: Buffer): boolean {
-  const { length } = literal;
+export const viewOf = (bytes: Buffer): DataView => new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+
+/** Four bytes at a time: a native comparison costs more to call, and one by one they take three times as long. */
+function sameBytes(data: DataView, start: number, end: number, literal: DataView): boolean {
+  const length = literal.byteLength;
   if (end - start < length) return false;
-  // Shorter than a native comparison costs to call.
-  for (let offset = 0; offset < length; offset += 1) if (data[start + offset] !== literal[offset]) return false;
+  let offset = 0;
+  for (; offset + 4 <= length; offset += 4) {
+    if (data.getInt32(start + offset, true) !== literal.getInt32(offset, true)) return false;
+  }
+  for (; offset < length; offset += 1) if (data.getInt8(start + offset) !== literal.getInt8(offset)) return false;
   return true;
 }

@@ -1,24 +1,41 @@
+const empty = Buffer.alloc(0);
 const firstCapacityBytes = 512;
 /** Up to so many bytes a loop is quicker than the call that copies. */
 const shortBytes = 24;
 
 /** Bytes that grow at the end, at a cost that is linear in their number however small the steps. */
 export class GrowingBuffer {
-  #bytes: Buffer = Buffer.alloc(0);
+  #bytes = empty;
   length = 0;
+
+  /** Makes room for so many bytes at once, where it is known how many there will be. */
+  reserve(length: number): void {
+    if (length <= this.#bytes.length) return;
+    const larger = Buffer.allocUnsafe(length);
+    if (this.length > 0) this.#bytes.copy(larger, 0, 0, this.length);
+    this.#bytes = larger;
+  }
+
+  /** Appends all of a buffer, for which there is a quicker way than for a part of one. */
+  appendWhole(source: Buffer): void {
+    const length = this.length + source.length;
+    this.#grow(length);
+    this.#bytes.set(source, this.length);
+    this.length = length;
+  }
 
   append(source: Buffer, start: number, end: number): void {
     const length = this.length + end - start;
-    if (length > this.#bytes.length) {
-      const larger = Buffer.allocUnsafeSlow(Math.max(firstCapacityBytes, length, this.#bytes.length * 2));
-      this.#bytes.copy(larger, 0, 0, this.length);
-      this.#bytes = larger;
-    }
+    this.#grow(length);
     if (end - start > shortBytes) source.copy(this.#bytes, this.length, start, end);
     else
       for (let offset = 0; offset < end - start; offset += 1)
         this.#bytes[this.length + offset] = source[start + offset]!;
     this.length = length;
+  }
+
+  #grow(length: number): void {
+    if (length > this.#bytes.length) this.reserve(Math.max(firstCapacityBytes, length, this.#bytes.length * 2));
   }
 
   /** The bytes in place; they change with the next append. */
@@ -29,7 +46,7 @@ export class GrowingBuffer {
   /** Gives up the bytes. */
   take(): Buffer {
     const taken = this.view();
-    this.#bytes = Buffer.alloc(0);
+    this.#bytes = empty;
     this.length = 0;
     return taken;
   }
