@@ -26,8 +26,11 @@ export type RpcClientTransport = Transport & {
 
 /** A connection which says nothing for this long while calls are open is asked for a sign of life. */
 const pingIntervalMs = 5_000;
-/** Without that sign it counts as dead, and its calls fail with OVERLOADED. */
-const pingTimeoutMs = 3_000;
+/**
+ * Without that sign it counts as dead, and its calls fail with OVERLOADED. Longer than either process may be kept from its event loop, as
+ * by a collection or for want of a core: calls have deadlines of their own, and a connection that is given up takes all of them along.
+ */
+const pingTimeoutMs = 10_000;
 /** The largest response message taken, in bytes: a job with images as its result, of which a model call takes 256 MiB. */
 const readMaxBytes = 260 * 1024 * 1024;
 
