@@ -27,6 +27,7 @@ export async function settleLeases(
   const kept = byLeaseId(settlements.filter(({ keep }) => keep));
   if (kept.size > 0) {
     const known = (await readLeases(database.pool, [...kept.keys()])).filter((row) => row.holderId === holderId);
+    for (const lease of known) if (lease.state === LeaseState.CLOSED) settled.set(lease.id, lease);
     const moves = known.map((lease) => moveToldBy(lease, kept.get(lease.id)!)).filter((move) => move !== null);
     const wanted = await takeRoomBack(database, moves, { nowMs, expiresAtMs });
     const told = moves.map(({ after }) => after);

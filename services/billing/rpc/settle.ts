@@ -1,6 +1,7 @@
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
+import { larger } from '../domain/amounts.ts';
 import { lateMs } from '../leasing/lapse.ts';
 import { timeToLiveMs } from '../leasing/room-batches.ts';
 import { settleLeases } from '../leasing/settle-leases.ts';
@@ -19,7 +20,9 @@ export const settle =
         // What is not answered for was not held under this number: unknown, lapsed, or given anew.
         const isSame = lease !== undefined && lease.fencingToken === fencingToken;
         const state = isSame ? lease.state : LeaseState.LAPSED;
-        return { leaseId, state, lease: state === LeaseState.HELD ? leaseMessage(lease!, nowMs) : undefined };
+        const held = state === LeaseState.HELD ? leaseMessage(lease!, nowMs) : undefined;
+        const used = isSame ? larger(lease.usedNanoUsd, lease.chargedNanoUsd) : 0n;
+        return { leaseId, state, lease: held, usedNanoUsd: used };
       }),
     };
   };

@@ -60,14 +60,24 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
 /** Of a job which nothing limits. */
 const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: jobId });
 
-/** Keeps a job's room for another while; false when Billing does not hold all of it any more. */
-export async function renewHold(billing: HoldingBilling, { holderId, leases, costAllowedNanoUsd }: JobHold) {
-  if (leases.length === 0) return true;
+/**
+ * What became of a job's room: it is held; `used` by a run of the job that succeeded, whose charge is known to Billing or will be; or
+ * `lost`.
+ */
+export type HoldState = 'held' | 'used' | 'lost';
+
+/** Keeps a job's room for another while. */
+export async function renewHold(
+  billing: HoldingBilling,
+  { holderId, leases, costAllowedNanoUsd }: JobHold,
+): Promise<HoldState> {
+  if (leases.length === 0) return 'held';
   const settlements = leases.map(({ leaseId, fencingToken }) => {
     return { leaseId, fencingToken, usedNanoUsd: 0n, inFlightNanoUsd: costAllowedNanoUsd ?? 0n, keep: true };
   });
-  const answer = await billing.settle({ holderId, settlements, timeToLive }, options());
-  return answer.leases.every(({ state }) => state === LeaseState.HELD);
+  const { leases: settled } = await billing.settle({ holderId, settlements, timeToLive }, options());
+  if (settled.every(({ state }) => state === LeaseState.HELD)) return 'held';
+  return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
 
 /** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. */

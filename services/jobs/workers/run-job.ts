@@ -96,8 +96,9 @@ export async function runJob(
 }
 
 /**
- * The room held since the submission, or new room when Billing no longer holds that, as behind an attempt whose worker died. Null when
- * the job is no longer this worker's.
+ * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long. Null when the
+ * job is no longer this worker's. A run that succeeded, and whose worker died before it could say so, has used the room up: this one
+ * needs no other, since the event of its success is the same, and charged once.
  */
 async function heldRoom(
   billing: HoldingBilling,
@@ -105,7 +106,7 @@ async function heldRoom(
   caller: CurrentCaller,
   inputs: JobInputs,
 ): Promise<JobHold | null> {
-  if (await renewHold(billing, job.hold)) return job.hold;
+  if ((await renewHold(billing, job.hold)) !== 'lost') return job.hold;
   const anew = await takeHold(billing, {
     jobId: job.id,
     caller: job.caller,

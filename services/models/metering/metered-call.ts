@@ -161,9 +161,10 @@ export class MeteredCall {
     const isServed = outcome.success || Object.values(used).some((measure) => measure > 0);
     this.#event.costNanoUsd = isServed ? this.#cost(used) : 0n;
     this.#event.latencyMs = this.#elapsedMs();
-    const written = this.#write(outcome);
     // The room of a job that fails is Jobs': to call again under it, or to give it back.
     const isKept = this.#job !== null && !outcome.success;
+    if (isKept) this.#event.leaseIds = [];
+    const written = this.#write(outcome);
     const settled = isKept ? undefined : this.#hold?.settle(this.#event.costNanoUsd);
     return settled === undefined ? written : settled.then(() => written);
   }
