@@ -1,7 +1,9 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
+import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
@@ -143,6 +145,36 @@ describe('one deployment', () => {
     await bench.admin('PATCH', `/deployments/${imported.id}`, { enabled: true });
     expect(await shown()).toMatchObject({ status: 'Pending', status_reason: 'not probed yet' });
     for (const socket of sockets) socket.destroy();
+  });
+
+  test('that an operator stops while an edge tells of its failures stays stopped', async () => {
+    await deploy({ at: one });
+    const shown = async () => (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
+    const { id } = await shown();
+    const models = bench.gateway.gateway.switchboard.client('inference', ModelsService);
+    const edge = { contextValues: callerContext(serviceCaller('inference')) };
+    const failing = { deploymentId: id, failures: 9, successes: 1, consecutiveFailures: 2, lastError: 'refused' };
+    const [other, watch] = [new pg.Client(bench.gateway.env.databaseUrl), new pg.Client(bench.gateway.env.databaseUrl)];
+    await using closing = new AsyncDisposableStack();
+    for (const client of [other, watch]) {
+      closing.defer(() => client.end());
+      await client.connect();
+    }
+    const waiting = async (): Promise<number> => {
+      const asked = `select count(*)::int from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and application_name = 'modelgateway-models'`;
+      return (await watch.query(asked)).rows[0].count;
+    };
+    await other.query('begin');
+    await other.query('select version from models.catalog_version for update');
+    const stopped = bench.admin('PATCH', `/deployments/${id}`, { enabled: false });
+    await waitFor(async () => (await waiting()) === 1, { description: 'the stop to wait for another change' });
+    const told = models.reportDeploymentHealth({ edgeId: uuidv7(), deployments: [failing] }, edge);
+    await waitFor(async () => (await waiting()) === 2, { description: 'the report to wait as well' });
+    await other.query('rollback');
+    await Promise.all([stopped, told]);
+    expect(await shown()).toMatchObject({ status: 'Stopped', enabled: false });
+    expect((await record()).is_serviceable).toBe(false);
   });
 
   test('refusals of bad requests are no failures', async () => {

@@ -3,7 +3,7 @@ import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
-import { touchCatalog } from '../catalog/catalog-feed.ts';
+import { lockCatalog, touchCatalog } from '../catalog/catalog-feed.ts';
 import { DeploymentEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { DeploymentHealth, type Judged } from '../domain/deployment-health.ts';
@@ -38,6 +38,8 @@ export function reportDeploymentHealth({
     }
     if (changes.size > 0) {
       await transaction(database, async (em) => {
+        // Before the rows are read: an operator may stop one meanwhile.
+        await lockCatalog(em);
         const rows = await em.find(DeploymentEntity, {
           id: { $in: [...changes.keys()] },
           status: { $ne: DeploymentStatus.STOPPED },
