@@ -8,6 +8,16 @@ export const defaultRateLimits: RateLimits = {
   concurrentRequests: 100,
 };
 
+/** The largest limits that can be set; messages and Usage's reckoning hold no larger ones. */
+export const rateLimitsMax: RateLimits = {
+  requestsPerMinute: 10_000_000,
+  tokensPerMinute: 2_000_000_000,
+  concurrentRequests: 1_000_000,
+};
+
+/** The longest time until a limit is whole again that is told, in milliseconds: seven weeks, which is what messages hold. */
+export const resetMsMax = 2 ** 32 - 1;
+
 /** Limits of an organization's or a key's own in the public API's spelling; null where there is none. */
 export const ownLimitFields = ({ requestsPerMinute, tokensPerMinute, concurrentRequests }: RateLimits) => ({
   requests_per_minute: requestsPerMinute || null,

@@ -1,6 +1,6 @@
 import { type Static, Type } from 'typebox';
 import type { RateLimits } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
-import { ownLimitFields } from '#shared/rate-limits.ts';
+import { ownLimitFields, rateLimitsMax } from '#shared/rate-limits.ts';
 import { nullable, orNull } from '../../http/nullable.ts';
 
 const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }));
@@ -8,9 +8,9 @@ const limit = (maximum: number) => nullable(Type.Integer({ minimum: 1, maximum }
 /** Rate limits which an operator sets; null leaves one to the plan. Usage shares limits up to these over replicas. */
 export const limitsSchema = Type.Object(
   {
-    requests_per_minute: limit(10_000_000),
-    tokens_per_minute: limit(2_000_000_000),
-    concurrent_requests: limit(1_000_000),
+    requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
+    tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
+    concurrent_requests: limit(rateLimitsMax.concurrentRequests),
   },
   { additionalProperties: false },
 );

@@ -1,5 +1,5 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
-import type { RateLimits } from '#shared/rate-limits.ts';
+import { type RateLimits, rateLimitsMax } from '#shared/rate-limits.ts';
 import { type AdminArguments, wholeNumber } from './command.ts';
 
 /** The arguments by which rate limits are given. */
@@ -12,9 +12,9 @@ export const limitOptions: ParseArgsOptionsConfig = {
 /** The limits that were given; null when there are none. */
 export function limitsOf(args: AdminArguments): Partial<RateLimits> | null {
   const given = {
-    requestsPerMinute: wholeNumber(args, 'requests', 10_000_000),
-    tokensPerMinute: wholeNumber(args, 'tokens', 2_000_000_000),
-    concurrentRequests: wholeNumber(args, 'concurrent', 1_000_000),
+    requestsPerMinute: wholeNumber(args, 'requests', rateLimitsMax.requestsPerMinute),
+    tokensPerMinute: wholeNumber(args, 'tokens', rateLimitsMax.tokensPerMinute),
+    concurrentRequests: wholeNumber(args, 'concurrent', rateLimitsMax.concurrentRequests),
   };
   const entries = Object.entries(given).filter(([, value]) => value !== undefined);
   return entries.length === 0 ? null : Object.fromEntries(entries);

@@ -1,15 +1,18 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { createValidator } from '@bufbuild/protovalidate';
 import { describe, expect, test } from 'vitest';
 import { type QuotaDemand, QuotaShareSchema } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
 import { QuotaRequestSchema, QuotaResponseSchema } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { createLogger } from '#shared/logger.ts';
 import type { RateLimits } from '#shared/rate-limits.ts';
 import { RateLimitGrants } from './rate-limit-grants.ts';
 import { type RateAdmission, RateLimiter } from './rate-limiter.ts';
 
+const validator = createValidator();
 const silentLogger = createLogger({ level: 'silent', name: 'test' });
-const key = { apiKeyId: 'key', userId: 'user' };
+const key = { apiKeyId: uuidv7(), userId: uuidv7() };
 const limits: RateLimits = { requestsPerMinute: 60, tokensPerMinute: 6_000, concurrentRequests: 1_000 };
 
 function limiterAt(start = 0) {
@@ -99,8 +102,8 @@ test('another key, and the user’s session, have limits of their own', () => {
   for (let count = 0; count < 61; count++) tryAdmit(limiter);
   expect(tryAdmit(limiter)).toBe(ErrorReason.RATE_LIMITED);
   for (const other of [
-    { apiKeyId: 'other', userId: 'user' },
-    { apiKeyId: '', userId: 'user' },
+    { apiKeyId: uuidv7(), userId: key.userId },
+    { apiKeyId: '', userId: key.userId },
   ]) {
     expect((limiter.admit(other, limits, 0) as RateAdmission).reading.remainingRequests).toBe(59);
   }
@@ -110,23 +113,30 @@ describe('among several replicas', () => {
   /** A limiter whose subject is granted what it asks for, up to `room` requests; one of `replicas`. */
   function granted(room: number) {
     const { time, limiter } = limiterAt();
-    const state = { room, replicas: 2, isAway: false };
+    const state = {
+      room,
+      tokenRoom: Number.POSITIVE_INFINITY,
+      running: Number.POSITIVE_INFINITY,
+      replicas: 2,
+      isAway: false,
+    };
     const reports: QuotaDemand[][] = [];
     const quota = async (request: MessageInitShape<typeof QuotaRequestSchema>) => {
       if (state.isAway) throw new GatewayError(ErrorReason.OVERLOADED, 'away');
-      const { demands } = create(QuotaRequestSchema, request);
+      const message = create(QuotaRequestSchema, request);
+      expect(validator.validate(QuotaRequestSchema, message).kind).toBe('valid');
+      const { demands } = message;
       if (demands.length > 0) reports.push(demands);
       const shares = demands.map((demand) => {
         state.room -= Number(demand.requestsSettled);
         const requests = Math.max(0, Math.min(demand.requests, state.room));
         state.room -= requests;
         const requestsFill = 1 - state.room / limits.requestsPerMinute;
-        const { subject, tokens, concurrentRequests } = demand;
         return create(QuotaShareSchema, {
-          subject,
+          subject: demand.subject,
           requests,
-          tokens,
-          concurrentRequests,
+          tokens: BigInt(Math.min(Number(demand.tokens), state.tokenRoom)),
+          concurrentRequests: Math.min(demand.concurrentRequests, state.running),
           requestsFill,
           tokensFill: 0.5,
         });
@@ -152,6 +162,32 @@ describe('among several replicas', () => {
     await tick();
     expect(isAdmitted(tryAdmit(limiter))).toBe(true);
     expect(limiter.read(key, limits).remainingRequests).toBe(59);
+  });
+
+  test.each([
+    ['4 concurrent requests', ErrorReason.RATE_LIMITED, { running: 0 }],
+    ['60 requests per minute', ErrorReason.RATE_LIMITED, { room: 0 }],
+    ['6000 tokens per minute', ErrorReason.TOKEN_RATE_LIMITED, { tokenRoom: 0 }],
+  ])('a refusal names the limit of which other replicas hold what is left: %s', async (limit, reason, left) => {
+    const { limiter, state, tick } = granted(60);
+    await tick();
+    Object.assign(state, left);
+    const refused = async () => limiter.admit(key, { ...limits, concurrentRequests: 4 }, 100);
+    const message = `Rate limit reached: ${limit}. Try again in 1 s.`;
+    // The first has waited for a grant; the second is told of it.
+    for (let time = 0; time < 2; time++) await expect(refused()).rejects.toMatchObject({ reason, message });
+  });
+
+  test('a call that asks for more tokens than any limit has is no report that Usage refuses, nor a reading that messages cannot hold', async () => {
+    const { limiter, tick } = granted(60);
+    await tick();
+    const small = { ...limits, tokensPerMinute: 1_000 };
+    const { reading, release } = await limiter.admit(key, small, 128_000_000_024);
+    expect(limiter.isCutOff).toBe(false);
+    expect(reading.resetTokensMs).toBeLessThan(2 ** 32);
+    release(10);
+    await tick();
+    expect(limiter.isCutOff).toBe(false);
   });
 
   test('who goes quiet gives back what is left, and who was refused asks again after 200 ms', async () => {

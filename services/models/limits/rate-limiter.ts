@@ -1,5 +1,11 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { type RateLimits, unaskedConcurrent, unaskedPerMinute } from '#shared/rate-limits.ts';
+import {
+  type RateLimits,
+  rateLimitsMax,
+  resetMsMax,
+  unaskedConcurrent,
+  unaskedPerMinute,
+} from '#shared/rate-limits.ts';
 import { Allowance } from './allowance.ts';
 
 /** Whom limits are counted for: the key, or the user of a session (service.md, Authentication). */
@@ -114,16 +120,18 @@ export class RateLimiter {
   }
 
   /**
-   * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `tokens` is the estimate, corrected by `release`. A promise only
+   * Admits a request, or throws RATE_LIMITED or TOKEN_RATE_LIMITED. `estimate` is of its tokens, corrected by `release`. A promise only
    * when what this replica was granted is too little for a request that the whole limit may have room for: then more is asked for.
    * `now` is the monotonic time: whoever has read it already spares the reading, which costs as much as all the rest.
    */
   admit(
     caller: RateLimitedCaller,
     limits: RateLimits,
-    tokens: number,
+    estimate: number,
     now = this.#monotonic(),
   ): RateAdmission | Promise<RateAdmission> {
+    // Above every limit it makes no difference: it passes an untouched bucket only.
+    const tokens = Math.min(estimate, rateLimitsMax.tokensPerMinute);
     const subject = this.#subject(caller, limits, now);
     this.#leak(subject, now);
     if (this.#replicas > 1) {
@@ -132,8 +140,9 @@ export class RateLimiter {
     }
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    if (this.#mayEnter(subject, tokens)) return this.#enter(subject, tokens);
-    if (now - subject.deniedMs < deniedForMs) throw notGranted(limits);
+    const lack = this.#lackOf(subject, tokens);
+    if (lack === null) return this.#enter(subject, tokens);
+    if (now - subject.deniedMs < deniedForMs) throw notGranted(lack, limits);
     return this.#admitGranted(subject, tokens);
   }
 
@@ -149,9 +158,10 @@ export class RateLimiter {
     this.#leak(subject, now);
     const refusal = refusalAt(subject, tokens);
     if (refusal !== null) throw refusal;
-    if (this.#mayEnter(subject, tokens)) return this.#enter(subject, tokens);
+    const lack = this.#lackOf(subject, tokens);
+    if (lack === null) return this.#enter(subject, tokens);
     subject.deniedMs = now;
-    throw notGranted(subject.limits);
+    throw notGranted(lack, subject.limits);
   }
 
   /** Where a subject stands, without a request. */
@@ -214,15 +224,16 @@ export class RateLimiter {
     subject.tokensMs = grant.tokensFill * minuteMs + Math.max(0, -subject.tokens.left) * tokenMs;
   }
 
-  /** Whether this replica may let through what there is room for in the buckets. */
-  #mayEnter({ inFlight, concurrentGranted, requests, tokens, limits }: Subject, amount: number): boolean {
+  /** The limit of which this replica was granted too little for what there is room for in the buckets; null when of none. */
+  #lackOf(subject: Subject, amount: number): keyof RateLimits | null {
     const replicas = this.#replicas;
-    if (replicas <= 1 || this.isCutOff) return true;
-    return (
-      inFlight < Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)) &&
-      requests.covers(1, unaskedPerMinute(limits.requestsPerMinute, replicas)) &&
-      tokens.covers(amount, unaskedPerMinute(limits.tokensPerMinute, replicas))
-    );
+    if (replicas <= 1 || this.isCutOff) return null;
+    const { inFlight, concurrentGranted, requests, tokens, limits } = subject;
+    if (inFlight >= Math.max(concurrentGranted, unaskedConcurrent(limits.concurrentRequests, replicas)))
+      return 'concurrentRequests';
+    if (!requests.covers(1, unaskedPerMinute(limits.requestsPerMinute, replicas))) return 'requestsPerMinute';
+    if (!tokens.covers(amount, unaskedPerMinute(limits.tokensPerMinute, replicas))) return 'tokensPerMinute';
+    return null;
   }
 
   #leak(subject: Subject, now: number): void {
@@ -306,30 +317,22 @@ const heldMs = (levelMs: number, allowance: Allowance, unitMs: number): number =
 
 /** Why a request is not admitted even under the whole limits; null when there is room. The buckets have leaked. */
 function refusalAt(subject: Subject, tokens: number): Error | null {
-  const { requestsPerMinute, tokensPerMinute, concurrentRequests } = subject.limits;
-  if (subject.inFlight >= concurrentRequests)
-    return limited(ErrorReason.RATE_LIMITED, 'concurrent requests', concurrentRequests, 1000);
-  const { requestMs, tokenMs } = unitsOf(subject.limits);
+  const { limits } = subject;
+  if (subject.inFlight >= limits.concurrentRequests) return limited('concurrentRequests', limits, 1000);
+  const { requestMs, tokenMs } = unitsOf(limits);
   const requestsOver = heldMs(subject.requestsMs, subject.requests, requestMs) + requestMs - minuteMs;
   // A hair of tolerance: sums of floats must not refuse the last request of a full bucket.
-  if (requestsOver > 1e-6)
-    return limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, requestsOver);
+  if (requestsOver > 1e-6) return limited('requestsPerMinute', limits, requestsOver);
   // A request above the whole limit passes when the bucket is untouched: it could never pass otherwise.
   const tokensLevel = heldMs(subject.tokensMs, subject.tokens, tokenMs);
   if (tokensLevel === 0) return null;
   const tokensOver = tokensLevel + tokens * tokenMs - minuteMs;
   if (tokensOver <= 1e-6) return null;
-  return limited(
-    ErrorReason.TOKEN_RATE_LIMITED,
-    'tokens per minute',
-    tokensPerMinute,
-    Math.min(tokensOver, tokensLevel),
-  );
+  return limited('tokensPerMinute', limits, Math.min(tokensOver, tokensLevel));
 }
 
 /** Other replicas hold what is left, and give back within a second what they do not need. */
-const notGranted = ({ requestsPerMinute }: RateLimits): Error =>
-  limited(ErrorReason.RATE_LIMITED, 'requests per minute', requestsPerMinute, 1000);
+const notGranted = (lack: keyof RateLimits, limits: RateLimits): Error => limited(lack, limits, 1000);
 
 const readingOf = ({ limits, requestsMs, tokensMs, requests, tokens }: Subject): RateLimitReading => {
   const { requestMs, tokenMs } = unitsOf(limits);
@@ -340,21 +343,25 @@ function reading(limits: RateLimits, requestsMs: number, tokensMs: number): Rate
   return {
     limitRequests: limits.requestsPerMinute,
     remainingRequests: remaining(limits.requestsPerMinute, requestsMs),
-    resetRequestsMs: Math.ceil(requestsMs),
+    resetRequestsMs: Math.min(Math.ceil(requestsMs), resetMsMax),
     limitTokens: limits.tokensPerMinute,
     remainingTokens: remaining(limits.tokensPerMinute, tokensMs),
-    resetTokensMs: Math.ceil(tokensMs),
+    resetTokensMs: Math.min(Math.ceil(tokensMs), resetMsMax),
   };
 }
 
 const remaining = (limit: number, fillMs: number): number =>
   Math.max(0, Math.floor(((minuteMs - fillMs) / minuteMs) * limit + 1e-6));
 
-const limited = (reason: ErrorReason, what: string, limit: number, retryAfterMs: number): Error =>
+const namesOfLimits: Record<keyof RateLimits, string> = {
+  requestsPerMinute: 'requests per minute',
+  tokensPerMinute: 'tokens per minute',
+  concurrentRequests: 'concurrent requests',
+};
+
+const limited = (which: keyof RateLimits, limits: RateLimits, retryAfterMs: number): Error =>
   gatewayError(
-    reason,
-    `Rate limit reached: ${limit} ${what}. Try again in ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s.`,
-    {
-      retryAfterMs: Math.max(1000, retryAfterMs),
-    },
+    which === 'tokensPerMinute' ? ErrorReason.TOKEN_RATE_LIMITED : ErrorReason.RATE_LIMITED,
+    `Rate limit reached: ${limits[which]} ${namesOfLimits[which]}. Try again in ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s.`,
+    { retryAfterMs: Math.max(1000, retryAfterMs) },
   );

@@ -1,6 +1,6 @@
 import type { RateLimitState } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { RateLimitSubjectKind } from '#gen/modelgateway/usage/v1/rate_limit_pb.ts';
-import type { RateLimits } from '#shared/rate-limits.ts';
+import { type RateLimits, resetMsMax } from '#shared/rate-limits.ts';
 import { type Caller, CallerKind, callerOf } from '#shared/rpc/caller.ts';
 import { standingOf } from '../db/rate-limit-buckets.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
@@ -52,10 +52,10 @@ function sharedStanding(limits: RateLimits, everywhere: Awaited<ReturnType<typeo
     state: {
       limitRequests: requestsPerMinute,
       remainingRequests: remaining(requestsPerMinute, requestsMs),
-      resetRequestsMs: Math.ceil(requestsMs),
+      resetRequestsMs: Math.min(Math.ceil(requestsMs), resetMsMax),
       limitTokens: tokensPerMinute,
       remainingTokens: remaining(tokensPerMinute, tokensMs),
-      resetTokensMs: Math.ceil(tokensMs),
+      resetTokensMs: Math.min(Math.ceil(tokensMs), resetMsMax),
     },
     remainingConcurrentRequests: Math.max(0, concurrentRequests - concurrent),
   };

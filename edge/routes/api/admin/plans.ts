@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import type { Plan } from '#gen/modelgateway/billing/v1/plan_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { rateLimitsMax } from '#shared/rate-limits.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
@@ -84,9 +85,9 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             rate_limits: Type.Optional(
               Type.Object(
                 {
-                  requests_per_minute: limit(10_000_000),
-                  tokens_per_minute: limit(2_000_000_000),
-                  concurrent_requests: limit(1_000_000),
+                  requests_per_minute: limit(rateLimitsMax.requestsPerMinute),
+                  tokens_per_minute: limit(rateLimitsMax.tokensPerMinute),
+                  concurrent_requests: limit(rateLimitsMax.concurrentRequests),
                 },
                 { additionalProperties: false },
               ),
