@@ -4,7 +4,7 @@ import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import { isUuid, uuidv7Ms } from '#shared/ids.ts';
 import type { Funds } from '../domain/draw-order.ts';
 import { type Posting, postingDefaults } from '../domain/ledger.ts';
-import { dayOf, monthOfDay, type PeriodStart } from '../domain/period.ts';
+import { dayOf, monthOfDay, nextMonthMs, type PeriodStart, startOfPeriodMs } from '../domain/period.ts';
 import type { LeaseRow } from '../leasing/lease-row.ts';
 
 /** Why an event can never be charged, for the log; null when it can. */
@@ -58,11 +58,14 @@ export const madeAtMs = ({ id }: UsageEvent, nowMs: number): number => Math.min(
 
 /**
  * The moment whose credit pays for a call: when a hold of its own was asked for, as for a background job that may run much later, or else
- * when it was made.
+ * when it was made. It lies in the month in which room was found for the call: an edge's clock may be in another one.
  */
 export function fundedAtMs(madeMs: number, leases: readonly LeaseRow[]): number {
-  const hold = leases.find(({ kind, central }) => kind === BudgetKind.ORGANIZATION && central);
-  return hold === undefined ? madeMs : Math.min(uuidv7Ms(hold.id), madeMs);
+  const lease = leases.find(({ kind }) => kind === BudgetKind.ORGANIZATION);
+  if (lease === undefined) return madeMs;
+  const askedMs = lease.central ? Math.min(uuidv7Ms(lease.id), madeMs) : madeMs;
+  const startMs = startOfPeriodMs(lease.periodStart);
+  return Math.min(Math.max(askedMs, startMs), nextMonthMs(startMs) - 1);
 }
 
 /** The posting of one call, paid for by the credit of `atMs`: what it draws on, against revenue. */

@@ -9,7 +9,8 @@ export type Drawable = {
   /** What was left when its time was over and it was written off; only calls that were made before draw on that. */
   expiredNanoUsd: bigint;
 };
-export type DrawableLot = Drawable & { source: LotSource; expiresAtMs: number | null };
+/** `startsAtMs` is null for credit that pays for earlier calls as well, as whatever is bought or given does. */
+export type DrawableLot = Drawable & { source: LotSource; startsAtMs: number | null; expiresAtMs: number | null };
 export type DrawableCommitment = Drawable & { startsAtMs: number; endsAtMs: number };
 
 /** Promotions and coupons are promotional lots; purchases and adjustments are paid lots. */
@@ -59,6 +60,7 @@ export class Funds {
       left -= this.#takeAll('commitment', commitment, left, debits);
     }
     for (const lot of this.#lots) {
+      if (lot.startsAtMs !== null && lot.startsAtMs > atMs) continue;
       if (lot.expiresAtMs !== null && lot.expiresAtMs <= atMs) continue;
       left -= this.#takeAll(accountOfLot(lot.source), lot, left, debits);
     }

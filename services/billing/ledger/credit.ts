@@ -12,6 +12,8 @@ import { type Posted, post } from './post.ts';
 type NewCredit = {
   source: LotSource;
   amountNanoUsd: bigint;
+  /** Calls that were made before draw nothing of it; absent: there is no such moment. */
+  startsAtMs?: number;
   expiresAtMs: number | null;
   description: string;
   requestId: string | null;
@@ -29,18 +31,19 @@ export async function openLot(
   credit: NewCredit,
   nowMs: number,
 ): Promise<{ lotId: string; posted: Posted }> {
-  const { source, amountNanoUsd, expiresAtMs, description, requestId } = credit;
+  const { source, amountNanoUsd, startsAtMs, expiresAtMs, description, requestId } = credit;
   requireRoomInAccount(account, amountNanoUsd);
   const lotId = uuidv7();
   await sql.query({
     text: `
-      insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, expires_at, created_at)
-      values ($1, $2, $3, $4, $4, $5, $6)`,
+      insert into lots (tenant_id, id, source, granted_nano_usd, remaining_nano_usd, starts_at, expires_at, created_at)
+      values ($1, $2, $3, $4, $4, $5, $6, $7)`,
     values: [
       account.tenantId,
       lotId,
       source,
       amountNanoUsd,
+      startsAtMs === undefined ? null : new Date(startsAtMs),
       expiresAtMs === null ? null : new Date(expiresAtMs),
       new Date(nowMs),
     ],

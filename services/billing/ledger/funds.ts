@@ -8,6 +8,7 @@ type LotRow = {
   source: LotSource;
   remaining_nano_usd: bigint;
   expired_nano_usd: bigint;
+  starts_at: Date | null;
   expires_at: Date | null;
 };
 type CommitmentRow = {
@@ -44,7 +45,7 @@ export async function lockFunds(
   const { rows: lots } = await sql.query<LotRow>({
     name: 'lock-lots',
     text: `
-      select tenant_id, id, source, remaining_nano_usd, expired_nano_usd, expires_at from lots
+      select tenant_id, id, source, remaining_nano_usd, expired_nano_usd, starts_at, expires_at from lots
       where tenant_id = any($1::uuid[]) and (remaining_nano_usd > 0 or expired_nano_usd > 0)
         and (expires_at is null or expires_at > $2)
       order by tenant_id, id for update`,
@@ -76,6 +77,7 @@ const drawableLot = (row: LotRow): DrawableLot => ({
   source: row.source,
   remainingNanoUsd: row.remaining_nano_usd,
   expiredNanoUsd: row.expired_nano_usd,
+  startsAtMs: row.starts_at?.getTime() ?? null,
   expiresAtMs: row.expires_at?.getTime() ?? null,
 });
 

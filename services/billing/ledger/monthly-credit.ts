@@ -2,7 +2,7 @@ import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
-import { monthOf, nextMonthMs } from '../domain/period.ts';
+import { monthOf, nextMonthMs, startOfPeriodMs } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, hasRoomInAccount, lockAccount, readAccount } from './accounts.ts';
 import { openLot } from './credit.ts';
@@ -33,6 +33,7 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
   const lot = {
     source: LotSource.PROMOTION,
     amountNanoUsd: credit,
+    startsAtMs: startOfPeriodMs(month),
     expiresAtMs: nextMonthMs(nowMs),
     description: `Included in plan ${plan}`,
     requestId,

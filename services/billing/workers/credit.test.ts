@@ -185,6 +185,37 @@ test('a coupon that is the first thing of a month says a balance with the credit
   await sound(started);
 });
 
+test("a plan's credit pays for the calls of its month alone: one of the month before that is charged late is not free", async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId, userId } = owner;
+  const plan = { code: 'team', name: 'Team', paygEnabled: true, included: { monthlyCreditNanoUsd: 5n * usd } };
+  await billing.putPlan({ plan }, operator);
+  await billing.assignPlan({ tenantId, planCode: 'team' }, operator);
+  const balance = async () => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd;
+  const charge = (costNanoUsd: bigint, atMs: number, leaseIds: string[] = []) =>
+    billing.charge({ events: [usageEvent({ tenantId, userId, costNanoUsd, atMs, leaseIds })] }, service);
+  await billing.setPaygSpendCap({ limitNanoUsd: 100n * usd }, as(owner));
+  await charge(5n * usd, await deps.databaseNow(deps.database.pool));
+  expect(await balance()).toBe(0n);
+
+  await toNextMonth(started, 1_000);
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  await charge(2n * usd, nowMs - 2_000);
+  expect(await balance()).toBe(5n * usd);
+  const { invoices } = await billing.listInvoices({}, as(owner));
+  expect(invoices).toMatchObject([{ subtotalNanoUsd: 7n * usd, creditsNanoUsd: 5n * usd, totalNanoUsd: 2n * usd }]);
+
+  // Room was found in this month; the clock of its edge is still in the last.
+  const demand = { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7(), sliceNanoUsd: 1n * usd };
+  const asked = { holderId: uuidv7(), tenantId, userId, costMaxNanoUsd: 1n * usd, timeToLive: { seconds: 60n } };
+  await billing.lease({ ...asked, demands: [demand] }, service);
+  await charge(1n * usd, nowMs - 2_000, [demand.leaseId]);
+  expect(await balance()).toBe(4n * usd);
+  await sound(started);
+});
+
 test('an operator takes from the credit that a plan has for a new month before anybody has used or seen it', async () => {
   await using started = await startTestBilling();
   const { billing } = started;

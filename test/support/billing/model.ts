@@ -35,7 +35,7 @@ export class BillingModel {
     const month = monthOf(this.nowMs);
     if (this.plan.creditNanoUsd > 0n && !this.#creditedMonths.has(month)) {
       this.#creditedMonths.add(month);
-      this.give('promotion', this.plan.creditNanoUsd, nextMonth(this.nowMs), 'grant');
+      this.give('promotion', this.plan.creditNanoUsd, nextMonth(this.nowMs), 'grant', Date.parse(month));
     }
     for (const [of, invoice] of this.invoices) {
       if (invoice.status !== 'draft' || of >= monthOf(this.nowMs - hourMs)) continue;
@@ -47,8 +47,9 @@ export class BillingModel {
     }
   }
 
-  give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string): void {
-    this.lots.push({ source, granted: amount, left: amount, expired: 0n, expiresMs });
+  /** `startsMs`: for calls made before it the credit is not there, however late they are charged. */
+  give(source: ModelLot['source'], amount: bigint, expiresMs: number | null, type: string, startsMs = 0): void {
+    this.lots.push({ source, granted: amount, left: amount, expired: 0n, startsMs, expiresMs });
     this.#note(type, amount, null);
   }
 
@@ -135,12 +136,12 @@ export class BillingModel {
     return this.#commitmentsAt(this.nowMs)[0] ?? null;
   }
 
-  /** Those which are not over at a moment, in the order in which they are drawn. */
+  /** Those which have begun and are not over at a moment, in the order in which they are drawn. */
   #lotsAt(atMs: number): ModelLot[] {
     const isPromotional = ({ source }: ModelLot) => source === 'promotion' || source === 'coupon';
     const until = ({ expiresMs }: ModelLot) => expiresMs ?? Number.MAX_SAFE_INTEGER;
     return this.lots
-      .filter((lot) => until(lot) > atMs)
+      .filter((lot) => lot.startsMs <= atMs && until(lot) > atMs)
       .sort((a, b) => Number(isPromotional(b)) - Number(isPromotional(a)) || until(a) - until(b));
   }
 
@@ -190,6 +191,7 @@ export type ModelLot = {
   left: bigint;
   /** What was left when it was written off: calls made before may yet need it. */
   expired: bigint;
+  startsMs: number;
   expiresMs: number | null;
 };
 export type ModelCommitment = {

@@ -2,20 +2,13 @@ import pg from 'pg';
 import { expect, test } from 'vitest';
 import { migrateAll } from '#shared/db/migrate.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createEmptyDatabase } from '../../../../test/support/postgres.ts';
 import { logCollector } from '../../../../test/support/rpc-carriers.ts';
 import { operator, paymentSignature, service, startTestBilling } from '../../fixtures/test-billing.ts';
 import { migrations } from './index.ts';
 
 test('a payment that was booked before payments were known by their ids is not booked again by its session', async () => {
-  const { logger } = logCollector();
-  await using database = await createEmptyDatabase();
-  const migrate = (through: string) => {
-    const end = migrations.findIndex(({ name }) => name === through) + 1;
-    return migrateAll(database.url, [{ service: 'billing', migrations: migrations.slice(0, end) }], logger);
-  };
-  await migrate('0006-know-payments-by-id');
-  await using started = await startTestBilling(database);
+  await using started = await startTestBilling();
+  const { database } = started;
   const tenantId = uuidv7();
   const tell = async (type: string, fields: object) => {
     const object = { currency: 'usd', metadata: { tenant_id: tenantId }, ...fields };
@@ -48,7 +41,8 @@ test('a payment that was booked before payments were known by their ids is not b
   await forget();
   expect(await intent('pi_both')).toBe(false);
 
-  await migrate('0007-know-earlier-payments');
+  await owner.query("delete from billing.schema_migrations where name = '0007-know-earlier-payments'");
+  await migrateAll(database.url, [{ service: 'billing', migrations }], logCollector().logger);
   expect(await session('cs_of_once', 'pi_once')).toBe(true);
   expect(await session('cs_again', 'pi_twice')).toBe(true);
   expect(await session('cs_of_both', 'pi_both')).toBe(true);

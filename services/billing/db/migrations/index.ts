@@ -7,6 +7,7 @@ import { NoteCreditMonth } from './0005-note-credit-month.ts';
 import { KnowPaymentsById } from './0006-know-payments-by-id.ts';
 import { KnowEarlierPayments } from './0007-know-earlier-payments.ts';
 import { KeepWhatExpired } from './0008-keep-what-expired.ts';
+import { BeginCreditWithItsMonth } from './0009-begin-credit-with-its-month.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -18,4 +19,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0006-know-payments-by-id', class: KnowPaymentsById },
   { name: '0007-know-earlier-payments', class: KnowEarlierPayments },
   { name: '0008-keep-what-expired', class: KeepWhatExpired },
+  { name: '0009-begin-credit-with-its-month', class: BeginCreditWithItsMonth },
 ];
