@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { isUuid, uuidv7, uuidv7Ms } from './ids.ts';
 
 test('ids are version 7 of the RFC variant, rise without end, and tell their moment', () => {
@@ -16,4 +16,22 @@ test('ids are version 7 of the RFC variant, rise without end, and tell their mom
 test('the random part of no two ids is the same', () => {
   const tails = Array.from({ length: 5_000 }, () => uuidv7().slice(-12));
   expect(new Set(tails).size).toBe(tails.length);
+});
+
+test('a clock that was ahead and is set right dates ids by the right time again; a small step back leaves them in order', () => {
+  const now = Date.now();
+  const clock = vi.spyOn(Date, 'now');
+  try {
+    clock.mockReturnValue(now + 400 * 86_400_000);
+    uuidv7();
+    clock.mockReturnValue(now);
+    const right = uuidv7();
+    expect(uuidv7Ms(right)).toBe(now);
+    clock.mockReturnValue(now - 5_000);
+    const next = uuidv7();
+    expect(next > right).toBe(true);
+    expect(uuidv7Ms(next)).toBe(now);
+  } finally {
+    clock.mockRestore();
+  }
 });

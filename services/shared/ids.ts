@@ -27,15 +27,19 @@ const bytes = Buffer.alloc(idBytes);
 let lastMs = 0;
 let sequence = 0;
 
+/** A clock that is set back by no more is waited for: ids count on from the moment that they had reached. */
+const setBackMsMax = 10_000;
+
 /**
- * A new UUIDv7 (RFC 9562 section 5.7), later in order than any before it in this process. Ids of rows and events are v7, so that
- * indexes grow at their end and the partition of an event can be read from its id.
+ * A new UUIDv7 (RFC 9562 section 5.7), later in order than any before it in this process, unless the machine's clock was set back by more
+ * than ten seconds: then events would be dated by the wrong time for as long (section 6.2 leaves it open). Ids of rows and events are v7,
+ * so that indexes grow at their end and the partition of an event can be read from its id.
  */
 export function uuidv7(): string {
   const start = takeRandom();
   random.copy(bytes, 0, start, start + idBytes);
   const nowMs = Date.now();
-  if (nowMs > lastMs) {
+  if (nowMs > lastMs || nowMs < lastMs - setBackMsMax) {
     lastMs = nowMs;
     // The upper half of the range is room to count up in.
     sequence = bytes.readUInt32BE(0) >>> 1;
