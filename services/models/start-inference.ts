@@ -88,8 +88,11 @@ export async function startInference(options: {
   const shipper = createShipper({
     journal,
     record: async (events, signal) => {
-      const { rejected } = await usage.record({ events: events.map(usageEvent) }, { ...self, signal });
-      for (const { eventId, reason } of rejected) logger.error({ eventId, reason }, 'usage refused an event');
+      const told = events.map(usageEvent);
+      const { rejected } = await usage.record({ events: told }, { ...self, signal });
+      for (const { index, reason } of rejected) {
+        logger.error({ event: told[index], reason }, 'usage refused an event; it is set aside in this line alone');
+      }
     },
     isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
     clock,

@@ -17,6 +17,8 @@ export type UsageDeps = {
   auth: Pick<Client<typeof AuthService>, 'getUsers'>;
   metrics: UsageMetrics;
   clock: Clock;
+  /** By which events are dated: CLOCK does not move it. */
+  machineClock: Pick<Clock, 'now'>;
 };
 
 /** The implementation of one RPC. */

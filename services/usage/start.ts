@@ -1,7 +1,7 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { Registry } from 'prom-client';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import type { Clock } from '#shared/clock.ts';
+import { type Clock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -32,9 +32,10 @@ export async function startUsage(options: {
   billing?: ChargeDeps['billing'];
   registry: Registry;
   clock: Clock;
+  machineClock?: UsageDeps['machineClock'];
   logger: Logger;
 }): Promise<StartedUsage> {
-  const { connection, auth, billing, registry, clock, logger } = options;
+  const { connection, auth, billing, registry, clock, machineClock = systemClock, logger } = options;
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
@@ -49,7 +50,7 @@ export async function startUsage(options: {
   const dayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
-    implementation: usageService({ database, partitions, charges, auth, metrics, clock }),
+    implementation: usageService({ database, partitions, charges, auth, metrics, clock, machineClock }),
     close: async () => {
       await Promise.all([partitionKeeper.close(), bucketDropper.close(), dayGatherer.close()]);
       await charges?.close();

@@ -280,6 +280,7 @@ try {
     auth: { getUsers: async () => ({ users: [] }) as never },
     metrics: createUsageMetrics(new Registry()),
     clock: systemClock,
+    machineClock: systemClock,
   });
   const usage = localClient(UsageService, implementation, logger);
   const owner = new pg.Client({ connectionString: postgres.url });

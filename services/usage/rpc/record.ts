@@ -8,7 +8,7 @@ import { storeEvents, withoutStored } from '../db/store-events.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { refusalOf, withPlainIds } from '../domain/usage-event.ts';
 
-type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'charges' | 'clock'>;
+type Deps = Pick<UsageDeps, 'database' | 'partitions' | 'metrics' | 'charges' | 'machineClock'>;
 type Rejection = { index: number; eventId: string; reason: string };
 
 export const record =
@@ -32,8 +32,8 @@ export const record =
 const eventsPerTurn = 250;
 
 /** Parts the events that can be stored, each id once, from those that never can. */
-async function sift({ partitions, clock }: Deps, events: readonly UsageEvent[]) {
-  const nowMs = clock.now();
+async function sift({ partitions, machineClock }: Deps, events: readonly UsageEvent[]) {
+  const nowMs = machineClock.now();
   const storable = new Map<string, UsageEvent>();
   const rejected: Rejection[] = [];
   const isPlaced = ({ id }: UsageEvent) => partitions.has(uuidv7Ms(id));
@@ -87,7 +87,7 @@ const isChargeable = ({ usage, leaseIds }: UsageEvent): boolean => usage!.costNa
 const byOrganizationAndId = (a: UsageEvent, b: UsageEvent): number =>
   a.tenantId < b.tenantId ? -1 : a.tenantId > b.tenantId ? 1 : a.id < b.id ? -1 : 1;
 
-function observe({ metrics, clock }: Deps, stored: readonly UsageEvent[]): void {
-  const nowMs = clock.now();
+function observe({ metrics, machineClock }: Deps, stored: readonly UsageEvent[]): void {
+  const nowMs = machineClock.now();
   for (const { id, latencyMs } of stored) metrics.stored(nowMs - uuidv7Ms(id) - latencyMs);
 }
