@@ -11,7 +11,7 @@ import { openLot } from '../ledger/credit.ts';
 import { type LockedInvoice, lockInvoice, payInvoice } from '../ledger/invoice-postings.ts';
 import type { PaymentEvent } from '../payments/provider.ts';
 
-type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'clock' | 'logger'>;
+type Deps = Pick<BillingDeps, 'auth' | 'database' | 'databaseNow' | 'paymentProviders' | 'logger'>;
 
 /** Shorter than payment providers wait for an answer; behind it they try again. */
 const authTimeoutMs = 3_000;
@@ -22,11 +22,11 @@ const authTimeoutMs = 3_000;
  * the organization known. The event is not remembered, so that it can be sent again once an operator has found out.
  */
 export const receivePaymentEvent =
-  ({ auth, database, databaseNow, paymentProviders, clock, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
+  ({ auth, database, databaseNow, paymentProviders, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
   async ({ provider: name, payload, signature }) => {
     const provider = paymentProviders.get(name);
     if (provider === undefined) throw notFound('payment provider');
-    const event = provider.read(payload, signature, clock.now());
+    const event = provider.read(payload, signature, await databaseNow(database.pool));
     if (event.payment !== null && !(await isKnown(auth, event.payment.tenantId))) {
       const { tenantId, amountNanoUsd } = event.payment;
       const fields = { provider: name, eventId: event.id, tenantId, amountUsd: usdJson(amountNanoUsd) };

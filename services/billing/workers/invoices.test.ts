@@ -182,13 +182,14 @@ test('an invoice is paid at no moment before it was issued, nor in the future', 
 
 test('a payment in whole cents pays the invoice that it covers, and what is above becomes credit; one that falls short is credit', async () => {
   await using started = await startTestBilling();
-  const { billing } = started;
+  const { billing, deps } = started;
   const { owner, tenantId, invoice } = await invoiced(started, { costNanoUsd: 4_123_456_789n });
   const pay = async (id: string, cents: number) => {
     const metadata = { tenant_id: tenantId, invoice_id: invoice.id };
     const object = { id: `pi_${id}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id, type: 'payment_intent.succeeded', data: { object } });
-    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload) };
+    const seconds = Math.floor((await deps.databaseNow(deps.database.pool)) / 1_000);
+    const event = { provider: 'stripe', payload: Buffer.from(payload), signature: paymentSignature(payload, seconds) };
     await billing.receivePaymentEvent(event, service);
     const { paymentStatus } = (await billing.getInvoice({ invoiceId: invoice.id }, as(owner))).invoice!;
     const { receivableNanoUsd, wallet } = await billing.getAccount({ tenantId }, operator);

@@ -338,7 +338,7 @@ export class History {
     const object = { id: `pi_${uuidv7()}`, currency: 'usd', amount_received: cents, metadata };
     const payload = JSON.stringify({ id: `evt_${uuidv7()}`, type: 'payment_intent.succeeded', data: { object } });
     for (const duplicate of [false, true]) {
-      const headers = { 'stripe-signature': paymentSignature(payload) };
+      const headers = { 'stripe-signature': paymentSignature(payload, Math.floor(model.nowMs / 1_000)) };
       const answer = await this.#call('POST', '/webhooks/payments', '', payload, headers);
       expect(answer.json).toEqual({ received: true, duplicate });
     }
