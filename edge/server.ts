@@ -56,7 +56,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     done();
   });
   if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
-  installErrors(app, deps.clock, deps.portalDirectory !== undefined);
+  installErrors(app, deps.portalDirectory !== undefined);
   installValidation(app);
   await app.register(answerPreflights);
   installAccess(app, deps.credentials);

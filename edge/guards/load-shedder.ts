@@ -152,7 +152,7 @@ export class LoadShedder {
 /** Smaller bodies are not worth counting: there are no more of them than connections. */
 const countedBytesMin = 64 * 1024;
 const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
-const overloadedHeaders = retryHeaders(overloaded, 0);
+const overloadedHeaders = retryHeaders(overloaded);
 const overloadedBody = JSON.stringify(errorBody(overloaded));
 
 /**

@@ -1,6 +1,5 @@
 import { Readable } from 'node:stream';
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Clock } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
@@ -11,25 +10,18 @@ import { lingering } from './lingering.ts';
  * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
  * With a portal, a browser that asks for an unknown address gets its page, whose own router knows more addresses.
  */
-export function installErrors(app: FastifyInstance, clock: Clock, withPortal = false): void {
-  app.setErrorHandler((thrown: FastifyError, request, reply) =>
-    sendError(toGatewayError(thrown), request, reply, clock),
-  );
+export function installErrors(app: FastifyInstance, withPortal = false): void {
+  app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
   app.setNotFoundHandler((request, reply) =>
-    withPortal && isPortalPath(request) ? sendPortalPage(reply) : sendError(unknownUrl(request), request, reply, clock),
+    withPortal && isPortalPath(request) ? sendPortalPage(reply) : sendError(unknownUrl(request), request, reply),
   );
 }
 
 /** Answers with an error, and logs it when it is the gateway's own fault. */
-export function sendError(
-  error: GatewayError,
-  request: FastifyRequest,
-  reply: FastifyReply,
-  clock: Clock,
-): FastifyReply {
+export function sendError(error: GatewayError, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const status = statusOf(error);
   logFailure(error, status, request);
-  const headers = retryHeaders(error, clock.now());
+  const headers = retryHeaders(error);
   if (status === 401) headers['www-authenticate'] = 'Bearer';
   const body = JSON.stringify(errorBody(error));
   reply.code(status).headers(headers).header('content-type', 'application/json; charset=utf-8');

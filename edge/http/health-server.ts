@@ -1,5 +1,4 @@
 import fastify, { type FastifyInstance } from 'fastify';
-import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
 import { installErrors } from './errors.ts';
 import { type Readiness, registerHealth } from './health.ts';
@@ -10,7 +9,6 @@ import { beginAnswer, ownAnswers, serverOfOwnAnswers } from './own-answers.ts';
 export function createHealthServer(deps: {
   readiness: Readiness;
   metricsText: () => Promise<string>;
-  clock: Clock;
   logger: Logger;
 }): FastifyInstance {
   const app: FastifyInstance = fastify({
@@ -18,7 +16,7 @@ export function createHealthServer(deps: {
     serverFactory: (handler) => serverOfOwnAnswers({}, handler),
   });
   app.addHook('onRequest', (request, reply, done) => done(beginAnswer(request, reply)));
-  installErrors(app, deps.clock);
+  installErrors(app);
   // What it answers is plain, and no serializer need be compiled for it.
   app.setSerializerCompiler(() => JSON.stringify);
   const paths = methodNotAllowed(app);

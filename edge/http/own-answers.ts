@@ -6,7 +6,6 @@ import {
   type FastifyRequest,
   LogController,
 } from 'fastify';
-import type { Clock } from '#shared/clock.ts';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { sendError, toGatewayError } from './errors.ts';
@@ -20,7 +19,7 @@ import { answerUnparsable, refuseConnect, refuseExpectation } from './socket-err
 
 /** Options of `fastify`. `onRefused` is told what the router refuses, which runs no hook. */
 export function ownAnswers(
-  { clock, logger: parent }: { clock: Clock; logger: Logger },
+  { logger: parent }: { logger: Logger },
   onRefused: (refusal: GatewayError) => void = () => {},
 ) {
   // A logger of its own for each request costs more than all checks; whoever logs names the request.
@@ -34,7 +33,7 @@ export function ownAnswers(
     frameworkErrors: (error: FastifyError, request: FastifyRequest, reply: FastifyReply): void => {
       const refusal = toGatewayError(error);
       onRefused(refusal);
-      sendError(refusal, request, reply.header('x-request-id', request.id), clock);
+      sendError(refusal, request, reply.header('x-request-id', request.id));
     },
   };
 }

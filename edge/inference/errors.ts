@@ -19,7 +19,7 @@ export const announcingErrors =
   async (thrown: FastifyError, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const error = toGatewayError(thrown);
     reply.headers(await retirementOf(namedBy(request), request, deps));
-    return sendError(error, request, reply, deps.clock);
+    return sendError(error, request, reply);
   };
 
 async function retirementOf(

@@ -101,11 +101,11 @@ const unavailableWaitMs = { min: 5_000, max: 15_000 };
 const rateLimitWaitSecondsMax = 60;
 
 /** The headers that tell clients whether and when to try again. */
-export function retryHeaders(error: GatewayError, nowMs: number): Record<string, string> {
+export function retryHeaders(error: GatewayError): Record<string, string> {
   if (error.reason === ErrorReason.MODEL_SUNSET) return { 'x-should-retry': 'false' };
   if (budgetReasons.has(error.reason)) {
     const headers: Record<string, string> = { 'x-should-retry': 'false' };
-    if (error.details.resetsAtMs !== undefined) headers['retry-after'] = seconds(error.details.resetsAtMs - nowMs);
+    if (error.details.retryAfterMs !== undefined) headers['retry-after'] = seconds(error.details.retryAfterMs);
     return headers;
   }
   if (unavailableReasons.has(error.reason)) {

@@ -29,14 +29,14 @@ const idlePollMs = 50;
 
 /** Shows health and metrics of a process without an edge, if METRICS_PORT says where. Returns the address. */
 export async function startHealth({ env, logger, metricsText, progress, closers }: Base): Promise<string | undefined> {
-  const { clock, host, metricsPort: port } = env;
+  const { host, metricsPort: port } = env;
   if (port === undefined) return undefined;
   // Not for Postgres: while it is away, what is in memory is served, and a lease is extended by the process that granted it alone.
   const readiness: Readiness = () => {
     if (progress.closing) return { ready: false, reason: 'draining' };
     return progress.catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
   };
-  const health = createHealthServer({ readiness, metricsText, clock, logger });
+  const health = createHealthServer({ readiness, metricsText, logger });
   await listening('METRICS_PORT', port, health.listen({ host, port }));
   closers.push(() => health.close());
   return originAt(host, (health.server.address() as AddressInfo).port);

@@ -74,23 +74,44 @@ describe("a key's daily spend cap", () => {
 });
 
 describe("a user's and an organization's limits", () => {
-  const limits: [name: string, code: string, set: () => Promise<unknown>, reset: () => Promise<unknown>][] = [
+  const willReset = /will reset at \d{4}-\d{2}-\d{2}T00:00:00/;
+  const limits: [
+    name: string,
+    code: string,
+    told: RegExp,
+    set: () => Promise<unknown>,
+    reset: () => Promise<unknown>,
+  ][] = [
     [
       'personal daily limit of zero',
       'cost_limit_exceeded',
+      willReset,
       () => gateway.call('PUT', '/api/v1/profile/cost-limit', session, { limit_usd: 0 }),
       () => gateway.call('DELETE', '/api/v1/profile/cost-limit', session),
     ],
     [
       'pay-as-you-go cap of zero',
       'payg_cap_exceeded',
+      willReset,
       () => gateway.call('PUT', '/api/v1/billing/payg-spend-cap', session, { limit_usd: 0 }),
       () => gateway.call('DELETE', '/api/v1/billing/payg-spend-cap', session),
     ],
     [
       'plan without credit or pay-as-you-go',
       'credit_balance_exhausted',
+      /no credit left\. Redeem a coupon, or ask the platform's operator for credit\.$/,
       () => assignPlan('prepaid'),
+      () => assignPlan('developer'),
+    ],
+    [
+      "plan's credit of a month that is used up",
+      'credit_balance_exhausted',
+      willReset,
+      async () => {
+        const plan = { name: 'Small', payg_enabled: false, monthly_credit_usd: 0.000000001 };
+        await gateway.call('PUT', '/api/v1/admin/plans/small', session, plan);
+        await assignPlan('small');
+      },
       () => assignPlan('developer'),
     ],
   ];
@@ -101,7 +122,7 @@ describe("a user's and an organization's limits", () => {
 
   test.each(limits)(
     'a %s stops a client after one call, with its own code, until it is lifted',
-    async (_name, code, set, reset) => {
+    async (_name, code, told, set, reset) => {
       const { key, id } = await gateway.createKey(session);
       const client = gateway.openai(key, { maxRetries: 3 });
       await client.chat.completions.create(request);
@@ -117,9 +138,10 @@ describe("a user's and an organization's limits", () => {
       );
       expect(error).toBeInstanceOf(RateLimitError);
       expect(error).toMatchObject({ status: 429, code, type: 'insufficient_quota' });
-      expect(error.message).toMatch(/will reset at \d{4}-\d{2}-\d{2}T00:00:00/);
+      expect(error.message).toMatch(told);
       expect(error.headers.get('x-should-retry')).toBe('false');
-      expect(Number(error.headers.get('retry-after'))).toBeGreaterThan(0);
+      // What never comes by itself is not to be waited for.
+      expect(Number(error.headers.get('retry-after')) > 0).toBe(told === willReset);
       await reset();
       await waitFor(() => client.chat.completions.create(request), {
         description: 'the limit to be gone',

@@ -15,7 +15,7 @@ export async function startRouteEdge(
     loggerInstance: deps.logger as FastifyBaseLogger,
     logController: new LogController({ disableRequestLogging: true }),
   });
-  installErrors(app, deps.clock);
+  installErrors(app);
   installValidation(app);
   installAccess(app, deps.credentials);
   await describeApi(app, 'http://127.0.0.1');

@@ -8,7 +8,13 @@ import { giveCreditOfNewMonth } from '../ledger/monthly-credit.ts';
 import { type BudgetKey, lockSpends, readPosted } from './spend.ts';
 
 /** What limits an organization and one of its users. */
-export type Terms = { paygEnabled: boolean; paygCapNanoUsd: bigint | null; userLimitNanoUsd: bigint | null };
+export type Terms = {
+  paygEnabled: boolean;
+  paygCapNanoUsd: bigint | null;
+  /** What the plan includes each month. */
+  monthlyCreditNanoUsd: bigint;
+  userLimitNanoUsd: bigint | null;
+};
 
 /** Reads the terms without a lock; `userId` may be empty. */
 export async function readTerms(sql: Sql, tenantId: string, userId: string): Promise<Terms> {
@@ -21,11 +27,12 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
   const { rows } = await sql.query<{
     payg_enabled: boolean;
     payg_cap_nano_usd: bigint | null;
+    monthly_credit_nano_usd: bigint;
     limit_nano_usd: bigint | null;
   }>({
     name: 'read-terms',
     text: `
-      select plans.payg_enabled, accounts.payg_cap_nano_usd, user_limits.limit_nano_usd
+      select payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, limit_nano_usd
       from unnest($1::uuid[], $2::uuid[]) with ordinality as asked (tenant_id, user_id, place)
       left join accounts using (tenant_id)
       join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
@@ -36,9 +43,10 @@ export async function readTermsOf(sql: Sql, asked: readonly { tenantId: string; 
       plainArray(asked.map(({ userId }) => (userId === '' ? null : userId))),
     ],
   });
-  return rows.map(({ payg_enabled, payg_cap_nano_usd, limit_nano_usd }) => ({
+  return rows.map(({ payg_enabled, payg_cap_nano_usd, monthly_credit_nano_usd, limit_nano_usd }) => ({
     paygEnabled: payg_enabled,
     paygCapNanoUsd: payg_cap_nano_usd,
+    monthlyCreditNanoUsd: monthly_credit_nano_usd,
     userLimitNanoUsd: limit_nano_usd,
   }));
 }

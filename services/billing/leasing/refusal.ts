@@ -2,12 +2,15 @@ import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { resetsAtMs, type Terms } from './budget.ts';
 
-/** The refusal of a budget without room. Clients stop retrying when the message says "will reset at" (openai-contract.md section 2). */
+/**
+ * The refusal of a budget without room. Clients stop retrying when the message says "will reset at" (openai-contract.md section 2). How long
+ * that is comes from here, since a client's gateway may have another clock.
+ */
 export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): GatewayError {
   const resetMs = resetsAtMs(kind, nowMs);
-  const when = `It will reset at ${new Date(resetMs).toISOString()}.`;
-  const refusal = (reason: ErrorReason, text: string) =>
-    gatewayError(reason, `${text} ${when}`, { resetsAtMs: resetMs });
+  const willReset = `will reset at ${new Date(resetMs).toISOString()}.`;
+  const details = { resetsAtMs: resetMs, retryAfterMs: resetMs - nowMs };
+  const refusal = (reason: ErrorReason, text: string) => gatewayError(reason, `${text} It ${willReset}`, details);
   switch (kind) {
     case BudgetKind.API_KEY:
       return refusal(ErrorReason.SPEND_CAP_EXCEEDED, "This API key's daily spend cap is reached.");
@@ -17,9 +20,16 @@ export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): Ga
       if (terms.paygEnabled) {
         return refusal(ErrorReason.PAYG_CAP_EXCEEDED, "The organization's monthly pay-as-you-go cap is reached.");
       }
-      return refusal(
-        ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-        'The organization has no credit left. An admin can add some at any time; what its plan includes comes monthly.',
+      return noCredit(
+        terms.monthlyCreditNanoUsd > 0n ? { text: ` What its plan includes ${willReset}`, details } : null,
       );
   }
 }
+
+/** Nothing comes by itself but what a plan includes. */
+const noCredit = (monthly: { text: string; details: GatewayError['details'] } | null): GatewayError =>
+  gatewayError(
+    ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+    `The organization has no credit left. Redeem a coupon, or ask the platform's operator for credit.${monthly?.text ?? ''}`,
+    monthly?.details,
+  );
