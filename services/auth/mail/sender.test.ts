@@ -109,6 +109,30 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   expect(server.received).toHaveLength(1);
 });
 
+test('a mail that was taken goes out no second time while that cannot be noted, and is not taken back', async () => {
+  await using server = await startMailServer();
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock: new ManualClock(Date.now()) });
+  // Fails as in a restart of Postgres; a sequence counts what is undone too.
+  await asTableOwner(
+    fixture,
+    `create sequence failures;
+     grant usage on sequence failures to public;
+     create function fail() returns trigger language plpgsql as $$
+       begin perform nextval('auth.failures'); raise 'going down' using errcode = '57P01'; end $$;
+     create trigger fail before update on mails for each row when (new.sent_at is not null) execute function fail()`,
+  );
+  await fixture.auth.sendMail({ mails: [mail('taken by it')] }, asService('models'));
+  await waitFor(async () => (await asTableOwner(fixture, 'select from failures where is_called')).rowCount === 1, {
+    description: 'a failure',
+  });
+  const withdrawn = await fixture.auth.withdrawMail({ dedupeKeyPrefix: 'taken by' }, asService('models'));
+  expect(withdrawn.dedupeKeys).toEqual([]);
+  await asTableOwner(fixture, 'drop trigger fail on mails');
+  await statusIs(fixture, MailStatus.SENT);
+  expect((await listed(fixture))[0]).toMatchObject({ attempts: 1, lastError: '' });
+  expect(server.received).toHaveLength(1);
+});
+
 test('a mail server that is away delays mails and fails no request', async () => {
   const away = await startMailServer();
   await away.close();

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { createTransport } from 'nodemailer';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { Clock } from '#shared/clock.ts';
@@ -45,14 +46,14 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   });
   const from = new URL(deps.smtpUrl).searchParams.get('from') ?? deps.from;
 
-  const sendDue = async (): Promise<number> => {
+  const sendDue = async (signal: AbortSignal): Promise<number> => {
     const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: batch };
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
-    await Promise.all(mails.map(handle));
+    await Promise.all(mails.map((mail) => handle(mail, signal)));
     return mails.length;
   };
 
-  const handle = async (mail: MailRow): Promise<void> => {
+  const handle = async (mail: MailRow, signal: AbortSignal): Promise<void> => {
     if (await isStale(mail)) {
       await settle(mail, { status: MailStatus.DROPPED });
       return;
@@ -70,9 +71,23 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
         // RFC 3834 section 5: no out-of-office answers.
         headers: { 'Auto-Submitted': 'auto-generated' },
       });
-      await settle(mail, { status: MailStatus.SENT, sentAt: new Date(clock.now()) });
     } catch (error) {
       await retryLater(mail, error as Error & { responseCode?: number });
+      return;
+    }
+    await noteSent(mail, signal);
+  };
+
+  /** Tries on while the claim lasts: whoever claimed the mail anew would send it once more. */
+  const noteSent = async (mail: MailRow, signal: AbortSignal): Promise<void> => {
+    const end = { status: MailStatus.SENT, sentAt: new Date(clock.now()) };
+    for (;;) {
+      try {
+        return await settle(mail, end);
+      } catch (error) {
+        if (signal.aborted || clock.now() >= mail.nextAttemptAt!.getTime()) throw error;
+        await delay(pollMs);
+      }
     }
   };
 
@@ -107,7 +122,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     everyMs: pollMs,
     async round(signal) {
       // A full batch is followed by the next at once.
-      while (!signal.aborted && (await sendDue()) === batch);
+      while (!signal.aborted && (await sendDue(signal)) === batch);
     },
     logger,
   });
