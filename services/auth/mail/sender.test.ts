@@ -12,8 +12,8 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 
 type Received = { to: string[]; raw: string };
 
-/** A real mail server that keeps what it takes; `refuse` is its answer to the next mails instead. */
-async function startMailServer(options: { port?: number } = {}) {
+/** A real mail server that keeps what it takes, once `hold` resolves; `refuse` is its answer to the next mails instead. */
+async function startMailServer(options: { port?: number; hold?: () => Promise<void> } = {}) {
   const received: Received[] = [];
   const refusals: { responseCode: number }[] = [];
   const server = new SMTPServer({
@@ -24,7 +24,8 @@ async function startMailServer(options: { port?: number } = {}) {
     onData(stream, mailSession, done) {
       const chunks: Buffer[] = [];
       stream.on('data', (chunk) => chunks.push(chunk));
-      stream.on('end', () => {
+      stream.on('end', async () => {
+        await options.hold?.();
         const refusal = refusals.shift();
         if (refusal !== undefined) {
           done(Object.assign(new Error('not now'), refusal));
@@ -131,6 +132,24 @@ test('a mail that was taken goes out no second time while that cannot be noted, 
   await statusIs(fixture, MailStatus.SENT);
   expect((await listed(fixture))[0]).toMatchObject({ attempts: 1, lastError: '' });
   expect(server.received).toHaveLength(1);
+});
+
+test('a mail that a slow mail server holds is in nobody else’s hands, however many were due with it', async () => {
+  const held: (() => void)[] = [];
+  await using server = await startMailServer({ hold: () => new Promise((resolve) => held.push(resolve)) });
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  await fixture.auth.sendMail({ mails: [1, 2, 3, 4].map((nth) => mail(`slow mail ${nth}`)) }, asService('models'));
+  const twoAreHeld = () => waitFor(() => held.length === 2, { description: 'two mails in the server’s hands' });
+  await twoAreHeld();
+  clock.advance(100_000);
+  for (const release of held.splice(0)) release();
+  await twoAreHeld();
+  clock.advance(100_000);
+  const withdrawn = await fixture.auth.withdrawMail({ dedupeKeyPrefix: 'slow mail' }, asService('models'));
+  for (const release of held.splice(0)) release();
+  await waitFor(() => server.received.length === 4, { description: 'all mails' });
+  expect(withdrawn.dedupeKeys).toEqual([]);
 });
 
 test('a mail server that is away delays mails and fails no request', async () => {

@@ -14,7 +14,8 @@ import type { MailOutbox } from './outbox.ts';
 
 /** How often the outbox is looked at, in milliseconds. */
 const pollMs = 500;
-const batch = 20;
+/** As many are claimed at a time: one that waited for its turn could outlive its claim. */
+const connectionsMax = 2;
 
 /** For so long a mail is left alone by other replicas; longer than all the time-outs of one sending together, in milliseconds. */
 const claimMs = 120_000;
@@ -36,7 +37,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const smtp = createTransport({
     url: deps.smtpUrl,
     pool: true,
-    maxConnections: 2,
+    maxConnections: connectionsMax,
     connectionTimeout: smtpTimeoutMs,
     greetingTimeout: smtpTimeoutMs,
     socketTimeout: smtpTimeoutMs,
@@ -47,9 +48,14 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const from = new URL(deps.smtpUrl).searchParams.get('from') ?? deps.from;
 
   const sendDue = async (signal: AbortSignal): Promise<number> => {
-    const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: batch };
+    const claim = { now: new Date(clock.now()), leaseMs: claimMs, limit: connectionsMax };
     const mails = await transaction(database, (em) => claimDueMails(em, claim));
-    await Promise.all(mails.map((mail) => handle(mail, signal)));
+    await Promise.all(
+      mails.map((mail) =>
+        // One that fails does not end the round: others would be claimed while its neighbour holds a connection.
+        handle(mail, signal).catch((err) => logger.warn({ err, mailId: mail.id }, 'a mail stays claimed')),
+      ),
+    );
     return mails.length;
   };
 
@@ -121,8 +127,8 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     name: 'the sending of mails',
     everyMs: pollMs,
     async round(signal) {
-      // A full batch is followed by the next at once.
-      while (!signal.aborted && (await sendDue(signal)) === batch);
+      // There may be more.
+      while (!signal.aborted && (await sendDue(signal)) === connectionsMax);
     },
     logger,
   });
