@@ -3,6 +3,7 @@ import type { Client } from '@connectrpc/connect';
 import { decodeJwt, decodeProtectedHeader, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { ManualClock, systemClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -13,7 +14,7 @@ import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { createSessionCredentials, type SessionCredentials } from '../../edge/snapshots/sessions.ts';
 import { anonymous, publicUrl, session, startTestAuth, type TestAuth } from '../support/auth.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
-import { join, operatorOf, ownerOf, strongPassword } from '../support/people.ts';
+import { asTableOwner, join, operatorOf, ownerOf, strongPassword } from '../support/people.ts';
 import { serveRpc, testTokens } from '../support/rpc-carriers.ts';
 import { startStopwatch } from '../support/stopwatch.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -202,6 +203,24 @@ test('a compromised signing key ends the connections of the sessions that it sig
   expect(told).toBe(0);
   await fixture.auth.rotateSigningKey({ compromised: true }, operatorOf(fixture));
   expect(told).toBe(1);
+});
+
+test('a rotation for a compromised key ends the key of one that was cut off, which cannot be gone on with', async () => {
+  const rotate = (request: { idempotencyKey?: string; compromised?: boolean }) =>
+    fixture.auth.rotateSigningKey(request, operatorOf(fixture));
+  // The key is published, and does not come to sign.
+  await asTableOwner(
+    fixture,
+    `create function fail() returns trigger language plpgsql as $$ begin raise 'not now'; end $$;
+     create trigger fail before update on signing_keys execute function fail()`,
+  );
+  const cutOff = { idempotencyKey: uuidv7() };
+  await expect(rotate(cutOff)).rejects.toThrow();
+  await asTableOwner(fixture, 'drop trigger fail on signing_keys');
+
+  const { signingKeys } = await rotate({ compromised: true });
+  expect(signingKeys.map(({ status }) => status)).toEqual([SigningKeyStatus.ACTIVE]);
+  expect((await rotate(cutOff).catch((error) => error)).reason).toBe(ErrorReason.CONFLICT);
 });
 
 test('a rotation that is repeated with its Idempotency-Key rotates no further', async () => {

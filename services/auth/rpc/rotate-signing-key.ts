@@ -55,7 +55,8 @@ export const rotateSigningKey =
 
     const activated = await transaction(database, async (em) => {
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.signing_keys'))`);
-      const next = await em.findOneOrFail(SigningKeyEntity, { kid });
+      const next = await em.findOne(SigningKeyEntity, { kid });
+      if (next === null) throw overtaken();
       // A repeat of what has been done.
       if (next.status !== SigningKeyStatus.NEXT) return currentVersion(em);
       const former = await em.findOneOrFail(SigningKeyEntity, { status: SigningKeyStatus.ACTIVE });
@@ -63,8 +64,9 @@ export const rotateSigningKey =
       await activateSigningKey(em, { ...next, sealedPrivateKey: next.sealedPrivateKey ?? null }, clock);
       if (request.compromised) {
         const now = new Date(clock.now());
-        // Not the former key alone: whoever reads one key of the database may have read the older ones.
+        // Not the former key alone: whoever reads one key of the database may have read them all.
         await em.nativeUpdate(SigningKeyEntity, { status: SigningKeyStatus.RETIRING }, { expiresAt: now });
+        await em.nativeDelete(SigningKeyEntity, { status: SigningKeyStatus.NEXT });
         await em.nativeUpdate(SessionEntity, { endedAt: null }, { endedAt: now });
       }
       await recordAudit(em, clock, {
@@ -81,3 +83,10 @@ export const rotateSigningKey =
     await feed.knownEverywhere(activated);
     return { signingKeys: (await acceptedSigningKeys(database.em(), clock)).map(signingKeyMessage) };
   };
+
+/** Another rotation ended every key but its own, or the new key waited for so long to sign that it was tidied away. */
+const overtaken = () =>
+  gatewayError(
+    ErrorReason.CONFLICT,
+    'The new signing key was removed before it came to sign. Rotate again, as a new request.',
+  );
