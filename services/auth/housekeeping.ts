@@ -2,8 +2,10 @@ import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
+import { recordChange } from './feed/changes.ts';
 
 const everyMs = 10 * 60_000;
 const dayMs = 86_400_000;
@@ -27,10 +29,17 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
       [now],
     ],
     ['delete from signing_keys where expires_at < $1', [now]],
-    ['delete from signing_keys where status = $1 and activated_at < $2', [SigningKeyStatus.NEXT, before(dayMs)]],
     ['delete from mails where status <> $1 and created_at < $2', [MailStatus.QUEUED, before(mailsKeptMs)]],
   ];
   for (const [text, values] of statements) await database.query({ text, values });
+  await transaction(database, async (em) => {
+    const removed = await em.execute<object[]>(
+      'delete from signing_keys where status = ? and activated_at < ? returning kid',
+      [SigningKeyStatus.NEXT, before(dayMs)],
+    );
+    // Nothing else tells edges, which accept it: it has no end of its own.
+    if (removed.length > 0) await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
+  });
 }
 
 /** Tidies up now and then until it is closed. */

@@ -1,6 +1,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { decodeJwt, decodeProtectedHeader } from 'jose';
 import { expect, test } from 'vitest';
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { ManualClock, systemClock } from '#shared/clock.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -152,6 +153,29 @@ test('what is out of date is removed, and what counts stays', async () => {
   expect(counts.rows[0].events).toBeGreaterThanOrEqual(4);
   await fixture.auth.refresh({ refreshToken: current.refreshToken }, anonymous());
   await expect(fixture.auth.refresh({ refreshToken: old.refreshToken }, anonymous())).rejects.toThrow();
+  await database.close();
+});
+
+test('the removal of a signing key that never came to sign is told to edges, which accept it until then', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using fixture = await startTestAuth({ clock });
+  const database = await databaseOf(fixture);
+  const version = async () => (await asTableOwner(fixture, 'select version from feed')).rows[0].version;
+  const publicKey = Buffer.from(generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x!, 'base64url');
+  await asTableOwner(
+    fixture,
+    `insert into signing_keys (kid, public_key, status, activated_at) values ('left behind', $1, $2, $3)`,
+    [publicKey, SigningKeyStatus.NEXT, new Date(clock.now())],
+  );
+  const before = await version();
+  clock.advance(2 * 86_400_000);
+  await tidyUp({ database, clock });
+  expect((await fixture.auth.getSigningKeys({}, anonymous())).signingKeys).toHaveLength(1);
+  const { rows: told } = await asTableOwner(fixture, 'select kind from changes where version > $1', [before]);
+  expect(told).toEqual([{ kind: 'signing_keys' }]);
+  const after = await version();
+  await tidyUp({ database, clock });
+  expect(await version()).toBe(after);
   await database.close();
 });
 
