@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { transaction } from '#shared/db/transaction.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
@@ -34,6 +35,8 @@ export const forgotPassword =
       return transaction(database, async (em) => {
         const user = await findUserByEmail(em, normalEmail(request.email));
         if (user === null || !user.isActive) return;
+        // Somebody else asks for this account right now. To wait for them would tell that there is one.
+        if (!(await tryLock(em, `password reset ${user.id}`))) return;
         const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
         if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;
         const { token, hash } = newOneTimeToken();
@@ -65,3 +68,11 @@ export const forgotPassword =
       });
     }
   };
+
+const tryLock = async (em: SqlEntityManager, name: string): Promise<boolean> => {
+  const [row] = await em.execute<{ taken: boolean }[]>(
+    'select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as taken',
+    [name],
+  );
+  return row!.taken;
+};

@@ -3,7 +3,7 @@ import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { asTableOwner, join, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import { asTableOwner, atOnce, join, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.500Z'));
@@ -45,6 +45,17 @@ test('asking for a reset reads the same for anybody and sends a known address on
   const { rows } = await asTableOwner(fixture, `select to_email from mails where kind = 'password_reset'`);
   expect(rows.filter((row) => row.to_email === email)).toHaveLength(1);
   expect(rows.filter((row) => row.to_email === 'nobody@example.com')).toHaveLength(0);
+});
+
+test('who asks for a reset of one account at once, from many addresses, sends it one mail', async () => {
+  const { email } = await join(fixture, 'asked-at-once@example.com');
+  const addresses = [1, 2, 3, 4, 5].map((nth) => `198.51.100.${100 + nth}`);
+  await atOnce(
+    fixture,
+    addresses.map((ip) => () => fixture.auth.forgotPassword({ email }, anonymous(ip))),
+  );
+  const text = `select from mails where kind = 'password_reset' and to_email = $1`;
+  expect((await asTableOwner(fixture, text, [email])).rows).toHaveLength(1);
 });
 
 test('a changed password ends all sessions; the wrong current one changes nothing', async () => {
