@@ -20,12 +20,17 @@ export async function withdrawPending(
   return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
 }
 
-/** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
+/**
+ * Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. Whoever invites them as well waits
+ * until the transaction ends.
+ */
 export async function withdrawEarlier(
   em: SqlEntityManager,
   where: { tenantId: string | null; email: string },
   now: Date,
 ): Promise<string[]> {
+  const subject = `invitation ${where.tenantId} ${where.email}`;
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
   const earlier = await em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id'] });
   const withdrawn = [];
   for (const { id } of earlier) {

@@ -4,7 +4,15 @@ import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import {
+  asTableOwner,
+  atOnce,
+  join,
+  operatorOf,
+  ownerOf,
+  strongPassword,
+  tokenMailedTo,
+} from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
@@ -92,6 +100,19 @@ test('a token that is invented, replayed, withdrawn, superseded or out of time i
   for (const token of ['invented', superseded.token, withdrawn.token, expired.token, replayed.token]) {
     expect(await reasonOf(accept(token))).toBe(ErrorReason.INVALID_CODE);
   }
+});
+
+test('of invitations that one address is sent at once only one is left, with an organization and without', async () => {
+  const email = 'often@example.com';
+  const fiveTimes = (call: () => Promise<unknown>) => atOnce(fixture, [call, call, call, call, call]);
+  await fiveTimes(() => fixture.auth.createInvitation({ email }, ownerOf(fixture)));
+  await fiveTimes(() => fixture.auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture)));
+  const { rows } = await asTableOwner(
+    fixture,
+    `select tenant_id from invitations where email = $1 and withdrawn_at is null`,
+    [email],
+  );
+  expect(rows.map((row) => row.tenant_id).toSorted()).toEqual([fixture.owner.tenantId, null]);
 });
 
 test('an owner who is invited without an organization names it', async () => {
