@@ -28,6 +28,8 @@ const login = async ({ auth }: TestAuth) =>
 /** As the housekeeping of Auth has it. */
 const databaseOf = ({ database }: TestAuth) =>
   openServiceDatabase({ service: 'auth', connection: database.url, entities: [], logger });
+const newPrivateKey = () =>
+  generateKeyPairSync('ed25519').privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
 const kidOf = (token: string) => decodeProtectedHeader(token).kid;
 
 test('replicas that start at the same moment agree on one operator and one signing key', async () => {
@@ -111,9 +113,7 @@ test('a signing key is kept over restarts, sealed; one of the configuration is n
   expect(kidOf(kept.accessToken)).toBe(kidOf(before.accessToken));
   await second.close();
 
-  const { privateKey } = generateKeyPairSync('ed25519');
-  const jwtPrivateKey = privateKey.export({ format: 'pem', type: 'pkcs8' }).toString();
-  await using third = await startTestAuth({ database, jwtPrivateKey });
+  await using third = await startTestAuth({ database, jwtPrivateKey: newPrivateKey() });
   const configured = await login(third);
   expect(kidOf(configured.accessToken)).not.toBe(kidOf(before.accessToken));
   const stored = await asTableOwner(third, 'select sealed_private_key from signing_keys where kid = $1', [
@@ -123,6 +123,33 @@ test('a signing key is kept over restarts, sealed; one of the configuration is n
   const { tokens } = await third.auth.refresh({ refreshToken: before.refreshToken }, anonymous());
   expect(kidOf(tokens!.accessToken)).toBe(kidOf(configured.accessToken));
 });
+
+test.each([
+  ['another JWT_PRIVATE_KEY', newPrivateKey()],
+  ['none', undefined],
+])(
+  'beside a replica with a new JWT_PRIVATE_KEY, one with %s signs on, for as long as what it signs is accepted',
+  async (_name, former) => {
+    const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+    await using database = await createTestDatabase();
+    await using old = await startTestAuth({ database, clock, jwtPrivateKey: former });
+    const before = await login(old);
+    await using renewed = await startTestAuth({ database, clock, jwtPrivateKey: newPrivateKey() });
+    const after = await login(renewed);
+    expect(kidOf(after.accessToken)).not.toBe(kidOf(before.accessToken));
+    // By this token the old one learns of the new key.
+    const { tokens: refreshed } = await old.auth.refresh({ refreshToken: after.refreshToken }, anonymous());
+    const signedOn = await login(old);
+    expect([refreshed!, signedOn].map(({ accessToken }) => kidOf(accessToken))).toEqual([
+      kidOf(before.accessToken),
+      kidOf(before.accessToken),
+    ]);
+    const { tokens: taken } = await renewed.auth.refresh({ refreshToken: signedOn.refreshToken }, anonymous());
+    expect(kidOf(taken!.accessToken)).toBe(kidOf(after.accessToken));
+    clock.advance(7 * 86_400_000);
+    await expect(login(old)).rejects.toThrow();
+  },
+);
 
 test.each([
   ['no key at all', 'nonsense'],

@@ -14,7 +14,10 @@ export type Signer = { kid: string; privateKey: KeyObject };
 
 /** The keys that sign and verify session tokens, as this process knows them; `reload` follows the database. */
 export type SigningKeys = {
-  /** The key which signs new tokens. */
+  /**
+   * The key which signs new tokens. Where its private half is not known here, since another replica was started with a new
+   * JWT_PRIVATE_KEY, the newest former one does, for as long as it is accepted.
+   */
   active(): Signer;
   /** The private half of any key that still verifies; null when it is gone or not kept here. */
   signer(kid: string): Signer | null;
@@ -54,6 +57,7 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
   };
   await reload();
 
+  const isAccepted = ({ expiresAt }: SigningKeyRow) => expiresAt == null || expiresAt.getTime() > clock.now();
   const signer = (kid: string): Signer | null => {
     const privateKey = privateKeys.get(kid);
     return privateKey === undefined ? null : { kid, privateKey };
@@ -63,10 +67,12 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
     reload,
     signer,
     active() {
-      const kid = rows.find((row) => row.status === SigningKeyStatus.ACTIVE)?.kid ?? '';
-      const active = signer(kid);
-      if (active === null) throw new Error('there is no signing key whose private half is known to this process');
-      return active;
+      const usable = rows.filter((row) => privateKeys.has(row.kid) && isAccepted(row));
+      const active =
+        usable.find(({ status }) => status === SigningKeyStatus.ACTIVE) ??
+        usable.findLast(({ status }) => status === SigningKeyStatus.RETIRING);
+      if (active === undefined) throw new Error('there is no signing key whose private half is known to this process');
+      return signer(active.kid)!;
     },
     async verifier(kid) {
       if (!publicKeys.has(kid) && clock.monotonic() - lastLookupMs >= lookupIntervalMs) {
@@ -74,7 +80,7 @@ export async function openSigningKeys(deps: Deps): Promise<SigningKeys> {
         await reload();
       }
       const row = rows.find((candidate) => candidate.kid === kid);
-      if (row === undefined || (row.expiresAt != null && row.expiresAt.getTime() <= clock.now())) return null;
+      if (row === undefined || !isAccepted(row)) return null;
       return publicKeys.get(kid) ?? null;
     },
   };
