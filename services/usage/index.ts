@@ -1,6 +1,7 @@
-import type { ServiceImpl } from '@connectrpc/connect';
+import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { UsageDeps } from './deps.ts';
+import { createReadTurns } from './read-turns.ts';
 import { exportEvents } from './rpc/export-events.ts';
 import { getCurrent } from './rpc/get-current.ts';
 import { getKeyAnalytics } from './rpc/get-key-analytics.ts';
@@ -14,19 +15,26 @@ import { quota } from './rpc/quota.ts';
 import { record } from './rpc/record.ts';
 
 /** Every metered call, stored once and answered for in reports. start.ts makes its dependencies. */
-export const usageService = (deps: UsageDeps): Partial<ServiceImpl<typeof UsageService>> => ({
-  record: record(deps),
+export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageService>> {
+  const reads = createReadTurns();
+  const inTurn =
+    <Request, Answer>(rpc: (request: Request, context: HandlerContext) => Promise<Answer> | Answer) =>
+    (request: Request, context: HandlerContext): Promise<Answer> =>
+      reads(context, async () => rpc(request, context));
+  return {
+    record: record(deps),
 
-  getCurrent: getCurrent(deps),
-  listHistory: listHistory(deps),
-  getSummary: getSummary(deps),
-  getReport: getReport(deps),
-  getTenantBreakdown: getTenantBreakdown(deps),
-  getKeyAnalytics: getKeyAnalytics(deps),
-  exportEvents: exportEvents(deps),
+    getCurrent: inTurn(getCurrent(deps)),
+    listHistory: inTurn(listHistory(deps)),
+    getSummary: inTurn(getSummary(deps)),
+    getReport: inTurn(getReport(deps)),
+    getTenantBreakdown: inTurn(getTenantBreakdown(deps)),
+    getKeyAnalytics: inTurn(getKeyAnalytics(deps)),
+    exportEvents: exportEvents({ ...deps, reads }),
 
-  listModelUsers: listModelUsers(deps),
+    listModelUsers: listModelUsers(deps),
 
-  quota: quota(deps),
-  getRateLimits: getRateLimits(deps),
-});
+    quota: quota(deps),
+    getRateLimits: getRateLimits(deps),
+  };
+}

@@ -7,10 +7,13 @@ import { firstIdAt } from '../domain/event-id.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { instantsOf } from '../domain/time-buckets.ts';
+import type { ReadTurns } from '../read-turns.ts';
 
 const eventsPerPage = 500;
 
-export const exportEvents = ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'exportEvents'> =>
+type Deps = Pick<UsageDeps, 'database' | 'clock'> & { reads: ReadTurns };
+
+export const exportEvents = ({ database, clock, reads }: Deps): UsageRpc<'exportEvents'> =>
   async function* (request, context) {
     const caller = sessionCaller(context, Role.ADMIN);
     const scope = request.scope === UsageScope.UNSPECIFIED ? UsageScope.TENANT : request.scope;
@@ -20,13 +23,8 @@ export const exportEvents = ({ database, clock }: Pick<UsageDeps, 'database' | '
     // No event has the smallest id of a moment: its version and variant bits are those of no UUIDv7.
     let afterId = firstIdAt(range.startMs);
     while (!context.signal.aborted) {
-      const rows = await nextEvents(database, {
-        subject,
-        filter: request.filter,
-        afterId,
-        endId,
-        limit: eventsPerPage,
-      });
+      const page = { subject, filter: request.filter, afterId, endId, limit: eventsPerPage };
+      const rows = await reads(context, () => nextEvents(database, page));
       if (rows.length > 0) yield { events: rows.map(eventMessage) };
       if (rows.length < eventsPerPage) return;
       afterId = rows.at(-1)!.id;
