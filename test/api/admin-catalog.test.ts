@@ -373,5 +373,8 @@ describe('an Idempotency-Key', () => {
     const again = await post('/grants', 'one-grant', { model: name, tenant_id });
     expect([again.status, again.json]).toEqual([201, grant.json]);
     expect((await post('/grants', 'one-grant', { model: 'sandbox-chat', tenant_id })).status).toBe(400);
+    expect((await admin('GET', pathOf(name))).json).toEqual(first.json);
+    expect((await admin('DELETE', pathOf(name))).status).toBe(204);
+    expect(await post('/models', 'one-model', body)).toMatchObject({ status: 201, json: first.json });
   });
 });

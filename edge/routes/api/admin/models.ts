@@ -1,5 +1,6 @@
+import { create } from '@bufbuild/protobuf';
 import { type Static, Type } from 'typebox';
-import type { CatalogModel } from '#gen/modelgateway/models/v1/catalog_pb.ts';
+import { type CatalogModel, CatalogModelSchema } from '#gen/modelgateway/models/v1/catalog_pb.ts';
 import { Visibility } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
@@ -69,11 +70,12 @@ export const adminModelRoutes: Routes = (app, { models }) => {
     },
     async (request, reply) => {
       const { name, ...fields } = request.body;
-      await models.createModel(
+      const { model } = await models.createModel(
         { name, settings: modelSettings(fields), idempotencyKey: idempotencyKey(request) },
         asCaller(request),
       );
-      return reply.code(201).send(adminModelJson(await catalogModel(models, name, request)));
+      // As it was made: a repeat may find it changed, or gone.
+      return reply.code(201).send(adminModelJson(create(CatalogModelSchema, { model: model! })));
     },
   );
 
