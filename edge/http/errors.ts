@@ -76,7 +76,7 @@ export function toGatewayError(thrown: unknown): GatewayError {
     case 'FST_ERR_CTP_EMPTY_TYPE':
       return gatewayError(
         ErrorReason.UNSUPPORTED_CONTENT_TYPE,
-        'This Content-Type is not supported. Send `application/json`, or audio files as `multipart/form-data`.',
+        'This Content-Type is not supported here. Files of audio are sent as `multipart/form-data`, all else as `application/json`.',
       );
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'The request body is too large.');

@@ -36,7 +36,7 @@ export function admitModel(
 export const modelUnavailable = (model: string, internal?: string): GatewayError =>
   gatewayError(
     ErrorReason.MODEL_UNAVAILABLE,
-    `The model \`${model}\` is temporarily not serving. It recovers on its own; try again shortly.`,
+    `The model \`${model}\` is not serving at the moment. Try again shortly.`,
     {
       param: 'model',
       retryAfterMs: unavailableRetryMs,
