@@ -101,6 +101,7 @@ export function countingTokens(registry: Registry, journal: MeteringJournal): Me
 export function meteringMetrics(
   registry: Registry,
   journal: Pick<Journal<MeteredEvent, MeteredProgress>, 'stats'>,
+  damagedSegments: () => number,
   budgets: { readonly leaseCount: number },
 ): void {
   /** `ofAll`: what several processes have together. */
@@ -132,6 +133,12 @@ export function meteringMetrics(
     '0 while the journal refuses writes and new requests are refused.',
     () => Number(journal.stats().healthy),
     'min',
+  );
+  gauge(
+    'gateway_journal_damaged_segments',
+    'Segments of journals which could not be read to their end, kept in DATA_DIR.',
+    damagedSegments,
+    'max',
   );
   gauge('gateway_budget_leases', 'Leases of room in budgets that Billing knows of.', () => budgets.leaseCount);
 }

@@ -24,7 +24,7 @@ import { grantReportMs, RateLimitGrants } from './limits/rate-limit-grants.ts';
 import { RateLimiter } from './limits/rate-limiter.ts';
 import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
-import { adoptOrphans } from './metering/orphans.ts';
+import { adoptOrphans, damagedSegments, takeBackDamaged } from './metering/orphans.ts';
 import { createShipper } from './metering/shipper.ts';
 import { catalogMetrics, countingTokens, meteringMetrics, upstreamMetrics } from './metrics.ts';
 
@@ -101,6 +101,7 @@ export async function startInference(options: {
   const adopt = (): void => {
     for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
   };
+  takeBackDamaged({ directory, logger });
   adopt();
   const adoption = setInterval(adopt, adoptionIntervalMs);
   const limiter = new RateLimiter(clock.monotonic);
@@ -114,7 +115,7 @@ export async function startInference(options: {
     delay(limitsWaitMs, undefined, { ref: false }),
   ]);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
-  meteringMetrics(registry, journal, budgets);
+  meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
   const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
   return {
     implementation: inferenceService({

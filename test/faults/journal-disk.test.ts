@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
@@ -27,6 +27,10 @@ beforeAll(async () => {
   simulator = await startUpstreamSimulator();
   dataDir = mkdtempSync(join(tmpdir(), 'gateway-disk-'));
   fault = join(dataDir, 'fault');
+  const damaged = join(dataDir, 'journal', 'damaged');
+  mkdirSync(damaged, { recursive: true });
+  writeFileSync(join(damaged, '1-whole-segment-1'), '');
+  writeFileSync(join(damaged, '1-broken-segment-1'), 'no frame of ours '.repeat(10));
   ({ child, url } = await startGatewayProcess({
     NODE_OPTIONS: `--import=${new URL('../support/faulty-disk.ts', import.meta.url)}`,
     DISK_FAULT: fault,
@@ -78,6 +82,13 @@ const billable: Readonly<Record<string, () => Promise<Seen>>> = {
     }
   },
 };
+
+test('what an earlier version could not read is read again at the start, and metrics count what stays', async () => {
+  await waitFor(
+    async () => /^gateway_journal_damaged_segments 1$/m.test(await (await fetch(`${url}/metrics`)).text()),
+    { description: 'one segment to have been read, and one to be kept' },
+  );
+});
 
 test('on a full disk new work is 503 with Retry-After, an open stream finishes and is billed, and there is work again once there is room', async () => {
   const released = Promise.withResolvers<void>();

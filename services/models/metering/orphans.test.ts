@@ -26,7 +26,7 @@ import {
   written,
 } from './fixtures/test-journal.ts';
 import { parseFrames } from './frame.ts';
-import { adoptOrphans } from './orphans.ts';
+import { adoptOrphans, damagedSegments, takeBackDamaged } from './orphans.ts';
 import { isEnd } from './record.ts';
 import { segmentPath } from './segment-files.ts';
 
@@ -189,6 +189,38 @@ test('records that checksum but make no sense are skipped, and their segment is 
   rmSync(join(folder.path, other.name), { recursive: true });
   expect(await drainToTheEnd(adopt(folder.path)[0]!)).toEqual([event(0)]);
   expect(readdirSync(join(folder.path, 'damaged'))).toHaveLength(1);
+});
+
+test('what an older version could not read is adopted by a later one, and what nobody can read is kept on', async () => {
+  using folder = journalFolder();
+  const journal = openTestJournal(folder.path, { segmentBytes: 1 });
+  journal.begin('event-2', event(0));
+  for (let number = 1; number <= 3; number += 1) await written(journal, event(number));
+  await journal.close();
+  const left = join(folder.path, journal.name);
+  const third = segmentPath(left, 3);
+  const bytes = readFileSync(third);
+  bytes[bytes.length - 1]! ^= 0xff;
+  writeFileSync(third, bytes);
+  const older = {
+    ...testCodec,
+    decode: () => {
+      throw new TypeError('not an event');
+    },
+  };
+  const [orphan] = adoptOrphans({ directory: folder.path, codec: older, clock: systemClock, logger: testLogger() });
+  expect(await drainToTheEnd(orphan!)).toEqual([]);
+  expect(damagedSegments(folder.path)).toHaveLength(3);
+
+  const takeBack = () => takeBackDamaged({ directory: folder.path, logger: testLogger() });
+  takeBack();
+  expect(damagedSegments(folder.path)).toEqual([]);
+  const [again] = adopt(folder.path);
+  // Somebody else who starts meanwhile leaves it alone.
+  takeBack();
+  expect(await drainToTheEnd(again!)).toEqual([event(1), event(2)]);
+  expect(damagedSegments(folder.path)).toEqual([{ journal: journal.name, segment: 3 }]);
+  expect(readdirSync(folder.path)).toEqual(['damaged']);
 });
 
 test('a journal that cannot be adopted is told of, and neither ends the process nor keeps the others waiting', async () => {

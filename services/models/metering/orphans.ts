@@ -1,4 +1,4 @@
-import { readdirSync, renameSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#shared/clock.ts';
 import { type FolderLock, lockFolder, removedPrefix } from '#shared/folder-lock.ts';
@@ -8,7 +8,10 @@ import { type Batch, type EventCodec, type EventSource, eventsPerBatchMax } from
 import { createReplay } from './replay.ts';
 import { listSegments, readSegment, segmentPath } from './segment-files.ts';
 
-/** Segments with damage in them, or with records that this version cannot read, are kept here, below the journals' folder, for an operator. */
+/**
+ * Segments with damage in them, or with records that this version cannot read, are kept here, below the journals' folder, for an operator
+ * or a later version.
+ */
 const damagedFolder = 'damaged';
 
 export type AdoptOptions<Event, Progress> = {
@@ -108,9 +111,50 @@ function adoptedJournal<Event, Progress>(
   };
 }
 
-function keepDamaged(directory: string, name: string, segment: number): void {
+const damagedPath = (directory: string, journal: string, segment: number): string =>
+  join(directory, damagedFolder, `${journal}-segment-${segment}`);
+
+function keepDamaged(directory: string, journal: string, segment: number): void {
   makeFolder(join(directory, damagedFolder), 0o700);
-  renameSync(segmentPath(join(directory, name), segment), join(directory, damagedFolder, `${name}-segment-${segment}`));
+  renameSync(segmentPath(join(directory, journal), segment), damagedPath(directory, journal, segment));
+}
+
+/** The segments that are kept as damaged. */
+export function damagedSegments(directory: string): { journal: string; segment: number }[] {
+  const folder = join(directory, damagedFolder);
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder).flatMap((name) => {
+    const [, journal, segment] = /^(.+)-segment-(\d{1,15})$/.exec(name) ?? [];
+    return journal === undefined ? [] : [{ journal, segment: Number(segment) }];
+  });
+}
+
+/**
+ * Makes journals of the damaged segments again, to be adopted once more; call it at start, before `adoptOrphans`: behind a rollback there
+ * may be some that only the older version could not read. Those that still cannot be read come back, and what was stored is not stored twice.
+ */
+export function takeBackDamaged({ directory, logger }: Pick<AdoptOptions<never, never>, 'directory' | 'logger'>): void {
+  const found = Object.groupBy(
+    orNone(logger, directory, () => damagedSegments(directory)),
+    ({ journal }) => journal,
+  );
+  for (const [journal, segments] of Object.entries(found)) {
+    const folder = join(directory, journal);
+    orNone(logger, folder, () => {
+      makeFolder(folder, 0o700);
+      const lock = lockFolder(folder);
+      try {
+        for (const { segment } of lock === null ? [] : segments!) {
+          // Another process that starts may have come before, from the look to the end.
+          const path = damagedPath(directory, journal, segment);
+          if (existsSync(path)) renameSync(path, segmentPath(folder, segment));
+        }
+      } finally {
+        lock?.release();
+      }
+      return [];
+    });
+  }
 }
 
 /** All events of a journal, then the numbers of its damaged segments. */
