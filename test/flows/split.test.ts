@@ -9,7 +9,7 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner, testSecrets } from '../support/gateway.ts';
 import { callerOfKey, grpcClient, invokeByGrpc } from '../support/grpc-client.ts';
-import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
 import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
@@ -130,6 +130,38 @@ test('an inference part in a process of its own invokes models for callers that 
   const ids = async () =>
     (await call('GET', '/api/v1/usage/history', session)).data.map((event: { id: string }) => event.id);
   await waitFor(async () => (await ids()).includes(eventId), { description: 'the call in the usage' });
+});
+
+test('edges that run on while a backup is restored go by its catalog, though they know a later one', async () => {
+  const session = await operatorSession();
+  const { key, id } = await call('POST', '/api/v1/api-keys', session, { name: 'restored' });
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  /** What a call costs now. */
+  const cost = async (): Promise<number> => {
+    const last = async () => (await call('GET', `/api/v1/usage/history?limit=1&api_key_id=${id}`, session)).data[0];
+    const before = await last();
+    const answer = await call('POST', '/v1/chat/completions', key, chat);
+    if (answer.choices === undefined) throw new Error(JSON.stringify(answer));
+    const event = async () => {
+      const event = await last();
+      return event?.id !== before?.id && event;
+    };
+    return (await waitFor(event, { description: 'the event of a call' })).cost_usd;
+  };
+  const usual = await cost();
+  const [backup] = await rowsOf(database.url, 'select version from models.catalog_version');
+  await call('POST', '/api/v1/admin/prices', session, { model: chat.model, per_request_usd: usual + 1 });
+  await waitFor(async () => (await cost()) === usual + 1, { description: 'the price to be known to the edge' });
+
+  await rest.kill();
+  await rowsOf(
+    database.url,
+    'delete from models.prices where id = (select id from models.prices order by created_at desc limit 1)',
+  );
+  await rowsOf(database.url, 'update models.catalog_version set version = $1', [backup.version]);
+  rest = startRest();
+  await rest.waitForLine(/ at http:/);
+  await waitFor(async () => (await cost()) === usual, { description: 'the restored price to be known to the edge' });
 });
 
 test('a job’s result of tens of megabytes is answered by an edge that has it from another process', async () => {

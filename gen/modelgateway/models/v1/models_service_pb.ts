@@ -34,7 +34,8 @@ export const file_modelgateway_models_v1_models_service: GenFile = /*@__PURE__*/
  */
 export type WatchCatalogRequest = Message<"modelgateway.models.v1.WatchCatalogRequest"> & {
   /**
-   * The version which the edge has; 0 for none. A snapshot comes at once only when it is newer.
+   * The version which the edge has; 0 for none. A snapshot comes at once only when it is newer, or
+   * when there is no such version, as after a restored backup: it then gets a newer one.
    *
    * @generated from field: uint64 known_version = 1;
    */
