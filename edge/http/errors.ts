@@ -12,9 +12,12 @@ import { lingering } from './lingering.ts';
  */
 export function installErrors(app: FastifyInstance, withPortal = false): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
-  app.setNotFoundHandler((request, reply) =>
-    withPortal && isPortalPath(request) ? sendPortalPage(reply) : sendError(unknownUrl(request), request, reply),
-  );
+  app.setNotFoundHandler((request, reply) => {
+    if (withPortal && isPortalPath(request)) return sendPortalPage(reply);
+    // Another version of the portal may have the file: while two of them stand behind one balancer, the next request may meet it.
+    if (request.url.startsWith('/assets/')) reply.header('cache-control', 'no-store');
+    return sendError(unknownUrl(request), request, reply);
+  });
 }
 
 /** Answers with an error, and logs it when it is the gateway's own fault. */

@@ -146,6 +146,38 @@ test('a page whose file could not be fetched is loaded anew once, and says that 
   await close();
 });
 
+test('a page whose files another version of the gateway was asked for is loaded anew until it is whole, and not for ever', async () => {
+  const { page, close } = await openPage(browser);
+  let missing = 'js';
+  let failures = 0;
+  await page.route('**/assets/index-*', (route) => {
+    const isThere = !route.request().url().endsWith(missing) || failures-- <= 0;
+    return isThere ? route.continue() : route.fulfill({ ...outOfOrder, status: 404 });
+  });
+  for (missing of ['js', 'css']) {
+    failures = 2;
+    await page.goto(portal.url);
+    await expect.poll(() => failures).toBeLessThan(0);
+    await page.getByRole('button', { name: 'Sign in' }).waitFor();
+    await expect.poll(() => page.evaluate(() => sessionStorage.length)).toBe(0);
+  }
+
+  failures = Number.POSITIVE_INFINITY;
+  await page.evaluate(() => sessionStorage.setItem('reloads', '9'));
+  await page.clock.install();
+  await page.goto(portal.url);
+  const last = page.waitForEvent('load');
+  await page.clock.runFor(1_000);
+  await last;
+  let asks = 0;
+  page.on('request', (request) => {
+    asks += Number(request.url().endsWith('/healthz'));
+  });
+  await page.clock.runFor(60_000);
+  expect(asks).toBe(0);
+  await close();
+});
+
 test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
   // One of its own, so that the test can be tried a second time.
   const { url, gateway, [Symbol.asyncDispose]: dispose } = await startPortal();
