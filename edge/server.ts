@@ -55,8 +55,8 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
     metrics.request(routeLabel(request), reply.statusCode, deps.clock.monotonic() - request.startedMs);
     done();
   });
-  if (deps.portalDirectory !== undefined) await servePortal(app, deps.portalDirectory);
-  installErrors(app, deps.portalDirectory !== undefined);
+  const sendPage = deps.portalDirectory === undefined ? undefined : servePortal(app, deps.portalDirectory);
+  installErrors(app, sendPage);
   installValidation(app);
   await app.register(answerPreflights);
   installAccess(app, deps.credentials);

@@ -3,17 +3,17 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError, invalidRequest } from '#shared/errors.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
-import { isPortalPath, sendPortalPage } from '../portal/serve.ts';
+import { isPortalPath, type SendFile } from '../portal/serve.ts';
 import { lingering } from './lingering.ts';
 
 /**
  * Installs the one place where failures become responses. Whatever is not a GatewayError is a bare 500 and a full log line.
- * With a portal, a browser that asks for an unknown address gets its page, whose own router knows more addresses.
+ * With a portal's page, a browser that asks for an unknown address gets it: its own router knows more addresses.
  */
-export function installErrors(app: FastifyInstance, withPortal = false): void {
+export function installErrors(app: FastifyInstance, sendPage?: SendFile): void {
   app.setErrorHandler((thrown: FastifyError, request, reply) => sendError(toGatewayError(thrown), request, reply));
   app.setNotFoundHandler((request, reply) => {
-    if (withPortal && isPortalPath(request)) return sendPortalPage(reply);
+    if (sendPage !== undefined && isPortalPath(request)) return sendPage(request, reply);
     // Another version of the portal may have the file: while two of them stand behind one balancer, the next request may meet it.
     if (request.url.startsWith('/assets/')) reply.header('cache-control', 'no-store');
     return sendError(unknownUrl(request), request, reply);

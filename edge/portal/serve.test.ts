@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fastify, { type FastifyInstance } from 'fastify';
@@ -10,24 +10,53 @@ import { servePortal } from './serve.ts';
 let folder: string;
 let app: FastifyInstance;
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'portal-'));
-  mkdirSync(join(folder, 'assets'));
+  // The name tells nothing of what is in it.
+  folder = join(mkdtempSync(join(tmpdir(), 'portal-')), 'assets', 'dist');
+  mkdirSync(join(folder, 'assets'), { recursive: true });
   writeFileSync(join(folder, 'index.html'), '<title>One</title>');
   writeFileSync(join(folder, 'assets', 'index-1.js'), '1');
-  app = fastify();
-  await servePortal(app, folder);
-  installErrors(app, systemClock, true);
+  await start();
 });
 afterEach(async () => {
   await app.close();
-  rmSync(folder, { recursive: true });
+  rmSync(join(folder, '../..'), { recursive: true });
 });
 
-const get = (url: string) => app.inject({ url, headers: { accept: 'text/html' } });
+/** Serves what is in the folder now. */
+async function start(): Promise<void> {
+  await app?.close();
+  app = fastify();
+  installErrors(app, servePortal(app, folder));
+}
+
+const get = (url: string, headers: Record<string, string> = {}) =>
+  app.inject({ url, headers: { accept: 'text/html', ...headers } });
 
 test('a file that only another version of the portal has is not remembered as missing', async () => {
   const kept = await get('/assets/index-1.js');
   expect([kept.statusCode, kept.headers['cache-control']]).toEqual([200, 'public, max-age=31536000, immutable']);
   const missing = await get('/assets/index-2.js');
   expect([missing.statusCode, missing.headers['cache-control']]).toEqual([404, 'no-store']);
+});
+
+test('what a process began with is served to its end, whatever is built in its place meanwhile', async () => {
+  const page = await get('/');
+  rmSync(join(folder, 'assets'), { recursive: true });
+  writeFileSync(join(folder, 'index.html'), '<title>Two</title>');
+  for (const url of ['/', '/keys', '/index.html']) expect((await get(url)).body, url).toBe(page.body);
+  expect((await get('/assets/index-1.js')).body).toBe('1');
+});
+
+test('a page is asked for anew at each visit, and sent again when it is another, be it of the same size and time', async () => {
+  const time = new Date();
+  utimesSync(join(folder, 'index.html'), time, time);
+  await start();
+  const { headers, body } = await get('/');
+  expect(headers).toMatchObject({ 'cache-control': 'no-cache', 'content-type': 'text/html; charset=utf-8' });
+  const again = () => get('/', { 'if-none-match': `W/${headers.etag}` });
+  expect([(await again()).statusCode, (await again()).body]).toEqual([304, '']);
+  writeFileSync(join(folder, 'index.html'), body.replace('One', 'Two'));
+  utimesSync(join(folder, 'index.html'), time, time);
+  await start();
+  expect([(await again()).statusCode, (await again()).body]).toEqual([200, '<title>Two</title>']);
 });

@@ -1,6 +1,6 @@
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
-import fastifyStatic from '@fastify/static';
+import { createHash } from 'node:crypto';
+import { readdirSync, readFileSync } from 'node:fs';
+import { extname, join, relative, sep } from 'node:path';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 /**
@@ -29,25 +29,52 @@ const pageHeaders: Readonly<Record<string, string>> = {
   'cross-origin-opener-policy': 'same-origin',
 };
 
+/** The types of what the portal is built into. */
+const contentTypes: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+
+/** Answers with one file of the portal, or that its client has it already. */
+export type SendFile = (request: FastifyRequest, reply: FastifyReply) => FastifyReply;
+
 /**
- * Serves the built portal from `directory`: its files with hashed names for a year, and `index.html` for every page
- * address, so that deep links work. `isPortalPath` says which addresses are pages of the portal and not of the API.
+ * Serves the built portal from `directory`, as it is now: what is built there later is for the next start, and has files of other names.
+ * Files with hashed names are kept by clients for a year. Answers what sends `index.html`: every page address does, so that deep links work.
  */
-export async function servePortal(app: FastifyInstance, directory: string): Promise<void> {
-  if (!existsSync(join(directory, 'index.html'))) return;
-  await app.register(fastifyStatic, {
-    root: directory,
-    prefix: '/',
-    wildcard: false,
-    index: false,
-    dotfiles: 'ignore',
-    cacheControl: false,
-    setHeaders: (reply, path) => {
-      for (const [name, value] of Object.entries(pageHeaders)) reply.header(name, value);
-      const immutable = path.includes('/assets/');
-      reply.header('cache-control', immutable ? 'public, max-age=31536000, immutable' : 'no-cache');
-    },
-  });
+export function servePortal(app: FastifyInstance, directory: string): SendFile {
+  const files = new Map(
+    readdirSync(directory, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+      .map((entry) => {
+        const file = join(entry.parentPath, entry.name);
+        const path = `/${relative(directory, file).replaceAll(sep, '/')}`;
+        return [path, sendFile(path, readFileSync(file))];
+      }),
+  );
+  for (const [path, send] of files) app.get(path, send);
+  return files.get('/index.html')!;
+}
+
+function sendFile(path: string, content: Buffer): SendFile {
+  const type = contentTypes[extname(path)];
+  if (type === undefined) throw new Error(`${path} of the portal has no content type`);
+  // Not of size and time: images of containers often have one time for all.
+  const etag = `"${createHash('sha256').update(content).digest('base64url')}"`;
+  const isNamedByHash = path.startsWith('/assets/');
+  const headers = {
+    ...pageHeaders,
+    'cache-control': isNamedByHash ? 'public, max-age=31536000, immutable' : 'no-cache',
+    etag,
+  };
+  return (request, reply) => {
+    reply.headers(headers);
+    // A proxy that compresses makes it a weak one.
+    if (request.headers['if-none-match']?.includes(etag)) return reply.code(304).send();
+    return reply.code(200).type(type).send(content);
+  };
 }
 
 /** Whether an unknown address should answer the portal's page instead of the API's 404: `/` always, others to browsers. */
@@ -57,9 +84,4 @@ export function isPortalPath(request: FastifyRequest): boolean {
   if (path === '/') return true;
   if (/^\/(v1|api|assets|retirements|metrics|healthz|readyz|\.well-known)(\/|$)/.test(path)) return false;
   return (request.headers.accept ?? '').includes('text/html');
-}
-
-/** Answers `index.html`, whatever the address: the portal's own router reads it. */
-export function sendPortalPage(reply: FastifyReply): FastifyReply {
-  return reply.code(200).type('text/html; charset=utf-8').sendFile('index.html', { cacheControl: false });
 }
