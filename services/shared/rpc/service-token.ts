@@ -26,7 +26,7 @@ const cacheEntriesMax = 1_000;
 /** HMAC-SHA-256 wants a key as long as its output (RFC 7518 section 3.2). */
 const serviceSecretBytesMin = 32;
 
-/** The first secret signs and all verify, so that a secret is replaced by adding the new one in front of the old. */
+/** The first secret signs and all verify, so that a new one is added behind the old, and comes to the front once every process knows it. */
 export function createServiceTokens(deps: {
   /** The name of this process's service, as others have it in their lists of callers. */
   issuer: string;
