@@ -1,11 +1,11 @@
 import { execFile } from 'node:child_process';
-import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join, relative } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { hashOfFiles } from '#shared/hash-of-files.ts';
 import { isRunning } from '#shared/is-running.ts';
 import { StartError } from '#shared/start-error.ts';
 
@@ -104,27 +104,8 @@ function lockOwner(): number {
   return text === '' ? process.pid : Number(text);
 }
 
-/** A hash over the names and contents of all that goes into the build. */
-function hashOfSources(): string {
-  const hash = createHash('sha256');
-  const lockfile = fileURLToPath(new URL('../../package-lock.json', import.meta.url));
-  for (const file of [...filesBelow(portalDirectory), lockfile].sort()) {
-    if (!existsSync(file)) continue;
-    hash
-      .update(`${relative(portalDirectory, file)}\0`)
-      .update(readFileSync(file))
-      .update('\0');
-  }
-  return hash.digest('hex');
-}
-
-function filesBelow(directory: string): string[] {
-  return readdirSync(directory, { withFileTypes: true }).flatMap((entry) => {
-    if (entry.name === 'dist' || entry.name.startsWith('.')) return [];
-    const path = join(directory, entry.name);
-    return entry.isDirectory() ? filesBelow(path) : [path];
-  });
-}
+/** Of all that goes into the build. */
+const hashOfSources = (): string => hashOfFiles(join(portalDirectory, '../..'), ['edge/portal', 'package-lock.json']);
 
 // `npm run portal`
 if (import.meta.main) await builtPortal();

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -10,6 +11,7 @@ import project from '../../package.json' with { type: 'json' };
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import type { Closer } from './close-all.ts';
 import { metricsOfAll } from './metrics-of-all.ts';
+import { revisionOf } from './revision.ts';
 import { Switchboard } from './switchboard.ts';
 
 /** What all parts of a process stand on. */
@@ -42,16 +44,19 @@ export const drainMs = 20_000;
 /** The largest message that carries a request body, in bytes: an audio upload and its form. */
 export const bodyReadMaxBytes = 36 * 1024 * 1024;
 
+const root = fileURLToPath(new URL('../../', import.meta.url));
+const sources = ['edge', 'gen', 'services', 'package-lock.json'];
+
 /** Says on `/metrics` which version runs; whoever rolls one out sees where it has arrived. */
 function showBuild(registry: Registry): void {
   new Gauge({
     name: 'gateway_build_info',
-    help: 'Always 1; the label says which version runs.',
-    labelNames: ['version'],
+    help: 'Always 1; the labels say which version runs, and of which commit or other state of the sources.',
+    labelNames: ['version', 'revision'],
     // One for all processes of WORKERS.
     aggregator: 'first',
     registers: [registry],
-  }).set({ version: project.version }, 1);
+  }).set({ version: project.version, revision: revisionOf(root, sources) }, 1);
 }
 
 export function openBase(env: Env, logger: Logger): Base {
