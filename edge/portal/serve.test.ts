@@ -3,7 +3,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fastify, { type FastifyInstance } from 'fastify';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { systemClock } from '#shared/clock.ts';
 import { installErrors } from '../http/errors.ts';
 import { servePortal } from './serve.ts';
 
