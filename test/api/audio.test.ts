@@ -64,6 +64,20 @@ describe('a transcription', () => {
     await bench.event({ audio_seconds: 2 });
   });
 
+  const nothing = { type: 'duration', seconds: 0 };
+  const done = `data: ${JSON.stringify({ type: 'transcript.text.done', text: '', usage: nothing })}\n\n`;
+
+  test.each([
+    ['in JSON', { body: { text: '', usage: nothing } }, {}],
+    ['by its duration', { body: { text: '', duration: 0 } }, { response_format: 'verbose_json' }],
+    ['in a stream', { body: done, contentType: 'text/event-stream' }, { stream: true }],
+  ])('of which its upstream says %s that it heard nothing costs no seconds', async (_where, answer, fields) => {
+    bench.simulator.next({ instead: { status: 200, ...answer } });
+    const transcript = await transcribe(fields);
+    if ('stream' in fields) await Array.fromAsync(transcript as unknown as AsyncIterable<unknown>);
+    await bench.event({ success: true, audio_seconds: 0 });
+  });
+
   test.each([
     ['text', 'text/plain'],
     ['srt', 'application/x-subrip'],

@@ -300,6 +300,21 @@ describe('a session that is relayed', () => {
     }
   });
 
+  test('costs no seconds when its upstream says that it heard nothing', async () => {
+    const { usage } = openai;
+    openai.usage = { type: 'duration', seconds: 0 };
+    try {
+      await using session = await talk();
+      session.say(sessionUpdate('relay', manual));
+      session.say(append(tone(2_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 0 });
+      await bench.event({ model: 'relay', success: true, audio_seconds: 0 });
+    } finally {
+      openai.usage = usage;
+    }
+  });
+
   test('goes on with another model, which is admitted anew', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));

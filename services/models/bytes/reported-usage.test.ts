@@ -2,11 +2,12 @@ import { expect, test } from 'vitest';
 import { readUsage } from './reported-usage.ts';
 
 test.each([
-  ['chat', { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 }, [9, 4, 13, 0]],
-  ['images', { input_tokens: 5, output_tokens: 100, total_tokens: 105 }, [5, 100, 105, 0]],
-  ['a total alone', { total_tokens: 8 }, [null, null, 8, 0]],
+  ['chat', { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 }, [9, 4, 13, null]],
+  ['images', { input_tokens: 5, output_tokens: 100, total_tokens: 105 }, [5, 100, 105, null]],
+  ['a total alone', { total_tokens: 8 }, [null, null, 8, null]],
   ['a length', { type: 'duration', seconds: 1.2345 }, [null, null, 0, 1235]],
-  ['zeros', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [0, 0, 0, 0]],
+  ['a length of nothing', { type: 'duration', seconds: 0 }, [null, null, 0, 0]],
+  ['zeros', { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }, [0, 0, 0, null]],
 ])('usage of %s is read as it was reported', (_what, usage, figures) => {
   const read = readUsage(usage)!;
   expect([read.inputTokens, read.outputTokens, read.totalTokens, read.audioMs]).toEqual(figures);

@@ -10,8 +10,8 @@ export type ReportedUsage = {
   totalTokens: number;
   /** Those of the input tokens that were audio. */
   audioInputTokens: number;
-  /** Length of the audio for transcriptions that are billed by it; else 0. */
-  audioMs: number;
+  /** Length of the audio, of transcriptions that are billed by it. Null: not told. */
+  audioMs: number | null;
 };
 
 /** More tokens, or milliseconds of audio, than any call uses: whoever says so does not know. */
@@ -43,7 +43,7 @@ export function readUsage(usage: unknown): ReportedUsage | null {
     outputTokens,
     totalTokens,
     audioInputTokens: Math.min(countOr0(audio), inputTokensMax),
-    audioMs: countOr0(audioMs),
+    audioMs: audioMs ?? null,
   };
 }
 

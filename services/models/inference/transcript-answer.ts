@@ -37,12 +37,12 @@ export function readTranscript(
 
   const duration = scan.number('duration');
   const audioMs =
-    duration !== undefined && duration > 0 && duration < 86_400 ? Math.round(duration * 1000) : durationMs;
+    duration !== undefined && duration >= 0 && duration < 86_400 ? Math.round(duration * 1000) : durationMs;
   const usage = readUsage(scan.json('usage'));
   if (usage === null) return counting(scan.string('text')!, audioMs);
   return {
     forward,
-    reported: { ...measuresOf(usage), audioMs: usage.audioMs || audioMs },
+    reported: { ...measuresOf(usage), audioMs: usage.audioMs ?? audioMs },
     counted: async () => ({}),
   };
 }

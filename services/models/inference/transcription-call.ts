@@ -48,7 +48,7 @@ const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
     deltaEvent: 'transcript.text.delta',
     chunks: new TranscriptChunks(),
     measure({ usage, deltas, lastEvents }) {
-      if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs || durationMs };
+      if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs ?? durationMs };
       const heard = deltas > 0 || lastEvents > 0;
       return { outputTokens: deltas, audioMs: heard ? durationMs : 0 };
     },

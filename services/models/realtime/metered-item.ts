@@ -61,7 +61,7 @@ export class MeteredItem {
   async complete(reported: Partial<Measures> | null, audioMs: number): Promise<void> {
     this.call.firstByte();
     const used = reported ?? { outputTokens: this.#deltas };
-    await this.#end({ success: true, status: 200, errorCode: '' }, { ...used, audioMs: used.audioMs || audioMs });
+    await this.#end({ success: true, status: 200, errorCode: '' }, { ...used, audioMs: used.audioMs ?? audioMs });
   }
 
   /** It failed, or nobody waits for it any more: what was delivered is charged for. Does nothing for one that has ended. */
