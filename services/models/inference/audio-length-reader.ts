@@ -1,0 +1,55 @@
+import pLimit from 'p-limit';
+import { Tinypool } from 'tinypool';
+import type { BodyPiece } from '../upstream/upstream.ts';
+
+/** Reads how long audio files are, one at a time, in a thread: a broken file can keep the library in an endless loop. */
+export type AudioLengthReader = {
+  /** In milliseconds; null when the file does not tell, or not in time. Never rejects. */
+  read(audio: BodyPiece): Promise<number | null>;
+  /** Ends the thread; whoever still waits gets null. */
+  close(): Promise<void>;
+};
+
+/** Most files take some milliseconds, 25 MiB of the shortest frames of MP3 a second, and the thread's start half of one. */
+const readMsMax = 3_000;
+/** Callers hold an answer back meanwhile. */
+const waitMsMax = 6_000;
+/** Of JavaScript's heap, beside the file itself. A file whose tables claim more ends the thread, and nothing else. */
+const heapMbMax = 512;
+
+/** The thread starts with the first file, since many processes never see one. */
+export function createAudioLengthReader(): AudioLengthReader {
+  const oneAtATime = pLimit(1);
+  const closing = new AbortController();
+  let pool: Tinypool | undefined;
+
+  function startPool(): Tinypool {
+    const started = new Tinypool({
+      filename: new URL('./audio-length-thread.ts', import.meta.url).href,
+      minThreads: 1,
+      maxThreads: 1,
+      resourceLimits: { maxOldGenerationSizeMb: heapMbMax },
+    });
+    // A promise of the library that fails behind its answer ends the thread; the next file gets another.
+    started.on('error', () => {});
+    return started;
+  }
+
+  return {
+    async read(audio) {
+      const waiting = AbortSignal.any([closing.signal, AbortSignal.timeout(waitMsMax)]);
+      const read = async (): Promise<number | null> => {
+        if (waiting.aborted) return null;
+        pool ??= startPool();
+        // A view would take all of its buffer along.
+        const task = 'file' in audio ? audio : Tinypool.move(Uint8Array.from(audio));
+        return pool.run(task, { signal: AbortSignal.any([waiting, AbortSignal.timeout(readMsMax)]) });
+      };
+      return oneAtATime(read).catch(() => null);
+    },
+    async close() {
+      closing.abort();
+      await pool?.destroy();
+    },
+  };
+}
