@@ -117,6 +117,7 @@ export async function startInference(options: {
   const budgets = new Budgets({ billing: options.billing, clock, logger });
   meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
   const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
+  const tools = createCallTools(clock);
   return {
     implementation: inferenceService({
       catalog,
@@ -125,11 +126,12 @@ export async function startInference(options: {
       budgets,
       journal: countingTokens(registry, journal),
       clock,
-      tools: createCallTools(clock),
+      tools,
     }),
     catalogVersion: () => catalog.version,
     async close() {
       clearInterval(adoption);
+      await tools.audioLengths.close();
       await health.close();
       await following.close();
       await shipper.close(lastShipmentMs);

@@ -1,4 +1,4 @@
-import { createReadStream, existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,6 +17,7 @@ const directory = mkdtempSync(join(tmpdir(), 'audio-'));
 const wav = wavOf(2);
 const path = join(directory, 'speech.wav');
 const fileBytesMax = 26_214_400;
+const sounds = new URL('../../services/models/inference/fixtures/sounds/', import.meta.url);
 
 beforeAll(async () => {
   writeFileSync(path, wav);
@@ -31,8 +32,8 @@ beforeEach(() => bench.renew());
 const spooled = () => filesOfUploads(bench.gateway.env.dataDir);
 const nothingIsLeft = () => waitFor(() => spooled().length === 0, { description: 'an empty folder of uploads' });
 
-const transcribe = (fields: object = {}, file: Buffer = wav) =>
-  toFile(file, 'speech.wav').then((upload) =>
+const transcribe = (fields: object = {}, file: Buffer = wav, name = 'speech.wav') =>
+  toFile(file, name).then((upload) =>
     bench.client.audio.transcriptions.create({ file: upload, model: 'sim-transcribe', ...fields } as never),
   );
 
@@ -76,6 +77,43 @@ describe('a transcription', () => {
     const transcript = await transcribe(fields);
     if ('stream' in fields) await Array.fromAsync(transcript as unknown as AsyncIterable<unknown>);
     await bench.event({ success: true, audio_seconds: 0 });
+  });
+
+  const recorded = readFileSync(new URL('recorded.webm', sounds));
+  const says = (body: object | string, contentType?: string) => ({ status: 200, body, contentType });
+  const cue = '00:00:00,000 --> 00:00:01,000\nGood day';
+
+  test.each([
+    ['json', says({ text: 'Good day' })],
+    ['json', says({ text: 'Good day', usage: { input_tokens: 30, output_tokens: 2, total_tokens: 32 } })],
+    ['json', says({ text: 'Good day', usage: { type: 'duration', seconds: 2.94 } })],
+    ['verbose_json', says({ text: 'Good day', duration: 2.94 })],
+    ['text', says('Good day', 'text/plain')],
+    ['srt', says(`1\n${cue}`, 'application/x-subrip')],
+    ['vtt', says(`WEBVTT\n\n${cue.replaceAll(',', '.')}`, 'text/vtt')],
+  ])(
+    'costs as much as %s as in any other format, whether or not its upstream says %j',
+    async (response_format, instead) => {
+      bench.simulator.next({ instead });
+      await transcribe({ response_format }, recorded, 'recorded.webm');
+      await bench.event({ audio_seconds: 2.94 });
+    },
+  );
+
+  test('costs as much when it streams', async () => {
+    const deltas = ['Good', ' day'].map((delta) => ({ type: 'transcript.text.delta', delta }));
+    const events = [...deltas, { type: 'transcript.text.done', text: 'Good day' }];
+    const body = events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    bench.simulator.next({ instead: says(body, 'text/event-stream') });
+    const stream = await transcribe({ stream: true }, recorded, 'recorded.webm');
+    await Array.fromAsync(stream as unknown as AsyncIterable<unknown>);
+    await bench.event({ audio_seconds: 2.94 });
+  });
+
+  test('whose length cannot be read costs at least what was heard of it', async () => {
+    bench.simulator.next({ instead: says(`1\n${cue}\n\n2\n00:00:01,000 --> 01:02:03,500\nbye`, 'text/plain') });
+    await transcribe({ response_format: 'srt' }, Buffer.alloc(80_000, 7));
+    await bench.event({ audio_seconds: 3_723.5 });
   });
 
   test.each([

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest';
 import { wavHeader } from '../bytes/wav-header.ts';
-import { audioDurationMs } from './audio-duration.ts';
+import { estimatedDurationMs } from './audio-duration.ts';
 
 test('the length of a WAV is that of its data, however much a stream claims', () => {
   const header = Buffer.from(wavHeader(32_000, 16_000));
-  expect(audioDurationMs(header, 44 + 32_000)).toBe(1_000);
+  expect(estimatedDurationMs(header, 44 + 32_000)).toBe(1_000);
   header.writeUInt32LE(0xffffffff, 40);
-  expect(audioDurationMs(header, 44 + 48_000)).toBe(1_500);
+  expect(estimatedDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
 test('a WAV is as long as its bytes, whatever its header says of their rate or number', () => {
   const header = Buffer.from(wavHeader(32_000, 16_000));
   header.writeUInt32LE(0xffffffff, 28);
   header.writeUInt32LE(2, 40);
-  expect(audioDurationMs(header, 44 + 48_000)).toBe(1_500);
+  expect(estimatedDurationMs(header, 44 + 48_000)).toBe(1_500);
 });
 
 test('sound of GSM in a WAV goes by the rate that it states, up to that of other compressed speech', () => {
@@ -21,17 +21,17 @@ test('sound of GSM in a WAV goes by the rate that it states, up to that of other
   header.writeUInt16LE(0x31, 20);
   header.writeUInt16LE(0, 34);
   header.writeUInt32LE(1_625, 28);
-  expect(audioDurationMs(header, 44 + 16_250)).toBe(10_000);
+  expect(estimatedDurationMs(header, 44 + 16_250)).toBe(10_000);
   header.writeUInt32LE(0xffffffff, 28);
   header.writeUInt16LE(32, 34);
-  expect(audioDurationMs(header, 44 + 16_000)).toBe(2_000);
+  expect(estimatedDurationMs(header, 44 + 16_000)).toBe(2_000);
 });
 
 test('no header makes a file shorter than the richest sound of its size', () => {
   const header = Buffer.from(wavHeader(0, 16_000));
   header.writeUInt32LE(0xffffffff, 24);
   header.writeUInt16LE(0xffff, 34);
-  expect(audioDurationMs(header, 15_360_000)).toBe(10_000);
+  expect(estimatedDurationMs(header, 15_360_000)).toBe(10_000);
 });
 
 test('the length of a FLAC stands in its STREAMINFO', () => {
@@ -41,7 +41,7 @@ test('the length of a FLAC stands in its STREAMINFO', () => {
   flac.writeUIntBE((44_100 << 4) | 0b0010, 18, 3);
   flac[21] = 0xf0;
   flac.writeUInt32BE(441_000, 22);
-  expect(audioDurationMs(flac, 500_000)).toBe(10_000);
+  expect(estimatedDurationMs(flac, 500_000)).toBe(10_000);
 });
 
 test('a FLAC is never shorter than its bytes would be without compression', () => {
@@ -51,18 +51,18 @@ test('a FLAC is never shorter than its bytes would be without compression', () =
   flac.writeUIntBE((16_000 << 4) | 0b0000, 18, 3);
   flac[21] = 0xf0;
   flac.writeUInt32BE(1, 22);
-  expect(audioDurationMs(flac, 320_000)).toBe(10_000);
+  expect(estimatedDurationMs(flac, 320_000)).toBe(10_000);
 });
 
 test('the length of an MP3 follows from the bit rate of its first frame, behind its tag', () => {
   const frame = Buffer.from([0xff, 0xfb, 0x90, 0x00]); // MPEG-1 layer III, 128 kbit/s
-  expect(audioDurationMs(frame, 160_000)).toBe(10_000);
+  expect(estimatedDurationMs(frame, 160_000)).toBe(10_000);
   const tag = Buffer.concat([Buffer.from('ID3\x04\0\0\0\0\x01\x00', 'latin1'), Buffer.alloc(128), frame]);
-  expect(audioDurationMs(tag, 138 + 160_000)).toBe(10_000);
+  expect(estimatedDurationMs(tag, 138 + 160_000)).toBe(10_000);
 });
 
 test('other formats are estimated, and nothing is longer than a day', () => {
-  expect(audioDurationMs(Buffer.from('OggS'), 80_000)).toBe(10_000);
-  expect(audioDurationMs(Buffer.alloc(0), 0)).toBe(0);
-  expect(audioDurationMs(Buffer.alloc(0), 1e12)).toBe(86_400_000);
+  expect(estimatedDurationMs(Buffer.from('OggS'), 80_000)).toBe(10_000);
+  expect(estimatedDurationMs(Buffer.alloc(0), 0)).toBe(0);
+  expect(estimatedDurationMs(Buffer.alloc(0), 1e12)).toBe(86_400_000);
 });

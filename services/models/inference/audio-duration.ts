@@ -1,19 +1,25 @@
-/** What a second of compressed speech takes, 64 kbit/s, for formats whose length cannot be read here. */
+/** What a second of compressed speech takes, 64 kbit/s, where its length is not known. */
 const bytesPerSecondGuess = 8_000;
 /** 192 kHz in stereo with 32 bits: no speech takes more, whatever its header says. */
 const bytesPerSecondMax = 192_000 * 2 * 4;
 
 /**
- * The length of an audio file in milliseconds, from its first bytes and its size: exact for WAV and FLAC, by the bit rate of the
- * first frame for MP3, else estimated. For upstreams which do not say what they heard. The header is the client's word and seconds
- * are charged, so that no file is shorter than its size allows.
+ * The length of an audio file in milliseconds, where its first bytes and its size tell it: of a WAV or a FLAC; null for others, which
+ * must be read whole.
  */
-export function audioDurationMs(head: Buffer, totalBytes: number): number {
-  const durationMs =
-    wavDurationMs(head, totalBytes) ??
-    flacDurationMs(head, totalBytes) ??
-    mp3DurationMs(head, totalBytes) ??
-    (totalBytes / bytesPerSecondGuess) * 1000;
+export function statedDurationMs(head: Buffer, totalBytes: number): number | null {
+  const durationMs = wavDurationMs(head, totalBytes) ?? flacDurationMs(head, totalBytes);
+  return durationMs === null ? null : plausibleDurationMs(durationMs, totalBytes);
+}
+
+/** The length of any file at once, in milliseconds: as stated, or by the bit rate of an MP3's first frame, or by a usual one. */
+export function estimatedDurationMs(head: Buffer, totalBytes: number): number {
+  const durationMs = mp3DurationMs(head, totalBytes) ?? (totalBytes / bytesPerSecondGuess) * 1000;
+  return statedDurationMs(head, totalBytes) ?? plausibleDurationMs(durationMs, totalBytes);
+}
+
+/** What a file says is the client's word and seconds are charged, so that none is shorter than its size allows, nor longer than a day. */
+export function plausibleDurationMs(durationMs: number, totalBytes: number): number {
   const durationMsMin = Math.ceil((totalBytes / bytesPerSecondMax) * 1000);
   return Math.min(Math.max(Math.round(durationMs), durationMsMin), 24 * 3_600_000);
 }

@@ -3,7 +3,7 @@ import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_servic
 import { invalidRequest } from '#shared/errors.ts';
 import { type FormPart, FormScanner, formField } from '#shared/multipart.ts';
 import type { BodyPiece } from '../upstream/upstream.ts';
-import { audioDurationMs } from './audio-duration.ts';
+import type { AudioFile } from './audio-length.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
 /** An upload of audio, read as far as the gateway needs it. */
@@ -13,8 +13,7 @@ export type AudioForm = {
   /** Whether a background job is asked for. */
   background: boolean;
   responseFormat: string;
-  /** Exact or estimated, by the file's own header. */
-  durationMs: number;
+  file: AudioFile;
   /** The body with another name of the model; all other parts are the client's own bytes. */
   bodyFor(deployment: Pick<BodyTarget, 'upstreamModel'>): readonly BodyPiece[];
 };
@@ -44,18 +43,22 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
   }
   const file = audioFile(parts);
   const modelPart = parts.find((part) => part.name === 'model')!;
+  const range = (start: number, end: number): BodyPiece =>
+    bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
   return {
     model,
     streamed: saysYes.test(formField(parts, 'stream') ?? ''),
     background: asksForJob(parts),
     responseFormat: formField(parts, 'response_format') ?? 'json',
-    durationMs: audioDurationMs(file.head, file.contentEnd - file.contentStart),
+    file: {
+      head: file.head,
+      bytes: file.contentEnd - file.contentStart,
+      content: range(file.contentStart, file.contentEnd),
+    },
     bodyFor({ upstreamModel }) {
       const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
       const background = parts.find((part) => part.name === 'background');
       if (background !== undefined) edits.push({ start: background.start, end: background.contentEnd, text: '' });
-      const range = (start: number, end: number): BodyPiece =>
-        bodyFile === '' ? body.subarray(start, end) : { file: bodyFile, start, end };
       const pieces: BodyPiece[] = [];
       // The first part's line break, which FormScanner adds, lies before 0.
       let position = 0;

@@ -1,17 +1,21 @@
 import type { Clock } from '#shared/clock.ts';
 import { loadTokenizer, type Tokenizer } from '../bytes/tokens.ts';
+import { type AudioLengthReader, createAudioLengthReader } from './audio-length-reader.ts';
 
 /** What reading requests and answers takes from outside. */
 export type CallTools = {
   clock: Clock;
   /** Counts tokens where an upstream did not. The vocabulary is loaded at the first call. */
   tokenizer(): Promise<Tokenizer>;
+  /** Reads lengths of audio where an upstream did not tell them. */
+  audioLengths: AudioLengthReader;
 };
 
 export function createCallTools(clock: Clock): CallTools {
   let tokenizer: Promise<Tokenizer> | undefined;
   return {
     clock,
+    audioLengths: createAudioLengthReader(),
     tokenizer: () => {
       tokenizer ??= loadTokenizer();
       return tokenizer;

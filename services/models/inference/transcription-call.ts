@@ -1,6 +1,7 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
-import { type AudioForm, readAudioForm } from './audio-form.ts';
+import { readAudioForm } from './audio-form.ts';
+import { AudioLength } from './audio-length.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
@@ -25,7 +26,8 @@ const pageType = /^text\/html/i;
 /** Reads a form with audio to be transcribed or translated. */
 export async function prepareTranscription(request: InvokeRequest, tools: CallTools): Promise<PreparedCall> {
   const form = await readAudioForm(request);
-  const seconds = Math.ceil(form.durationMs / 1000);
+  const length = new AudioLength(form.file, tools.audioLengths);
+  const seconds = Math.ceil(length.estimateMs / 1000);
   return {
     model: form.model,
     streamed: form.streamed,
@@ -35,28 +37,38 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
       audioMs: seconds * 1000,
     },
     contentType: request.contentType,
-    bodyFor: form.bodyFor,
+    bodyFor(deployment) {
+      // Words tell no length, and streams seldom do: it is read while the upstream listens.
+      if (form.streamed || textTypes[form.responseFormat] !== undefined) length.begin();
+      return form.bodyFor(deployment);
+    },
     // Some models do not stream and answer whole all the same.
     reader: (head) =>
-      form.streamed && isEventStream(head) ? transcriptEvents(form) : wholeTranscript(form, tools, head),
+      form.streamed && isEventStream(head)
+        ? transcriptEvents(length)
+        : wholeTranscript(form.responseFormat, length, tools, head),
   };
 }
 
-const transcriptEvents = ({ durationMs }: AudioForm): EventStreamReader =>
+const transcriptEvents = (length: AudioLength): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
     chunks: new TranscriptChunks(),
     measure({ usage, deltas, lastEvents }) {
-      if (usage !== null) return { ...measuresOf(usage), audioMs: usage.audioMs ?? durationMs };
-      const heard = deltas > 0 || lastEvents > 0;
-      return { outputTokens: deltas, audioMs: heard ? durationMs : 0 };
+      if (usage === null) return deltas > 0 || lastEvents > 0 ? null : {};
+      return usage.audioMs === null ? null : measuresOf(usage);
     },
+    counted: async ({ usage, deltas }) => ({
+      ...(usage === null ? { outputTokens: deltas } : measuresOf(usage)),
+      audioMs: await length.measuredMs(),
+    }),
   });
 
 /** Null where words are asked for and the type, which alone tells, says that the answer is an error or a page. */
 function wholeTranscript(
-  { responseFormat, durationMs }: AudioForm,
+  responseFormat: string,
+  length: AudioLength,
   tools: CallTools,
   head: UpstreamHead,
 ): WholeAnswerReader | null {
@@ -65,6 +77,6 @@ function wholeTranscript(
   // vLLM puts plain text into JSON as well.
   const isJson = textType === undefined || (responseFormat === 'text' && jsonType.test(type));
   if (!isJson && (jsonType.test(type) || pageType.test(type))) return null;
-  const rules = { isJson, isText: textType !== undefined, durationMs, tools };
+  const rules = { isJson, isText: textType !== undefined, length, tools };
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { wavHeader } from '../bytes/wav-header.ts';
+import { AudioLength } from './audio-length.ts';
+
+const lengthOf = (bytes: number, readMs: number | null, head: Buffer = Buffer.from('OggS')) =>
+  new AudioLength({ head, bytes, content: Buffer.alloc(0) }, { read: async () => readMs });
+
+test('what is charged for is what was read, but no less than its bytes can hold and no more than a day', async () => {
+  expect(await lengthOf(80_000, 60_000).measuredMs(90_000)).toBe(60_000);
+  expect(await lengthOf(15_360_000, 1).measuredMs()).toBe(10_000);
+  expect(await lengthOf(80_000, 1e12).measuredMs()).toBe(86_400_000);
+});
+
+test('of a file that cannot be read the estimate is charged for, or more if more was heard', async () => {
+  const length = lengthOf(80_000, null);
+  expect(await length.measuredMs()).toBe(10_000);
+  expect(await length.measuredMs(9_000)).toBe(10_000);
+  expect(await length.measuredMs(12_000)).toBe(12_000);
+});
+
+test('a file whose head tells its length is not read', async () => {
+  expect(await lengthOf(44 + 32_000, 60_000, wavHeader(32_000, 16_000)).measuredMs()).toBe(1_000);
+});
+
+test('a file is read once, however often its length is asked for', async () => {
+  let reads = 0;
+  const read = async () => {
+    reads += 1;
+    return 60_000;
+  };
+  const length = new AudioLength({ head: Buffer.from('OggS'), bytes: 80_000, content: Buffer.alloc(0) }, { read });
+  length.begin();
+  expect(await Promise.all([length.measuredMs(), length.measuredMs()])).toEqual([60_000, 60_000]);
+  expect(reads).toBe(1);
+});

@@ -1,0 +1,45 @@
+import type { BodyPiece } from '../upstream/upstream.ts';
+import { estimatedDurationMs, plausibleDurationMs, statedDurationMs } from './audio-duration.ts';
+import type { AudioLengthReader } from './audio-length-reader.ts';
+
+/** The audio file of an upload. */
+export type AudioFile = {
+  /** Its first bytes. */
+  head: Buffer;
+  bytes: number;
+  /** All of it. */
+  content: BodyPiece;
+};
+
+/** How long the audio of an upload is, for upstreams which do not say what they heard. */
+export class AudioLength {
+  /** For what must be known before the call, in milliseconds. */
+  readonly estimateMs: number;
+  readonly #file: AudioFile;
+  readonly #reader: Pick<AudioLengthReader, 'read'>;
+  #reading: Promise<number | null> | undefined;
+
+  constructor(file: AudioFile, reader: Pick<AudioLengthReader, 'read'>) {
+    this.estimateMs = estimatedDurationMs(file.head, file.bytes);
+    this.#file = file;
+    this.#reader = reader;
+  }
+
+  /** Begins to read the file unless its head tells all: the upload may be gone once the client is. */
+  begin(): void {
+    this.#read();
+  }
+
+  /** The file's length in milliseconds; of one that cannot be read the estimate, or `heardMs` if more was heard of it. */
+  async measuredMs(heardMs = 0): Promise<number> {
+    const readMs = await this.#read();
+    return plausibleDurationMs(readMs ?? Math.max(this.estimateMs, heardMs), this.#file.bytes);
+  }
+
+  #read(): Promise<number | null> {
+    const { head, bytes, content } = this.#file;
+    this.#reading ??=
+      statedDurationMs(head, bytes) === null ? this.#reader.read(content) : Promise.resolve(this.estimateMs);
+    return this.#reading;
+  }
+}
