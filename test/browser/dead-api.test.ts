@@ -103,6 +103,26 @@ test('a lost network says so over what is on the page, and goes when it is back'
   await close();
 });
 
+test('what is asked for without a network is refused at once, and not done behind one’s back when the network is there again', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  const key = page.getByRole('row').filter({ hasText: 'First steps' });
+  await key.getByRole('button', { name: 'Actions for First steps' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  const dialog = page.getByRole('dialog');
+  await dialog.getByLabel("Type the key's name to delete it").fill('First steps');
+  await page.context().setOffline(true);
+  await dialog.getByRole('button', { name: 'Delete key' }).click();
+  await dialog.getByRole('alert').getByText('The gateway cannot be reached.').waitFor();
+  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await page.context().setOffline(false);
+  await page.getByText('You are offline.').waitFor({ state: 'detached' });
+  await page.getByText('The gateway cannot be reached').waitFor({ state: 'detached' });
+  await page.reload();
+  await key.waitFor();
+  await close();
+});
+
 test('a session outlives a refresh that is not answered, answered too late or refused for a time, and an answer that breaks off', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');

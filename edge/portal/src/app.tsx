@@ -1,4 +1,4 @@
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
+import { type DefaultOptions, QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { useEffect, useState } from 'react';
 import type { Api } from './api/client.ts';
 import { ApiContext, useSession } from './api/hooks.ts';
@@ -9,11 +9,24 @@ import { Shell } from './shell/shell.tsx';
 import { Splash } from './shell/splash.tsx';
 import { ToastProvider } from './ui/toast.tsx';
 
+/**
+ * Whatever the browser thinks of the network, each request is made at once and fails if it must. One that waited for the network would
+ * be made when nobody wants it any more, and a gateway on this very machine answers without any.
+ */
+const defaultOptions: DefaultOptions = {
+  queries: {
+    networkMode: 'always',
+    // However fresh the answers are: the first of them tells that the gateway is there again.
+    refetchOnReconnect: 'always',
+    refetchOnWindowFocus: true,
+    retry: false,
+    staleTime: 15_000,
+  },
+  mutations: { networkMode: 'always' },
+};
+
 export function App({ api }: { api: Api }) {
-  const [queries] = useState(
-    () =>
-      new QueryClient({ defaultOptions: { queries: { retry: false, staleTime: 15_000, refetchOnWindowFocus: true } } }),
-  );
+  const [queries] = useState(() => new QueryClient({ defaultOptions }));
   useEffect(() => {
     // What one user saw must not greet the next.
     return api.subscribe(() => {
