@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
 import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -73,6 +73,35 @@ test('a created key shows its secret once, and a double click makes one key', as
   await row(page, 'Made by a test').waitFor();
   expect(await keysOfMember()).toBe(before + 1);
   expect(await page.content()).not.toContain(secret);
+  await close();
+});
+
+test('over plain HTTP, which lends no clipboard, a secret is copied all the same, or selected to be, and stays until it is dismissed', async () => {
+  const { page, close } = await openPage(browser);
+  await signInByForm(page, await overPlainHttp(page, portal.url), users.owner, '/keys?create=1');
+  expect(await page.evaluate('[isSecureContext, navigator.clipboard]')).toEqual([false, undefined]);
+  await dialog(page).getByLabel('Name').fill('Over plain HTTP');
+  await dialog(page).getByRole('button', { name: 'Create key' }).click();
+  const secret = (await dialog(page).locator('[data-secret]').textContent())!;
+  await page.evaluate(`
+    document.addEventListener('copy', () => {
+      const { value, selectionStart, selectionEnd } = document.activeElement;
+      window.copied = value?.slice(selectionStart, selectionEnd);
+    });
+  `);
+  const copy = dialog(page).locator('[data-secret] + button');
+  await copy.click();
+  await copy.getByText('Copied').waitFor();
+  expect(await page.evaluate('window.copied')).toBe(secret);
+
+  await page.evaluate('document.execCommand = () => false');
+  await copy.click();
+  await copy.getByText('Press Ctrl C').waitFor();
+  expect(await page.evaluate('getSelection().toString()')).toBe(secret);
+  await page.keyboard.press('Escape');
+  expect(await dialog(page).locator('[data-secret]').textContent()).toBe(secret);
+  await dialog(page).getByRole('button', { name: 'I have copied it' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
   await close();
 });
 

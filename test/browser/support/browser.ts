@@ -141,6 +141,16 @@ const signedIn = (page: Page): Promise<void> =>
     .first()
     .waitFor();
 
+/** The portal at an address as in a local network, which to a browser is no secure context; returns its origin. */
+export async function overPlainHttp(page: Page, url: string): Promise<string> {
+  const origin = 'http://gateway.test';
+  await page.route(`${origin}/**`, async (route) => {
+    const { pathname, search } = new URL(route.request().url());
+    await route.fulfill({ response: await route.fetch({ url: url + pathname + search }) });
+  });
+  return origin;
+}
+
 /** Goes to another page of the portal within the one that is loaded, as a link does. */
 export async function goWithin(page: Page, path: string): Promise<void> {
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)}); dispatchEvent(new Event('popstate'))`);

@@ -7,6 +7,7 @@ import { IconButton } from '../ui/button.tsx';
 import { classNames } from '../ui/class-names.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Notice } from '../ui/notice.tsx';
+import { shortcut } from '../ui/shortcut.ts';
 import { Logo } from './logo.tsx';
 import { isCurrent, navigationFor } from './navigation.ts';
 import { Palette } from './palette.tsx';
@@ -103,7 +104,7 @@ function SideBar({ path, profile, onSearch }: { path: string; profile: Profile |
         >
           <Icon name="search" className="size-3.5" />
           <span className="flex-1 text-left">Go to…</span>
-          <kbd className="font-sans text-xs">{/Mac|iPhone|iPad/.test(navigator.platform) ? '⌘K' : 'Ctrl K'}</kbd>
+          <kbd className="font-sans text-xs">{shortcut('K')}</kbd>
         </button>
       </div>
       <nav aria-label="Main" className="min-h-0 flex-1 overflow-y-auto px-3 pb-4">

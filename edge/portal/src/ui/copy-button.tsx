@@ -1,46 +1,66 @@
 import { useEffect, useRef, useState } from 'react';
 import { Button } from './button.tsx';
+import { shortcut } from './shortcut.ts';
 
-/** Copies text and says so for two seconds. */
-export function CopyButton({
-  text,
-  label = 'Copy',
-  size = 'small',
-}: {
-  text: string;
-  label?: string;
-  size?: 'small' | 'medium';
-}) {
-  const [copied, setCopied] = useState(false);
+type CopyButtonProps = { text: string; label?: string; size?: 'small' | 'medium' };
+type Outcome = 'copied' | 'selected' | 'failed';
+
+/** Copies text and says so for two seconds. Where the browser does not let it, it selects the text on the page instead. */
+export function CopyButton({ text, label = 'Copy', size = 'small' }: CopyButtonProps) {
+  const [outcome, setOutcome] = useState<Outcome | null>(null);
+  const button = useRef<HTMLButtonElement>(null);
   const timer = useRef<number>(0);
   useEffect(() => () => window.clearTimeout(timer.current), []);
   const copy = async () => {
-    await copyText(text);
-    setCopied(true);
+    const next = await copyText(text, button.current!);
+    setOutcome(next);
     window.clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => setCopied(false), 2000);
+    timer.current = window.setTimeout(() => setOutcome(null), next === 'copied' ? 2000 : 10_000);
   };
+  const labels = { copied: 'Copied', selected: `Press ${shortcut('C')}`, failed: 'Not copied' } as const;
   return (
-    <Button size={size} icon={copied ? 'check' : 'copy'} onClick={() => void copy()} aria-live="polite">
-      {copied ? 'Copied' : label}
+    <Button
+      ref={button}
+      size={size}
+      icon={outcome === 'copied' ? 'check' : 'copy'}
+      onClick={() => void copy()}
+      aria-live="polite"
+    >
+      {outcome === null ? label : labels[outcome]}
     </Button>
   );
 }
 
 /** The clipboard API is missing outside secure contexts; there a selected text area and the old command do it. */
-async function copyText(text: string): Promise<void> {
+async function copyText(text: string, button: HTMLElement): Promise<Outcome> {
   if (navigator.clipboard !== undefined) {
     try {
       await navigator.clipboard.writeText(text);
-      return;
+      return 'copied';
     } catch {
       // Not permitted: the old way below.
     }
   }
   const area = document.createElement('textarea');
   area.value = text;
-  document.body.append(area);
+  area.className = 'sr-only';
+  // A dialog takes the focus away from what is outside of it, and the selection with it.
+  (button.closest('[role="dialog"]') ?? document.body).append(area);
   area.select();
-  document.execCommand('copy');
+  const copied = document.execCommand('copy');
   area.remove();
+  button.focus();
+  if (copied) return 'copied';
+  return selectShown(text, button) ? 'selected' : 'failed';
+}
+
+/** Selects the text where it stands on the page, nearest to its button. */
+function selectShown(text: string, button: HTMLElement): boolean {
+  for (let around = button.parentElement; around !== null; around = around.parentElement) {
+    const shown = [...around.querySelectorAll('*')].find((element) => element.textContent === text);
+    if (shown === undefined) continue;
+    window.getSelection()?.selectAllChildren(shown);
+    return true;
+  }
+  return false;
 }

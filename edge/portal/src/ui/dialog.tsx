@@ -13,13 +13,24 @@ type DialogProps = {
   wide?: boolean;
   /** Stays open on a click outside: for secrets and long forms. */
   keep?: boolean;
+  /** Shows what nobody can show again: stays open on Escape as well. */
+  secret?: boolean;
 };
 
 /**
  * A modal dialog. Radix's Overlay is left out on purpose: it locks scrolling by a style element, which the
  * Content-Security-Policy refuses; styles.css locks it by `data-scroll-lock` instead.
  */
-export function Dialog({ open, onClose, title, description, children, wide = false, keep = false }: DialogProps) {
+export function Dialog({
+  open,
+  onClose,
+  title,
+  description,
+  children,
+  wide = false,
+  keep = false,
+  secret = false,
+}: DialogProps) {
   const returnFocus = useReturnFocus(open);
   return (
     <Radix.Root open={open} onOpenChange={(next) => !next && onClose()}>
@@ -29,6 +40,7 @@ export function Dialog({ open, onClose, title, description, children, wide = fal
           {...(description === undefined ? { 'aria-describedby': undefined } : {})}
           onCloseAutoFocus={returnFocus}
           onInteractOutside={(event) => keep && event.preventDefault()}
+          onEscapeKeyDown={(event) => secret && event.preventDefault()}
           className={classNames(
             'raised animate-appear fixed inset-x-0 bottom-0 z-50 max-h-[92dvh] overflow-y-auto scroll-pb-20 rounded-t-2xl bg-surface p-5',
             'sm:inset-x-auto sm:top-[8dvh] sm:bottom-auto sm:left-1/2 sm:max-h-[84dvh] sm:-translate-x-1/2 sm:rounded-2xl sm:p-6',

@@ -24,6 +24,7 @@ export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () 
       open={open}
       onClose={close}
       keep
+      secret={created !== null}
       wide
       title={created === null ? 'Create an API key' : `${created.name} is ready`}
       description={created === null ? 'It acts as you, within the scopes and restrictions you choose here.' : undefined}

@@ -17,6 +17,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
       open
       onClose={onClose}
       keep
+      secret={rotate.answer !== undefined}
       wide
       title={rotate.answer === undefined ? `Rotate ${apiKey.name}` : `${apiKey.name} has a new secret`}
       description={

@@ -119,7 +119,7 @@ function CreateCoupon({ onClose }: { onClose: () => void }) {
   };
   if (created !== null) {
     return (
-      <Dialog open onClose={onClose} keep title="The coupon is ready">
+      <Dialog open onClose={onClose} keep secret title="The coupon is ready">
         <Notice tone="warn">Copy the code now. Lists show a part of it only.</Notice>
         <p className="mt-4 flex flex-wrap items-center gap-2">
           <code className="font-mono text-base select-all wrap-anywhere">{created.code}</code>
