@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, signIn, signInByForm } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { tokenMailedTo } from './support/world/people.ts';
 
@@ -39,6 +39,17 @@ test('the session outlives a reload by the HttpOnly cookie, and no token is wher
   expect(await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])')).toBe('[{},{}]');
   const cookie = (await page.context().cookies(`${portal.url}/api/v1/auth/refresh`))[0];
   expect(cookie).toMatchObject({ httpOnly: true, secure: true, sameSite: 'Strict' });
+  await close();
+});
+
+test('signing in warns where no session outlives a reload, since the cookie travels over HTTPS alone', async () => {
+  const { page, close } = await openPage(browser);
+  const warning = page.getByText('a reload signs you out');
+  await page.goto(`${await overPlainHttp(page, portal.url)}/sign-in`);
+  await warning.waitFor();
+  await page.goto(`${portal.url}/sign-in`);
+  await page.getByLabel('Email').waitFor();
+  expect(await warning.count()).toBe(0);
   await close();
 });
 

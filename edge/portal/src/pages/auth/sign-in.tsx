@@ -60,6 +60,11 @@ export function SignIn() {
         {query.get('done') === 'reset' && (
           <Notice tone="good">Your password is changed. Sign in with the new one.</Notice>
         )}
+        {!window.isSecureContext && (
+          <Notice tone="warn">
+            Without HTTPS your browser keeps no session: a reload signs you out, and so does half an hour.
+          </Notice>
+        )}
         <FormError error={error} fields={['email', 'password']} />
         <TextField
           label="Email"
