@@ -82,6 +82,31 @@ test('signing out ends the session in every tab', async () => {
   await close();
 });
 
+test('a tab never becomes another person unseen: it is loaded anew as whoever signed in last, and what was asked in it is not done', async () => {
+  const { page, close } = await openPage(browser);
+  const { operator } = portal.world.people;
+  const other = await page.context().newPage();
+  await other.goto(`${portal.url}/sign-in`);
+  await other.getByLabel('Email').waitFor();
+  await signIn(page, portal.url, users.member);
+  await page.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+  await other.getByLabel('Email').fill(users.owner.email);
+  await other.getByLabel('Password').fill(users.owner.password);
+  await other.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Hello, Olga' }).waitFor();
+
+  // Unheard of by the other tabs, until one of them needs another token.
+  await page.goto(`${portal.url}/keys?create=1`);
+  await page.getByRole('dialog').getByLabel('Name').fill('Of whom?');
+  await signIn(other, portal.url, users.operator);
+  await page.route('**/api/v1/api-keys', (route) => route.fulfill({ status: 401, json: {} }), { times: 1 });
+  await page.getByRole('dialog').getByRole('button', { name: 'Create key' }).click();
+  await page.getByRole('button', { name: /Otto Operator/, includeHidden: true }).waitFor();
+  expect(await page.getByRole('dialog').getByLabel('Name').inputValue()).toBe('');
+  expect((await portal.gateway.call('GET', '/api/v1/api-keys', operator.token)).json.data).toEqual([]);
+  await close();
+});
+
 test('accepting an invitation ticks each class of the password as it is met; a spent one is refused in words', async () => {
   const { page, close } = await openPage(browser);
   const address = `${portal.url}/accept-invite?token=${await mailedTo('new.colleague@example.com')}`;

@@ -59,9 +59,12 @@ export function createApi(): Api {
   let refreshing: Promise<void> | null = null;
   let reached = true;
   const listeners = new Set<() => void>();
-  // A sign-out in one tab signs the others out too.
+  // The tabs share one cookie: they hear who signs in, and, as null, that somebody signs out.
   const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
-  tabs?.addEventListener('message', () => setSession({ status: 'signed-out' }));
+  tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
+    if (userId === null) setSession({ status: 'signed-out' });
+    else if (isAnother(userId)) window.location.reload();
+  });
 
   const changed = () => {
     for (const listener of listeners) listener();
@@ -101,6 +104,9 @@ export function createApi(): Api {
     changed();
   };
 
+  /** Whether somebody else is signed in here: what is on the page is theirs, and so is what is asked from it. */
+  const isAnother = (userId: string) => session.status === 'signed-in' && session.claims.userId !== userId;
+
   const accept = (result: LoginResult) => {
     accessToken = result.access_token;
     accessTokenEndsAt = performance.now() + result.expires_in * 1000;
@@ -113,7 +119,13 @@ export function createApi(): Api {
       const signal = AbortSignal.timeout(refreshTimeoutMs);
       const response = await send('/api/v1/auth/refresh', { method: 'POST', signal }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      accept(await bodyOf<LoginResult>(response));
+      const result = await bodyOf<LoginResult>(response);
+      if (isAnother(claimsOf(result.access_token).userId)) {
+        window.location.reload();
+        // Nothing is asked in the name of the other one any more.
+        return new Promise<void>(() => {});
+      }
+      accept(result);
     })().finally(() => {
       refreshing = null;
     });
@@ -162,12 +174,14 @@ export function createApi(): Api {
     signIn: async (email, password) => {
       const response = await send('/api/v1/auth/login', { method: 'POST', body: { email, password } }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      accept(await bodyOf<LoginResult>(response));
+      const result = await bodyOf<LoginResult>(response);
+      accept(result);
+      tabs?.postMessage(claimsOf(result.access_token).userId);
     },
     signOut: async () => {
       await authorizedFetch('/api/v1/auth/logout', { method: 'POST' });
       setSession({ status: 'signed-out' });
-      tabs?.postMessage('signed-out');
+      tabs?.postMessage(null);
     },
     forget: () => setSession({ status: 'signed-out' }),
     session: () => session,
