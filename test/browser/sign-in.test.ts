@@ -107,6 +107,28 @@ test('a tab never becomes another person unseen: it is loaded anew as whoever si
   await close();
 });
 
+test.each([
+  ['accepts an invitation', '/accept-invite?token=some-token', 'Password', 'Accept invitation', 'Welcome.'],
+  [
+    'resets a password',
+    '/reset-password?token=some-token',
+    'New password',
+    'Set password',
+    'Your password is changed.',
+  ],
+] as const)('whoever %s where somebody else is signed in signs in as themselves', async (_, path, label, act, said) => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member);
+  await page.route(/\/auth\/(accept-invite|password\/reset)$/, (route) => route.fulfill({ status: 204 }));
+  await page.goto(portal.url + path);
+  await page.getByRole('textbox', { name: label }).fill('abcdefgH1!');
+  await page.getByRole('button', { name: act }).click();
+  await page.getByText(said).waitFor();
+  await page.reload();
+  await page.getByRole('button', { name: 'Sign in' }).waitFor();
+  await close();
+});
+
 test('accepting an invitation ticks each class of the password as it is met; a spent one is refused in words', async () => {
   const { page, close } = await openPage(browser);
   const address = `${portal.url}/accept-invite?token=${await mailedTo('new.colleague@example.com')}`;

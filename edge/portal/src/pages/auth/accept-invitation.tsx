@@ -1,12 +1,11 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
-import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { AuthFrame, authLink } from './auth-frame.tsx';
+import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
 import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
 
 const fields = ['password', 'first_name', 'last_name', 'phone', 'organization_name'];
@@ -18,7 +17,7 @@ export function AcceptInvitation() {
   const [phone, setPhone] = useState('');
   const [organization, setOrganization] = useState('');
   const [password, setPassword] = useState('');
-  const accept = useAction({ onSuccess: () => navigate('/sign-in?done=accepted', { replace: true }) });
+  const accept = useAction({ onSuccess: useLeadToSignIn('accepted') });
   const unnamed = fieldError(accept.error, 'organization_name');
   // The link says whether the invitation opens an organization; the API does too, for a link that lost it.
   const [opensOrganization] = useState(() => new URLSearchParams(window.location.search).has('organization'));

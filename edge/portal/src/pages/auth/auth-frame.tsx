@@ -1,4 +1,6 @@
 import { type ReactNode, useEffect } from 'react';
+import { useApi } from '../../api/hooks.ts';
+import { navigate } from '../../router/router.ts';
 import { Logo } from '../../shell/logo.tsx';
 
 /** The frame of pages which need no session. */
@@ -27,6 +29,15 @@ export function AuthFrame({
       </div>
     </main>
   );
+}
+
+/** Leads to signing in, where `done` is told. Whoever is signed in here is signed out: the pages that follow would be theirs. */
+export function useLeadToSignIn(done: 'accepted' | 'reset'): () => Promise<void> {
+  const api = useApi();
+  return async () => {
+    if (api.session().status === 'signed-in') await api.signOut().catch(api.forget);
+    navigate(`/sign-in?done=${done}`, { replace: true });
+  };
 }
 
 export const authLink = 'font-medium text-accent underline-offset-2 hover:underline';

@@ -1,18 +1,17 @@
 import { useState } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import { Link } from '../../router/link.tsx';
-import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { AuthFrame, authLink } from './auth-frame.tsx';
+import { AuthFrame, authLink, useLeadToSignIn } from './auth-frame.tsx';
 import { PasswordRules, passwordMeetsRules } from './password-rules.tsx';
 
 export function ResetPassword() {
   const [token] = useState(() => new URLSearchParams(window.location.search).get('token') ?? '');
   const [password, setPassword] = useState('');
-  const reset = useAction({ onSuccess: () => navigate('/sign-in?done=reset', { replace: true }) });
+  const reset = useAction({ onSuccess: useLeadToSignIn('reset') });
   return (
     <AuthFrame
       title="Set a new password"
