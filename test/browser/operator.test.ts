@@ -99,6 +99,34 @@ test('credit whose answer a proxy lost is granted once, though the operator asks
   await close();
 });
 
+test('credit whose answer a proxy lost is seen at once, and whoever corrects its amount is told that it was granted', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}`);
+  const tile = page.locator('dt', { hasText: 'Credit left' }).locator('xpath=following-sibling::dd').first();
+  const credit = async () => Number((await tile.textContent())!.replace(/[$,]/g, ''));
+  await tile.waitFor();
+  const before = await credit();
+  await page.route(
+    '**/credits',
+    async (route) => {
+      await route.fetch();
+      await route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad gateway</h1>' });
+    },
+    { times: 1 },
+  );
+  const amount = page.getByLabel('Amount in USD').first();
+  const grant = page.getByRole('button', { name: 'Grant credit' });
+  await amount.fill('100');
+  await grant.click();
+  await page.getByText('The gateway answered with status 502.').waitFor();
+  await expect.poll(credit).toBeCloseTo(before + 100, 2);
+  await amount.fill('10');
+  await grant.click();
+  await page.getByRole('alert').getByText('Your earlier try was carried out, though its answer was lost.').waitFor();
+  expect(await credit()).toBeCloseTo(before + 100, 2);
+  await close();
+});
+
 test('an operator makes a plan, changes it without fixing what it leaves open, and puts an organization on it', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/plans');

@@ -1,7 +1,7 @@
 import { keepPreviousData, type UseQueryResult, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { createContext, useContext, useRef, useSyncExternalStore } from 'react';
 import type { Api, Claims, Query } from './client.ts';
-import { type ApiError, isTransient } from './error.ts';
+import { ApiError, isTransient } from './error.ts';
 import type { List } from './types.ts';
 
 export const ApiContext = createContext<Api | null>(null);
@@ -115,25 +115,31 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
   const queries = useQueryClient();
   const running = useRef(false);
   const idempotencyKey = useRef<string | null>(null);
+  const readAgain = () => {
+    const stale = options.stale ?? [];
+    void queries.invalidateQueries({
+      predicate: ({ queryKey }) => stale.some((path) => String(queryKey[0]).startsWith(path)),
+    });
+  };
   const mutation = useMutation<Answer, ApiError, Change>({
     mutationFn: ({ method, path, body }) => {
       if (method !== 'POST') return api.request<Answer>(`/api/v1${path}`, { method, body });
       idempotencyKey.current ??= randomKey();
       const headers = { 'idempotency-key': idempotencyKey.current };
-      return api.request<Answer>(`/api/v1${path}`, { method, body, headers });
+      return api.request<Answer>(`/api/v1${path}`, { method, body, headers }).catch((error: unknown) => {
+        throw isReused(error) ? carriedOut(error) : error;
+      });
     },
     onSuccess: (answer) => {
       idempotencyKey.current = null;
       options.onSuccess?.(answer);
-      const stale = options.stale ?? [];
-      void queries.invalidateQueries({
-        predicate: ({ queryKey }) => stale.some((path) => String(queryKey[0]).startsWith(path)),
-      });
+      readAgain();
     },
     onError: (error) => {
       // A refusal: the next try is another request. No answer, or one of a proxy that got none: it may have worked, so the key stays.
       if (!isTransient(error)) idempotencyKey.current = null;
       options.onError?.(error);
+      if (isTransient(error) || isReused(error)) readAgain();
     },
     onSettled: () => {
       running.current = false;
@@ -151,6 +157,16 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
     reset: mutation.reset,
   };
 }
+
+/** Whether a try was refused because an earlier one with other values, whose answer was lost, was carried out. */
+const isReused = (error: unknown): error is ApiError =>
+  error instanceof ApiError && error.code === 'idempotency_key_reused';
+
+const carriedOut = (error: ApiError): ApiError =>
+  new ApiError({
+    ...error,
+    message: 'Your earlier try was carried out, though its answer was lost. Look before you send again.',
+  });
 
 /** 128 random bits in hex. crypto.randomUUID is missing outside secure contexts, such as plain HTTP in a local network. */
 function randomKey(): string {
