@@ -149,6 +149,37 @@ test('an operator corrects what is said of a model, and reads it among the model
   await close();
 });
 
+test('an edit leaves alone what somebody else has changed since its dialog was opened', async () => {
+  const { page, close } = await openPage(browser);
+  const { token } = portal.world.people.operator;
+  const address = `/api/v1/admin/models/${encodeURIComponent('acme/ember-70b')}`;
+  const model = async () => (await portal.gateway.call('GET', address, token)).json;
+  const [deployment] = (await model()).deployments;
+  const change = async (path: string, body: object) =>
+    expect((await portal.gateway.call('PATCH', path, token, body)).status).toBe(200);
+  await signIn(page, portal.url, users.operator, `/operator/models/${encodeURIComponent('acme/ember-70b')}`);
+  await page.getByRole('table', { name: 'Deployments' }).waitFor();
+  await page.getByRole('button', { name: 'Edit' }).first().click();
+  await dialog(page).getByLabel('Display name').fill('Ember Large');
+  await change(address, { owned_by: 'Acme of Elsewhere', context_window: 4096 });
+  await dialog(page).getByRole('button', { name: 'Save model' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Ember Large' }).waitFor();
+  expect(await model()).toMatchObject({
+    display_name: 'Ember Large',
+    owned_by: 'Acme of Elsewhere',
+    context_window: 4096,
+  });
+
+  await page.getByRole('table', { name: 'Deployments' }).getByRole('button', { name: 'Edit' }).click();
+  await dialog(page).getByLabel('Weight').fill('7');
+  await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: false, priority: 3 });
+  await dialog(page).getByRole('button', { name: 'Save deployment' }).click();
+  await dialog(page).waitFor({ state: 'detached' });
+  expect((await model()).deployments).toMatchObject([{ weight: 7, enabled: false, priority: 3 }]);
+  await change(`/api/v1/admin/deployments/${deployment.id}`, { enabled: true, priority: 0 });
+  await close();
+});
+
 test('an operator takes a deployment out and back, each status is seen as it changes, and removes it', async () => {
   const { page, close } = await openPage(browser);
   await page.clock.install();

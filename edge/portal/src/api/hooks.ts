@@ -99,6 +99,17 @@ export type Change = {
   body?: unknown;
 };
 
+/**
+ * What of a form's fields is no longer `before`, as it was when the form was opened. An edit that sent more would put back what
+ * somebody else has changed since then.
+ */
+export const changedFields = <Fields extends object>(before: Fields, fields: Fields): Partial<Fields> =>
+  Object.fromEntries(
+    Object.entries(fields).filter(
+      ([name, value]) => JSON.stringify(value) !== JSON.stringify(before[name as keyof Fields]),
+    ),
+  ) as Partial<Fields>;
+
 type ActionOptions<Answer> = {
   /** Paths whose cached answers the change makes stale, with all below them. */
   stale?: readonly string[];

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { changedFields, useAction } from '../../api/hooks.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -41,20 +41,24 @@ export function DeploymentDialog({
   const save = useAction({ stale, onSuccess: done('The deployment is saved.') });
   const remove = useAction({ stale, onSuccess: done('The deployment is removed. Calls in flight finish.') });
   const { error } = save;
+  const body = {
+    ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
+    ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
+    secret_reference: address.secret.trim(),
+    weight: numberOrText(weight),
+    priority: numberOrText(priority),
+    // 0 is the default.
+    concurrency_limit: concurrency.trim() === '' ? 0 : numberOrText(concurrency),
+    dialect,
+    enabled,
+  };
+  const [before] = useState(body);
   const submit = () => {
-    const body = {
-      ...(dialect === 'sandbox' ? {} : { base_url: address.baseUrl.trim() }),
-      ...(upstream.trim() === '' ? {} : { upstream_model: upstream.trim() }),
-      secret_reference: address.secret.trim(),
-      weight: numberOrText(weight),
-      priority: numberOrText(priority),
-      // 0 is the default.
-      concurrency_limit: concurrency.trim() === '' ? 0 : numberOrText(concurrency),
-      dialect,
-      enabled,
-    };
     if (deployment === undefined) save.run({ method: 'POST', path: '/admin/deployments', body: { model, ...body } });
-    else save.run({ method: 'PATCH', path: `/admin/deployments/${deployment.id}`, body });
+    else {
+      const path = `/admin/deployments/${deployment.id}`;
+      save.run({ method: 'PATCH', path, body: changedFields(before, body) });
+    }
   };
   if (deployment !== undefined && removing) {
     return (

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction } from '../../api/hooks.ts';
+import { changedFields, useAction } from '../../api/hooks.ts';
 import { numberOrText } from '../../format/number.ts';
 import { navigate } from '../../router/router.ts';
 import { Button } from '../../ui/button.tsx';
@@ -33,17 +33,21 @@ export function ModelDialog({ model, onClose }: { model?: AdminModel; onClose: (
   /** Null takes a number back, which a new model has none of. */
   const tokens = (field: string, text: string) =>
     text.trim() === '' && model === undefined ? {} : { [field]: text.trim() === '' ? null : numberOrText(text) };
+  const body = {
+    operations: chosen,
+    visibility,
+    ...(displayName === '' ? {} : { display_name: displayName }),
+    ...(owner === '' ? {} : { owned_by: owner }),
+    ...tokens('context_window', context),
+    ...tokens('max_output_tokens', answer),
+  };
+  const [before] = useState(body);
   const submit = () => {
-    const body = {
-      operations: chosen,
-      visibility,
-      ...(displayName === '' ? {} : { display_name: displayName }),
-      ...(owner === '' ? {} : { owned_by: owner }),
-      ...tokens('context_window', context),
-      ...tokens('max_output_tokens', answer),
-    };
     if (model === undefined) save.run({ method: 'POST', path: '/admin/models', body: { name: name.trim(), ...body } });
-    else save.run({ method: 'PATCH', path: `/admin/models/${encodeURIComponent(model.id)}`, body });
+    else {
+      const path = `/admin/models/${encodeURIComponent(model.id)}`;
+      save.run({ method: 'PATCH', path, body: changedFields(before, body) });
+    }
   };
   return (
     <Dialog
