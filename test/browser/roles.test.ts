@@ -107,6 +107,33 @@ test('a member is deactivated only after the owner has read what that does', asy
   await close();
 });
 
+test('a role is changed only after the owner has read what that does, however it was chosen', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const changes: unknown[] = [];
+  await page.route('**/api/v1/members/*', async (route) => {
+    changes.push(route.request().postDataJSON());
+    await route.fulfill({ json: { email: users.member.email } });
+  });
+  const role = page.getByLabel(`Role of ${users.member.email}`);
+  await role.focus();
+  await page.keyboard.press('ArrowDown');
+  await dialog(page).getByText('An admin invites and changes members').waitFor();
+  await page.keyboard.press('Escape');
+  await dialog(page).waitFor({ state: 'detached' });
+  await expect
+    .poll(() => page.evaluate("document.activeElement.getAttribute('aria-label')"))
+    .toMatch(/^Role of member/);
+  expect([await role.inputValue(), changes]).toEqual(['member', []]);
+  await page.getByLabel(`Role of ${users.owner.email}`).selectOption('admin');
+  await dialog(page).getByText('You cannot take this back yourself.').waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  await role.selectOption('admin');
+  await dialog(page).getByRole('button', { name: 'Change role' }).click();
+  await expect.poll(() => changes).toEqual([{ role: 'admin' }]);
+  await close();
+});
+
 test('an owner is told that the last owner stays, and the list goes back', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');
@@ -117,6 +144,7 @@ test('an owner is told that the last owner stays, and the list goes back', async
     await route.continue();
   });
   await role.selectOption('member');
+  await dialog(page).getByRole('button', { name: 'Change role' }).click();
   // Shown at once, before any answer.
   await expect.poll(() => role.inputValue()).toBe('member');
   answer.resolve();

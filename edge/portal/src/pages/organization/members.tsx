@@ -16,13 +16,16 @@ import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
+type Changes = Partial<Pick<Member, 'role' | 'is_active'>>;
+type Question = { title: string; description: string; act: string; changes: Changes };
+
 export function Members() {
   const claims = useClaims();
   const [page, setPage] = usePageParameter();
   const query = { page, limit: 20 };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);
-  const [leaving, setLeaving] = useState<Member | null>(null);
+  const [asked, setAsked] = useState<{ member: Member; question: Question } | null>(null);
   const columns: readonly Column<Member>[] = [
     {
       name: 'Member',
@@ -48,7 +51,11 @@ export function Members() {
           value={member.role}
           // Only an owner makes or unmakes owners.
           disabled={member.role === 'owner' && claims.role !== 'owner'}
-          onChange={(role) => update(member, { role: role as Role })}
+          // A choice in a list is no decision: an arrow key makes one as well.
+          onChange={(chosen) => {
+            const isOwn = member.id === claims.userId;
+            setAsked({ member, question: changeOfRole(member, chosen as Role, isOwn) });
+          }}
           choices={[
             { value: 'member', label: 'Member' },
             { value: 'admin', label: 'Admin' },
@@ -75,7 +82,11 @@ export function Members() {
         <Button
           size="small"
           disabled={member.id === claims.userId}
-          onClick={() => (member.is_active ? setLeaving(member) : update(member, { is_active: true }))}
+          onClick={() =>
+            member.is_active
+              ? setAsked({ member, question: deactivation(member) })
+              : update(member, { is_active: true })
+          }
         >
           {member.is_active ? 'Deactivate' : 'Reactivate'}
         </Button>
@@ -84,16 +95,14 @@ export function Members() {
   ];
   return (
     <Card flush>
-      {leaving !== null && (
+      {asked !== null && (
         <ConfirmDialog
-          title={`Deactivate ${leaving.email}?`}
-          description="Their sessions end, and every call with their keys is refused until you reactivate them."
-          act="Deactivate"
+          {...asked.question}
           onAct={() => {
-            update(leaving, { is_active: false });
-            setLeaving(null);
+            update(asked.member, asked.question.changes);
+            setAsked(null);
           }}
-          onClose={() => setLeaving(null)}
+          onClose={() => setAsked(null)}
         />
       )}
       <Loaded of={members}>
@@ -114,6 +123,26 @@ export function Members() {
   );
 }
 
+const deactivation = (member: Member): Question => ({
+  title: `Deactivate ${member.email}?`,
+  description: 'Their sessions end, and every call with their keys is refused until you reactivate them.',
+  act: 'Deactivate',
+  changes: { is_active: false },
+});
+
+const roleNames: Readonly<Record<Role, string>> = { member: 'a member', admin: 'an admin', owner: 'an owner' };
+const rolePowers: Readonly<Record<Role, string>> = {
+  member: 'A member has own keys, and sees own usage alone.',
+  admin: 'An admin invites and changes members, and sees billing and everybody’s usage.',
+  owner: 'An owner may do everything in the organization, and makes and unmakes owners.',
+};
+const changeOfRole = (member: Member, role: Role, isOwn: boolean): Question => ({
+  title: `Make ${isOwn ? 'yourself' : member.email} ${roleNames[role]}?`,
+  description: `${rolePowers[role]}${isOwn ? ' You cannot take this back yourself.' : ''}`,
+  act: 'Change role',
+  changes: { role },
+});
+
 /** Changes a member: shown at once, taken back when the API refuses (the last owner stays). */
 function useUpdateMember(query: Record<string, number>, list: List<Member> | undefined) {
   const queries = useQueryClient();
@@ -126,7 +155,7 @@ function useUpdateMember(query: Record<string, number>, list: List<Member> | und
       void queries.invalidateQueries({ queryKey: ['/members'] });
     },
   });
-  return (member: Member, changes: Partial<Pick<Member, 'role' | 'is_active'>>) => {
+  return (member: Member, changes: Changes) => {
     if (change.pending) return;
     if (list !== undefined) {
       const data = list.data.map((one) => (one.id === member.id ? { ...one, ...changes } : one));
