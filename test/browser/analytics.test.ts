@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -62,7 +62,7 @@ test('eight tiles, four measures, the tables and no money', async () => {
   expect(await activity.nth(7).textContent()).toContain('Failed');
   // The restriction badge is money, and above the report; within the report there is none.
   const report = await page
-    .locator('main > div > section')
+    .locator('main section')
     .evaluateAll((sections) => sections.slice(1).map((section) => section.textContent));
   expect(report.join(' ')).not.toContain('$');
   await close();
@@ -151,6 +151,45 @@ test('times are local with UTC on hover', async () => {
   }).format(new Date(iso));
   expect(await time.textContent()).toContain(local);
   expect(await time.getAttribute('title')).toBe(`${iso.slice(0, 19).replace('T', ' ')} UTC`);
+  await close();
+});
+
+test('figures that are no longer those asked for are dimmed and leave in no file; of other people’s, none are shown', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/usage');
+  await settled(page);
+  let answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/usage/**', async (route) => {
+    await answer.promise;
+    await route.continue();
+  });
+  const byModel = page.getByRole('table', { name: 'Usage by model' });
+  const busy = page.locator('main [aria-busy="true"]');
+  const csv = page.getByRole('button', { name: 'CSV', exact: true });
+  await page.getByRole('button', { name: '7 days' }).click();
+  await busy.filter({ has: byModel }).waitFor();
+  await expect.poll(() => page.evaluate("getComputedStyle(document.querySelector('main dl')).opacity")).toBe('0.5');
+  expect(await csv.isDisabled()).toBe(true);
+  answer.resolve();
+  await settled(page);
+  expect([await busy.count(), await csv.isDisabled()]).toEqual([0, false]);
+
+  answer = Promise.withResolvers();
+  await page.getByRole('button', { name: 'Organization', exact: true }).click();
+  await page.getByText('Of everybody in your organization.').waitFor();
+  expect([await byModel.count(), await csv.isDisabled()]).toEqual([0, true]);
+  answer.resolve();
+  await byModel.waitFor();
+
+  await goWithin(page, keyPath());
+  await settled(page);
+  answer = Promise.withResolvers();
+  await page.getByLabel('Model', { exact: true }).selectOption('acme/ember-2');
+  await busy.filter({ has: page.getByRole('table', { name: 'Recent Activity' }) }).waitFor();
+  expect(await csv.isDisabled()).toBe(true);
+  answer.resolve();
+  await settled(page);
+  expect(await csv.isDisabled()).toBe(false);
   await close();
 });
 

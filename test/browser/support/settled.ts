@@ -1,9 +1,9 @@
 import type { Page } from 'playwright-core';
 
-const waiting = '[role="status"][aria-label="Loading"], .animate-pulse-soft';
+const waiting = '[role="status"][aria-label="Loading"], .animate-pulse-soft, [aria-busy="true"]';
 
 /**
- * Waits until a page shows what it has: no skeleton is left. Through locators, since the page's policy refuses the scripts
+ * Waits until a page shows what it has: no skeleton is left, and nothing that another answer is awaited for. Through locators, since the page's policy refuses the scripts
  * that waitForFunction would evaluate in it.
  */
 export async function settled(page: Page): Promise<void> {

@@ -8,6 +8,7 @@ type CsvButtonProps<Row, Column extends keyof Row & string> = {
   /** What of each row goes into the file, in this order; the names are its head. */
   columns: readonly Column[];
   rows: readonly (Row & Readonly<Record<Column, CsvCell>>)[];
+  disabled?: boolean;
 };
 
 /** Downloads what is in sight. */
@@ -16,6 +17,7 @@ export function CsvButton<Row, Column extends keyof Row & string>({
   file,
   columns,
   rows,
+  disabled = false,
 }: CsvButtonProps<Row, Column>) {
   const download = () =>
     downloadCsv(
@@ -24,7 +26,7 @@ export function CsvButton<Row, Column extends keyof Row & string>({
       rows.map((row) => columns.map((column) => row[column])),
     );
   return (
-    <Button size="small" icon="download" disabled={rows.length === 0} onClick={download}>
+    <Button size="small" icon="download" disabled={disabled || rows.length === 0} onClick={download}>
       {label}
     </Button>
   );

@@ -1,6 +1,7 @@
 import type { ReactNode } from 'react';
 import type { ApiError } from '../api/error.ts';
 import { Button } from './button.tsx';
+import { classNames } from './class-names.ts';
 import { RequestId } from './form.tsx';
 import { Icon } from './icons.tsx';
 import { SkeletonRows } from './skeleton.tsx';
@@ -22,12 +23,30 @@ function Failure({ error, retry }: { error: ApiError; retry: () => void }) {
   );
 }
 
-type Loadable<Answer> = { data: Answer | undefined; error: ApiError | null; refetch: () => unknown };
+type Loadable<Answer> = {
+  data: Answer | undefined;
+  error: ApiError | null;
+  refetch: () => unknown;
+  /** Whether `data` answers the question before this one. */
+  isPlaceholderData: boolean;
+};
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
 
-/** Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a new error. */
+/**
+ * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a new error; that of another
+ * question, such as another range, is dimmed, unless its own comes within an instant.
+ */
 export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
-  if (of.data !== undefined) return children(of.data);
+  if (of.data !== undefined) {
+    return (
+      <div
+        aria-busy={of.isPlaceholderData || undefined}
+        className={classNames('contents *:transition-opacity', of.isPlaceholderData && '*:opacity-50 *:delay-150')}
+      >
+        {children(of.data)}
+      </div>
+    );
+  }
   if (of.error !== null) return <Failure error={of.error} retry={() => void of.refetch()} />;
   return skeleton ?? <SkeletonRows />;
 }

@@ -44,7 +44,12 @@ export function Transactions({ path, narrowed = true, action }: TransactionsProp
                   <Select aria-label="Type" value={type} onChange={setType} choices={typeChoices} />
                 </>
               )}
-              <CsvButton file="transactions.csv" columns={csvColumns} rows={list.data} />
+              <CsvButton
+                file="transactions.csv"
+                columns={csvColumns}
+                rows={list.data}
+                disabled={transactions.isPlaceholderData}
+              />
             </div>
           }
         >

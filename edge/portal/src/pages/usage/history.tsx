@@ -103,7 +103,12 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
                 onChange={setEndpoint}
                 values={(summary?.by_endpoint ?? []).map((row) => row.endpoint)}
               />
-              <CsvButton file="requests.csv" columns={csvColumns} rows={list.data} />
+              <CsvButton
+                file="requests.csv"
+                columns={csvColumns}
+                rows={list.data}
+                disabled={events.isPlaceholderData}
+              />
             </div>
           }
         >

@@ -70,8 +70,9 @@ export function Usage() {
           onChange={setRange}
         />
       </div>
-      <Report range={range} scope={scope} granularity={granularity} />
-      <Breakdown range={range} scope={scope} isAdmin={isAdmin} />
+      {/* By their keys: the figures of some people do not stand in for those of others. */}
+      <Report key={`report ${scope}`} range={range} scope={scope} granularity={granularity} />
+      <Breakdown key={`breakdown ${scope}`} range={range} scope={scope} isAdmin={isAdmin} />
     </Page>
   );
 }
@@ -117,6 +118,7 @@ function Report({ range, scope, granularity }: { range: DayRange; scope: string;
             file={`usage-${granularity}.csv`}
             columns={['start', 'end', ...measureColumns]}
             rows={report.data?.buckets ?? []}
+            disabled={report.isPlaceholderData}
           />
         </div>
       }

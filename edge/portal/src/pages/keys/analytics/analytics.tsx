@@ -88,6 +88,7 @@ export function Analytics({ keyId }: { keyId: string }) {
         {(data) => (
           <Report
             data={data}
+            isOld={analytics.isPlaceholderData}
             measure={measure in measureNames ? (measure as Measure) : 'requests'}
             onMeasure={setMeasure}
             granularity={range.granularity}
@@ -102,12 +103,14 @@ const csvColumns = ['bucket_start', ...measures] as const;
 
 type ReportProps = {
   data: AnalyticsData;
+  /** The data are those of what was chosen before. */
+  isOld: boolean;
   measure: Measure;
   onMeasure: (measure: string) => void;
   granularity: Granularity;
 };
 
-function Report({ data: { report, series }, measure, onMeasure, granularity }: ReportProps) {
+function Report({ data: { report, series }, isOld, measure, onMeasure, granularity }: ReportProps) {
   const bars = useMemo(
     () => series.map((point) => barOf(point.bucket_start, point[measure], granularity)),
     [series, measure, granularity],
@@ -125,7 +128,13 @@ function Report({ data: { report, series }, measure, onMeasure, granularity }: R
               onChange={onMeasure}
               choices={Object.entries(measureNames).map(([value, label]) => ({ value, label }))}
             />
-            <CsvButton label="CSV" file={`key-analytics-${granularity}.csv`} columns={csvColumns} rows={series} />
+            <CsvButton
+              label="CSV"
+              file={`key-analytics-${granularity}.csv`}
+              columns={csvColumns}
+              rows={series}
+              disabled={isOld}
+            />
           </div>
         }
       >

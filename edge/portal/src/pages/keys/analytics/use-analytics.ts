@@ -8,7 +8,12 @@ import { dailyChunks, type Range } from './range.ts';
 
 type SeriesPoint = Volume & { bucket_start: string };
 export type Analytics = { report: KeyAnalytics; series: SeriesPoint[] };
-type Answer = { data: Analytics | undefined; error: ApiError | null; refetch: () => unknown; updating: boolean };
+type Answer = {
+  data: Analytics | undefined;
+  error: ApiError | null;
+  refetch: () => unknown;
+  isPlaceholderData: boolean;
+};
 
 /**
  * The analytics of one key. Months are not a granularity of the API: its weekly report of the range gives totals and
@@ -38,10 +43,10 @@ export function useAnalytics(keyId: string, range: Range, model: string): Answer
   };
   const error = report.error ?? (failed?.error as ApiError | null | undefined) ?? null;
   if (report.data === undefined || days.some(({ data }) => data === undefined)) {
-    return { data: undefined, error, refetch, updating: false };
+    return { data: undefined, error, refetch, isPlaceholderData: false };
   }
   const series = monthly ? groupByLocalMonth(days.flatMap(({ data }) => data?.series ?? [])) : report.data.series;
-  return { data: { report: report.data, series }, error, refetch, updating: report.isPlaceholderData };
+  return { data: { report: report.data, series }, error, refetch, isPlaceholderData: report.isPlaceholderData };
 }
 
 function queryOf(range: { start: string; end: string }, model: string, zoned: boolean) {
