@@ -56,6 +56,20 @@ test('a page that is no more leads to the last that there is, not to a list that
   await close();
 });
 
+test('an address that asks for what there is not, or not for this user, leads to what there is', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization?tab=zzz');
+  await page.getByRole('table', { name: 'Members' }).waitFor();
+  await page.getByRole('tab', { name: 'Members', selected: true }).waitFor();
+  // As an admin's link, which a member follows.
+  await signIn(page, portal.url, users.member, '/usage?scope=tenant&by=user');
+  await page.getByText('Your own, by your keys and the playground.').waitFor();
+  await page.getByRole('tab', { name: 'By model', selected: true }).waitFor();
+  await settled(page);
+  expect(await page.getByRole('alert').count()).toBe(0);
+  await close();
+});
+
 test('transactions are narrowed to a type, which stands in the address', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/billing?tab=transactions&page=2');

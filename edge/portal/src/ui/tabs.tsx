@@ -4,7 +4,7 @@ import { classNames } from './class-names.ts';
 
 type Tab = { value: string; label: string; content: ReactNode };
 
-/** Pages of one thing. The chosen one stands in the address (see useSearchParameter). */
+/** Pages of one thing. The chosen one stands in the address (see useSearchParameter); of one that there is not, the first. */
 export function Tabs({
   tabs,
   value,
@@ -17,14 +17,15 @@ export function Tabs({
   label: string;
 }) {
   const list = useRef<HTMLDivElement>(null);
+  const shown = tabs.some((tab) => tab.value === value) ? value : tabs[0]?.value;
   // biome-ignore lint/correctness/useExhaustiveDependencies: the newly chosen tab comes into sight where not all fit.
   useEffect(() => {
     const chosen = list.current?.querySelector<HTMLElement>('[data-state="active"]');
     if (list.current && chosen)
       list.current.scrollLeft = chosen.offsetLeft + (chosen.offsetWidth - list.current.clientWidth) / 2;
-  }, [value]);
+  }, [shown]);
   return (
-    <Radix.Root value={value} onValueChange={onChange} className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-5">
+    <Radix.Root value={shown} onValueChange={onChange} className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-5">
       <Radix.List
         ref={list}
         aria-label={label}

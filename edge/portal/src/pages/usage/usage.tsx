@@ -25,7 +25,8 @@ export function Usage() {
   const [wanted, setGranularity] = useSearchParameter('granularity', 'daily');
   const granularity = wanted === 'weekly' || wanted === 'monthly' ? wanted : 'daily';
   const range = useMemo(() => rangeOf(search, granularity), [search, granularity]);
-  const [scope, setScope] = useSearchParameter('scope', '');
+  const [wantedScope, setScope] = useSearchParameter('scope', '');
+  const scope = isAdmin && wantedScope === 'tenant' ? 'tenant' : '';
   const setRange = ({ start, end }: DayRange) =>
     navigate(path + searchWith({ start, end, page: null }), { replace: true });
   return (
