@@ -123,6 +123,28 @@ test('what is asked for without a network is refused at once, and not done behin
   await close();
 });
 
+test('the overview says that nothing needs attention, or that there is no key, only once it has been told', async () => {
+  const { page, close } = await openPage(browser);
+  const answer = Promise.withResolvers<void>();
+  await page.route(/\/api\/v1\/(models|api-keys)/, async (route) => {
+    await answer.promise;
+    await route.fulfill(outOfOrder);
+  });
+  await signIn(page, portal.url, users.member);
+  const attention = page.locator('section').filter({ hasText: 'Needs attention' });
+  const claims = page.getByText('Nothing. No key expires').or(page.getByRole('link', { name: 'Create a key' }));
+  await page.getByRole('heading', { name: 'Hello, Mia' }).waitFor();
+  await attention.waitFor();
+  expect(await claims.count()).toBe(0);
+  answer.resolve();
+  await attention.getByText('This could not be loaded').waitFor();
+  expect(await claims.count()).toBe(0);
+  await page.unrouteAll();
+  await attention.getByText('Retiring').first().waitFor();
+  await page.getByRole('link', { name: 'More snippets' }).waitFor();
+  await close();
+});
+
 test('a session outlives a refresh that is not answered, answered too late or refused for a time, and an answer that breaks off', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/keys');

@@ -49,7 +49,15 @@ export function Overview() {
         )}
       </Loaded>
       <div className="grid items-start gap-5 lg:grid-cols-2">
-        <Attention keys={keys.data ?? []} models={models.data?.data ?? []} />
+        <Card title="Needs attention">
+          <Loaded of={keys} skeleton={<Skeleton className="h-16 w-full" />}>
+            {(ownKeys) => (
+              <Loaded of={models} skeleton={<Skeleton className="h-16 w-full" />}>
+                {({ data }) => <Attention keys={ownKeys} models={data} />}
+              </Loaded>
+            )}
+          </Loaded>
+        </Card>
         <Card
           flush
           title="Models you used"
@@ -78,7 +86,7 @@ export function Overview() {
           </Loaded>
         </Card>
       </div>
-      <QuickStart models={models.data?.data ?? []} hasKey={(keys.data ?? []).length > 0} />
+      <QuickStart models={models.data?.data ?? []} hasNoKey={keys.data?.length === 0} />
     </Page>
   );
 }
@@ -98,7 +106,7 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
   const down = models.filter((model) => !model.is_serviceable);
   const none = soon.length + retiring.length + down.length === 0;
   return (
-    <Card title="Needs attention">
+    <>
       {none && <p className="text-sm text-faint">Nothing. No key expires within a week, and no model is retiring.</p>}
       <ul className="grid gap-3 text-sm">
         {soon.map((key) => (
@@ -132,24 +140,28 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
           </li>
         ))}
       </ul>
-    </Card>
+    </>
   );
 }
 
-function QuickStart({ models, hasKey }: { models: readonly Model[]; hasKey: boolean }) {
+function QuickStart({ models, hasNoKey }: { models: readonly Model[]; hasNoKey: boolean }) {
   const serving = models.filter((model) => model.is_serviceable && model.operations.includes('chat_completions'));
   const chat = serving.find((model) => model.deprecated_at === null) ?? serving[0];
   return (
     <Card
       title="Quick start"
       description={
-        hasKey
-          ? 'Any OpenAI client works: change its base URL and key.'
-          : 'Create a key, then change the base URL and key of any OpenAI client.'
+        hasNoKey
+          ? 'Create a key, then change the base URL and key of any OpenAI client.'
+          : 'Any OpenAI client works: change its base URL and key.'
       }
       action={
-        <ButtonLink href={hasKey ? '/models' : '/keys?create=1'} look={hasKey ? 'secondary' : 'primary'} size="small">
-          {hasKey ? 'More snippets' : 'Create a key'}
+        <ButtonLink
+          href={hasNoKey ? '/keys?create=1' : '/models'}
+          look={hasNoKey ? 'primary' : 'secondary'}
+          size="small"
+        >
+          {hasNoKey ? 'Create a key' : 'More snippets'}
         </ButtonLink>
       }
     >
