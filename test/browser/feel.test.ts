@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Locator } from 'playwright-core';
@@ -89,12 +90,17 @@ test('the palette goes to a page, a key and an action by a few letters and no mo
   await close();
 });
 
-test('a change of page moves the focus to its title, and back and forth work', async () => {
+test('a change of page moves the focus to its title, however late its file comes, and back and forth work', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member);
+  await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
+  await page.route('**/assets/*.js', async (route) => {
+    await setTimeout(700);
+    await route.continue();
+  });
   await page.getByRole('link', { name: 'Models' }).click();
   await page.getByRole('heading', { level: 1, name: 'Models' }).waitFor();
-  await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Models');
+  await expect.poll(() => page.evaluate('document.activeElement.outerHTML')).toMatch(/^<h1.*>Models</);
   await page.goBack();
   await page.getByRole('heading', { level: 1, name: 'Hello, Mia' }).waitFor();
   await page.goForward();

@@ -141,35 +141,38 @@ export const isPublicPath = (path: string): boolean => routeFor(path)?.route.for
 
 export function RoutedPage({ path }: { path: string }) {
   const claims = useClaims();
-  useTitleFocus(path);
+  // Where the portal was opened the focus is the browser's.
+  const opened = useRef<string | null>(path);
+  if (opened.current !== path) opened.current = null;
   const found = routeFor(path);
   const seen =
     found !== null &&
     (found.route.for !== 'admin' || claims.role !== 'member') &&
     (found.route.for !== 'operator' || claims.operator);
-  if (!seen) return <NotFound />;
-  const Shown = found.route.page;
+  const Shown: ComponentType<PageParameters> = seen ? found.route.page : NotFound;
   return (
     <CrashGuard key={path}>
       <Suspense fallback={<PageSkeleton />}>
-        <Shown parameters={found.parameters} />
+        <Shown parameters={found?.parameters ?? {}} />
+        {opened.current === null && <TitleFocus />}
       </Suspense>
     </CrashGuard>
   );
 }
 
-/** After a change of page the focus goes to its title, so that a screen reader begins there. */
-function useTitleFocus(path: string): void {
-  const before = useRef(path);
+/**
+ * After a change of page the focus goes to its title, so that a screen reader begins there: once the page's file has come, and what
+ * was open over the page before, such as the navigation on a phone, has closed and given its focus back.
+ */
+function TitleFocus() {
   useEffect(() => {
-    if (before.current === path) return;
-    before.current = path;
     const timer = window.setTimeout(
       () => document.querySelector<HTMLElement>('main h1')?.focus({ preventScroll: true }),
       60,
     );
     return () => window.clearTimeout(timer);
-  }, [path]);
+  }, []);
+  return null;
 }
 
 function PageSkeleton() {
