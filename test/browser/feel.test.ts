@@ -164,6 +164,37 @@ test('a dialog that is closed gives the focus back to what opened it, be it a bu
   await close();
 });
 
+test('forced colours, which take shades away, still show what is chosen, where one is, what is used, what a button is and where a dialog ends', async () => {
+  const { page, close } = await openPage(browser, { forcedColors: 'active' });
+  await signIn(page, portal.url, users.owner, '/limits');
+  /** Whether the first elements that two selectors find differ in a property. */
+  const differ = (property: string, one: string, other: string) =>
+    page.evaluate(`(() => {
+      const [one, other] = ${JSON.stringify([one, other])}.map((selector) => getComputedStyle(document.querySelector(selector)));
+      return one.${property} !== other.${property};
+    })()`);
+  const backgroundsDiffer = (one: string, other: string) =>
+    expect.poll(() => differ('backgroundColor', one, other)).toBe(true);
+  await page.getByRole('meter').first().waitFor();
+  await backgroundsDiffer('nav [aria-current]', 'nav a:not([aria-current])');
+  await backgroundsDiffer('[role="meter"] > div', '[role="meter"]');
+  expect(await differ('borderTopWidth', 'button[type="submit"]', 'main')).toBe(true);
+  await goWithin(page, '/usage');
+  await settled(page);
+  await backgroundsDiffer('[aria-pressed="true"]', '[aria-pressed="false"]');
+  expect(
+    await differ('borderBottomColor', '[role="tab"][aria-selected="true"]', '[role="tab"][aria-selected="false"]'),
+  ).toBe(true);
+  await page.keyboard.press('Control+k');
+  await backgroundsDiffer('[role="option"][aria-selected="true"]', '[role="option"][aria-selected="false"]');
+  expect(await differ('borderTopWidth', '[role="dialog"]', 'main')).toBe(true);
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: /Olga Owner/ }).press('Enter');
+  await backgroundsDiffer('[role="menuitem"][data-highlighted]', '[role="menuitem"]:not([data-highlighted])');
+  expect(await differ('borderTopWidth', '[role="menu"]', 'main')).toBe(true);
+  await close();
+});
+
 test('a long name takes nothing from the mark beside it', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/profile', async (route) => {

@@ -5,11 +5,12 @@ import { Icon, type IconName } from './icons.tsx';
 
 type Look = 'primary' | 'secondary' | 'quiet' | 'danger';
 
+// A border without a colour shows where forced colours take the shade away.
 const looks: Readonly<Record<Look, string>> = {
-  primary: 'bg-fill text-on-fill hover:opacity-88',
+  primary: 'border border-transparent bg-fill text-on-fill hover:opacity-88',
   secondary: 'bg-surface text-ink border border-line hover:bg-sunken',
   quiet: 'text-soft hover:bg-sunken hover:text-ink',
-  danger: 'bg-danger-fill text-white hover:opacity-88',
+  danger: 'border border-transparent bg-danger-fill text-white hover:opacity-88',
 };
 
 const shape =

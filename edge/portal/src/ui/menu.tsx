@@ -27,7 +27,7 @@ export function Menu({ trigger, items, align = 'end', label }: MenuProps) {
           {items.map((item, index) =>
             item === 'line' ? (
               // biome-ignore lint/suspicious/noArrayIndexKey: lines are all alike and never change places.
-              <DropdownMenu.Separator key={index} className="my-1 h-px bg-line" />
+              <DropdownMenu.Separator key={index} className="my-1 border-t border-line" />
             ) : (
               <DropdownMenu.Item
                 key={item.label}

@@ -38,7 +38,11 @@ export function Notice({ tone = 'neutral', children, action, role, className }: 
   return (
     <div
       role={role}
-      className={classNames('flex items-start gap-2.5 rounded-lg px-3.5 py-2.5 text-sm', tones[tone], className)}
+      className={classNames(
+        'flex items-start gap-2.5 rounded-lg border border-transparent px-3.5 py-2.5 text-sm',
+        tones[tone],
+        className,
+      )}
     >
       <Icon name={icons[tone]} className={classNames('mt-0.5 size-4', iconTones[tone])} />
       {/* Where both do not fit in a line, the action goes below. */}
