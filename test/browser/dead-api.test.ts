@@ -220,6 +220,25 @@ test('a page whose files another version of the gateway was asked for is loaded 
   await close();
 });
 
+test('a page whose file a proxy could not get is loaded anew only when the gateway behind it is there again', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/keys');
+  await page.getByRole('table', { name: 'API keys' }).waitFor();
+  let isDown = true;
+  const asked: string[] = [];
+  await page.route('**/*', (route) => {
+    if (!isDown) return route.continue();
+    asked.push(route.request().isNavigationRequest() ? 'page' : new URL(route.request().url()).pathname);
+    return route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>502 Bad Gateway</h1>' });
+  });
+  await page.getByRole('link', { name: 'Jobs' }).click();
+  await expect.poll(() => asked.filter((path) => path === '/healthz' || path === 'page').length).toBeGreaterThan(1);
+  expect(asked).not.toContain('page');
+  isDown = false;
+  await page.getByRole('heading', { level: 1, name: 'Jobs' }).waitFor();
+  await close();
+});
+
 test('a gateway that is gone is waited for, at the start and in the middle, and found again', async () => {
   // One of its own, so that the test can be tried a second time.
   const { url, gateway, [Symbol.asyncDispose]: dispose } = await startPortal();

@@ -26,8 +26,9 @@ export async function fetched<File>(load: () => Promise<File>): Promise<File> {
   }
 }
 
+/** Whether the gateway answers, and not a proxy that cannot reach it: the tab would be loaded anew into its error page. */
 const answers = (): Promise<boolean> =>
   fetch('/healthz').then(
-    () => true,
+    ({ status }) => status < 500,
     () => false,
   );
