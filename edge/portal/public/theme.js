@@ -16,10 +16,10 @@
   const reloadsMax = 10;
   let isWhole = true;
   const reload = () =>
-    fetch('/healthz').then(
-      () => location.reload(),
-      () => setTimeout(reload, pauseMs),
-    );
+    fetch('/healthz')
+      .then(({ status }) => status < 500)
+      .catch(() => false)
+      .then((answers) => (answers ? location.reload() : setTimeout(reload, pauseMs)));
   const onError = ({ target }) => {
     const address = String(target.src ?? target.href);
     if (!isWhole || document.readyState === 'complete' || !address.startsWith(`${location.origin}/assets/`)) return;

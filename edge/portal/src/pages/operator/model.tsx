@@ -93,7 +93,8 @@ export function OperatorModel({ parameters }: PageParameters) {
                 rowKey={(row) => row.id}
                 empty={
                   <EmptyState icon="price" title="No price">
-                    Callers with a spend cap are refused until one is set.
+                    Callers with a limit are refused until one is set: a key's cap, a person's, or that of an
+                    organization without open pay-as-you-go.
                   </EmptyState>
                 }
               />

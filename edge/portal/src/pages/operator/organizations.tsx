@@ -83,7 +83,7 @@ function CreateOrganization({ onClose }: { onClose: () => void }) {
   const create = useAction({
     stale: ['/admin/organizations', '/admin/mail'],
     onSuccess: () => {
-      toast.say(`An owner's invitation is on its way to ${email.trim()}.`);
+      toast.say(`${email.trim()} is invited. The mail leaves as soon as the mail server takes it.`);
       onClose();
     },
   });

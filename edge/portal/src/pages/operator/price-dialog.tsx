@@ -47,7 +47,7 @@ export function PriceDialog({ model, onClose }: { model: string; onClose: () => 
       onClose={onClose}
       keep
       title="Set a price"
-      description={`In USD, for ${model}. Empty means free of charge.`}
+      description={`In USD, for ${model}. Empty means free of charge, for cached tokens the price of input.`}
     >
       <Form onSubmit={submit}>
         <FormError error={save.error} fields={['effective_from', ...rates.map(([field]) => field)]} />

@@ -15,7 +15,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   const invite = useAction<Invitation>({
     stale: ['/invitations'],
     onSuccess: () => {
-      toast.say(`An invitation is on its way to ${email.trim()}.`);
+      toast.say(`${email.trim()} is invited. The mail leaves as soon as the platform's mail server takes it.`);
       onClose();
     },
   });
