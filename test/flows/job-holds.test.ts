@@ -72,6 +72,24 @@ test('jobs hold their largest cost from submission to their end, and then what t
   expect(await isAdmitted(key)).toBe(true);
 });
 
+test('one submission that comes many times at once, with room for one job, is that job each time', async () => {
+  const answer = heldUpstream();
+  const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
+  const fields = {
+    model: 'sim-chat',
+    messages: [{ role: 'user', content: 'Hello there' }],
+    max_tokens: 1_000,
+    background: true,
+  };
+  const headers = { 'idempotency-key': 'at-once' };
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, () => bench.gateway.call('POST', '/v1/chat/completions', key, fields, headers)),
+  );
+  expect(answers.map(({ status, json }) => [status, json.error?.code])).toEqual(answers.map(() => [202, undefined]));
+  expect(new Set(answers.map(({ json }) => json.id)).size).toBe(1);
+  answer();
+});
+
 test('a job that is cancelled gives its room back at once, whether it runs or waits', async () => {
   const answer = heldUpstream();
   const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });

@@ -1,6 +1,10 @@
+import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
 import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
 import { type JobRow, jobMessage } from '../db/job-rows.ts';
@@ -11,43 +15,76 @@ import { ownerOf } from './caller.ts';
 import { readJob } from './get-job.ts';
 
 /** Queues an admitted call, with its cost held in its caller's budgets. */
-export const submit =
-  (deps: JobsDeps): JobsRpc<'submit'> =>
-  async (request, context) => {
-    const { billing, clock } = deps;
+export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
+  const inTurn = oneByOne();
+  return async (request, context) => {
     const caller = ownerOf(context);
     const subjectId = caller.apiKeyId || caller.userId;
-    const hash = request.idempotencyKey === '' ? null : requestHash(request);
-    const replayed = async () => {
-      const { tenantId, userId } = caller;
-      const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash!);
-      if (earlierId === undefined) return undefined;
-      return { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
-    };
-    const before = hash === null ? undefined : await replayed();
-    if (before !== undefined) return before;
+    const submission = { request, caller, subjectId, signal: context.signal };
+    if (request.idempotencyKey === '') return submitJob(deps, submission);
+    // A repeat that asked for room beside the first could be refused it, though its job is queued.
+    return inTurn(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, () => {
+      context.signal.throwIfAborted();
+      return submitJob(deps, submission);
+    });
+  };
+};
 
-    const id = uuidv7();
-    const held = await takeHold(billing, {
+type Submission = { request: SubmitRequest; caller: Caller; subjectId: string; signal: AbortSignal };
+
+async function submitJob(
+  deps: JobsDeps,
+  { request, caller, subjectId, signal }: Submission,
+): Promise<{ job: Job; replayed: boolean }> {
+  const { billing, clock } = deps;
+  const hash = request.idempotencyKey === '' ? null : requestHash(request);
+  const replayed = async () => {
+    if (hash === null) return undefined;
+    const { tenantId, userId } = caller;
+    const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash);
+    if (earlierId === undefined) return undefined;
+    return { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
+  };
+  const before = await replayed();
+  if (before !== undefined) return before;
+
+  const id = uuidv7();
+  let held: JobHold | undefined;
+  try {
+    held = await takeHold(billing, {
       jobId: id,
       caller,
       spendCapNanoUsd: request.constraints?.spendCapNanoUsd,
       costMaxNanoUsd: request.costMaxNanoUsd,
       costMinNanoUsd: request.costMinNanoUsd,
     });
+    const job = { id, subjectId, caller, request, requestHash: hash, held };
+    const row = await insertJob(deps, job, clockShiftMs(clock), signal);
+    deps.wakeWorkers();
+    return { job: jobMessage(row), replayed: false };
+  } catch (error) {
+    if (held !== undefined) await releaseHold(billing, held);
+    // The same submission came to another process meanwhile, which was quicker: it has the room, or has queued the job.
+    const isLate = held === undefined || isUniqueViolation(error, 'jobs_by_idempotency_key');
+    const other = isLate ? await replayed() : undefined;
+    if (other !== undefined) return other;
+    throw error;
+  }
+}
+
+/** Does what is done under the same name one after the other, whether that before succeeded or not. */
+function oneByOne() {
+  const last = new Map<string, Promise<unknown>>();
+  return async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
+    const turn = (last.get(name) ?? Promise.resolve()).then(work, work);
+    last.set(name, turn);
     try {
-      const job = { id, subjectId, caller, request, requestHash: hash, held };
-      const row = await insertJob(deps, job, clockShiftMs(clock), context.signal);
-      deps.wakeWorkers();
-      return { job: jobMessage(row), replayed: false };
-    } catch (error) {
-      await releaseHold(billing, held);
-      // The same submission came twice at once, and the other one was quicker.
-      const other = isUniqueViolation(error, 'jobs_by_idempotency_key') ? await replayed() : undefined;
-      if (other !== undefined) return other;
-      throw error;
+      return await turn;
+    } finally {
+      if (last.get(name) === turn) last.delete(name);
     }
   };
+}
 
 type Submitted = Pick<JobRow, 'id'> & { request_hash: Buffer; is_recent: boolean };
 
