@@ -46,6 +46,20 @@ test('text and its tokens have the same vector and the same usage', async () => 
   expect(vectors(await embed({ input: encode(a!) }))).toEqual([vectors(text)[0]]);
 });
 
+test('other work has its turns while as many inputs are embedded as there may be', async () => {
+  let turns = 0;
+  let isOver = false;
+  const count = (): void => {
+    turns += 1;
+    if (!isOver) setImmediate(count);
+  };
+  setImmediate(count);
+  const { data } = await embed({ input: Array(2_048).fill('a') });
+  isOver = true;
+  expect(data).toHaveLength(2_048);
+  expect(turns).toBeGreaterThan(100);
+});
+
 test('punctuation and blanks have a vector too', async () => {
   for (const vector of vectors(await embed({ input: ['!!!', ' ', '漢字'] })))
     expect(dot(vector, vector)).toBeCloseTo(1, 5);
