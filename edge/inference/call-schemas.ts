@@ -10,7 +10,7 @@ const callSchema = (fields: TProperties) =>
       background: Type.Optional(
         Type.Boolean({
           description:
-            'Answers with a job, which runs later, as the header `Prefer: respond-async` does. With an `Idempotency-Key`, a repeat within 24 hours gets the same job.',
+            'Answers with a job, which runs later, as the header `Prefer: respond-async` does. With an `Idempotency-Key`, a repeat within 24 hours gets the same job. Beyond 10,000 jobs that wait, 5 GiB of their requests or 5 GiB of results the organization gets 429 with `Retry-After`.',
         }),
       ),
       ...fields,

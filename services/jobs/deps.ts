@@ -5,6 +5,7 @@ import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import type { SeenRoom } from './db/seen-room.ts';
 import type { JobMetrics } from './metrics.ts';
 
 /** The part of Billing that holds room for jobs. */
@@ -17,6 +18,7 @@ export type JobsDeps = {
   metrics: JobMetrics;
   /** Under which large bodies are written: the others wait for their turn here, and not for all connections. */
   largeWrites: LimitFunction;
+  seenRoom: SeenRoom;
   /** Tells the workers that a job waits. */
   wakeWorkers(): void;
   clock: Clock;

@@ -7,6 +7,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
 import { rememberUnlimited } from './budget/remember-unlimited.ts';
+import { SeenRoom } from './db/seen-room.ts';
 import type { HoldingBilling, JobsDeps } from './deps.ts';
 import { jobsService } from './index.ts';
 import { createJobMetrics, showQueue } from './metrics.ts';
@@ -37,6 +38,7 @@ export async function startJobs(options: {
     billing: rememberUnlimited(billing, clock),
     metrics: createJobMetrics(registry),
     largeWrites: pLimit(largeWritesMax),
+    seenRoom: new SeenRoom(clock),
     wakeWorkers: wakeWorkers(database, logger),
     clock,
     logger,

@@ -1,4 +1,7 @@
 import { expect, test } from 'vitest';
+import { uuidv7 } from '#shared/ids.ts';
+import { waitingJobsMax } from '../../services/jobs/domain/quotas.ts';
+import { openJobsDatabase, queueJobs } from '../../services/jobs/fixtures/test-queue.ts';
 import { type Answer, startTestGateway } from '../support/gateway.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
@@ -99,4 +102,28 @@ test('what cannot be a job is refused with the documented error, and makes no jo
   expect(history.map(({ request_id }: { request_id: string }) => request_id)).toEqual([
     answered.headers.get('x-request-id'),
   ]);
+});
+
+test('a job of an organization with as many as may wait is refused as one of too many requests, and says when to try again', async () => {
+  await using gateway = await startTestGateway({ worker: false });
+  const session = await gateway.login();
+  const { key } = await gateway.createKey(session);
+  const { id: tenantId } = (await gateway.call('GET', '/api/v1/organization', session)).json;
+  const database = await openJobsDatabase(gateway.env.databaseUrl!);
+  await queueJobs(database, waitingJobsMax, { tenantId, userId: uuidv7() });
+  await database.close();
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+  const refused = [
+    await gateway.call('POST', '/v1/chat/completions', key, { ...chat, background: true }),
+    await gateway.call('POST', '/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: chat }),
+  ];
+  for (const { status, headers, json } of refused) {
+    expect([status, json.error.type, json.error.code]).toEqual([429, 'requests', 'rate_limit_exceeded']);
+    expect(json.error.message).toContain('10,000');
+    expect(headers.get('retry-after')).toBe('30');
+    expect(headers.get('x-ratelimit-remaining-requests')).not.toBeNull();
+  }
+  expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
+  // A call that is answered at once is no job.
+  expect((await gateway.call('POST', '/v1/chat/completions', key, chat)).status).toBe(200);
 });

@@ -27,15 +27,21 @@ export const keptHours = 24;
 const end = `
   with told as (
     select * from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::smallint[], $5::bytea[], $6::bytea[], $7::text[],
-      $8::bytea[]) as told (tenant_id, id, fence, status, error, usage, content_type, body)
+      $8::bytea[], $10::bigint[]) as told (tenant_id, id, fence, status, error, usage, content_type, body, bytes)
   ), ended as (
     update jobs set status = told.status, ended_at = present.at, expires_at = present.at + interval '${keptHours} hours',
       worker_id = null, lease_expires_at = null, hold_expires_at = null,
-      error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body
+      error = told.error, usage = told.usage, result_content_type = told.content_type, request = null, result = told.body,
+      result_bytes = told.bytes
     from told, (select ${presentSql(9)} as at) as present
     where jobs.tenant_id = told.tenant_id and jobs.id = told.id and jobs.fence = told.fence
       and jobs.status = ${JobStatus.IN_PROGRESS}
-    returning jobs.tenant_id, jobs.id
+    returning jobs.tenant_id, jobs.id, jobs.result_bytes
+  ), kept as (
+    insert into kept_results (tenant_id, bytes)
+    select tenant_id, sum(result_bytes)::bigint from ended group by tenant_id having sum(result_bytes) > 0
+    order by tenant_id
+    on conflict (tenant_id) do update set bytes = kept_results.bytes + excluded.bytes
   ), requests as (
     delete from job_bodies using ended where job_bodies.tenant_id = ended.tenant_id and job_bodies.job_id = ended.id
       and kind = ${bodyKinds.request}
@@ -64,6 +70,7 @@ function endStatement(endings: readonly { job: HeldJob; ending: Ending }[], shif
         ending === null || ending.body.byteLength > inRowBytesMax ? null : Buffer.from(ending.body),
       ),
       shiftMs,
+      completed.map((ending) => ending?.body.byteLength ?? 0),
     ],
   };
 }
@@ -86,9 +93,16 @@ export function endLargeJob(
   shiftMs: number,
 ): Promise<boolean> {
   return sqlTransaction(database, async (sql) => {
-    const { rows } = await sql.query(endStatement([{ job, ending }], shiftMs));
+    const { rows } = await sql.query({
+      name: 'jobs-lock-to-end',
+      text: `select from jobs where tenant_id = $1 and id = $2 and fence = $3 and status = ${JobStatus.IN_PROGRESS}
+        for no key update`,
+      values: [job.tenantId, job.id, job.fence],
+    });
     if (rows.length === 0) return false;
     await writeBody(sql, job, bodyKinds.result, ending.body);
+    // Last: until the commit nobody else counts a result of this organization.
+    await sql.query(endStatement([{ job, ending }], shiftMs));
     return true;
   });
 }

@@ -1,4 +1,5 @@
 import { toBinary } from '@bufbuild/protobuf';
+import type pg from 'pg';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
@@ -6,6 +7,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { holdMs } from '../budget/holds.ts';
 import type { JobsDeps } from '../deps.ts';
+import { keptBytesMax, tooManyJobs, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from './bodies.ts';
 import type { JobRow } from './job-rows.ts';
 import { presentSql } from './time.ts';
@@ -24,16 +26,18 @@ export type NewJob = {
 
 /**
  * Queues a job with its request, for any worker at once. Rejects with the violation of jobs_by_idempotency_key when the key was used
- * meanwhile, and with the signal's reason when nobody waits for it any more at its turn.
+ * meanwhile, with RATE_LIMITED when its organization has as many jobs as it may, and with the signal's reason when nobody waits for it
+ * any more at its turn.
  */
 export async function insertJob(
-  { database, largeWrites }: Pick<JobsDeps, 'database' | 'largeWrites'>,
+  { database, largeWrites, seenRoom }: Pick<JobsDeps, 'database' | 'largeWrites' | 'seenRoom'>,
   job: NewJob,
   shiftMs: number,
   signal: AbortSignal,
 ): Promise<JobRow> {
   const { caller, request } = job;
   const isSmall = request.body.byteLength <= inRowBytesMax;
+  const isRoomSeen = seenRoom.has(caller.tenantId);
   const statement = {
     name: 'jobs-insert',
     text: insert,
@@ -57,29 +61,35 @@ export async function insertJob(
       job.held.leases.length === 0 ? null : holdMs,
       shiftMs,
       isSmall ? Buffer.from(request.body) : null,
+      isRoomSeen,
     ],
   };
-  if (isSmall) return queuedRow(job, await database.pool.query<Queued>(statement));
+  const queue = async (sql: Pick<pg.ClientBase, 'query'>): Promise<Date> => {
+    const { rows } = await sql.query<Pick<JobRow, 'created_at'>>(statement);
+    const [queued] = rows;
+    if (queued === undefined) throw tooManyJobs();
+    if (!isRoomSeen) seenRoom.add(caller.tenantId);
+    return queued.created_at;
+  };
+  if (isSmall) return queuedRow(job, await queue(database.pool));
   return largeWrites(() => {
     signal.throwIfAborted();
     return sqlTransaction(database, async (sql) => {
-      const queued = await sql.query<Queued>(statement);
+      const createdAt = await queue(sql);
       await writeBody(sql, { tenantId: caller.tenantId, id: job.id }, bodyKinds.request, request.body);
-      return queuedRow(job, queued);
+      return queuedRow(job, createdAt);
     });
   });
 }
 
-type Queued = Pick<JobRow, 'created_at'>;
-
 /** The row as it stands now. Nothing is read back but the time, which is the database's. */
-const queuedRow = ({ id, request }: NewJob, { rows }: { rows: Queued[] }): JobRow => ({
+const queuedRow = ({ id, request }: NewJob, createdAt: Date): JobRow => ({
   id,
   endpoint: request.endpoint,
   operation: request.operation,
   model: request.model,
   status: JobStatus.QUEUED,
-  created_at: rows[0]!.created_at,
+  created_at: createdAt,
   started_at: null,
   ended_at: null,
   expires_at: null,
@@ -89,6 +99,7 @@ const queuedRow = ({ id, request }: NewJob, { rows }: { rows: Queued[] }): JobRo
   metadata: request.metadata,
 });
 
+/** Beyond the quotas nothing is queued, and no row answered. $20: whether the organization is known to have room in its queue. */
 const insert = `
   insert into jobs (tenant_id, id, user_id, subject_id, caller, operation, endpoint, model, content_type, body_bytes,
     metadata, idempotency_key, request_hash, cost_max_nano_usd, cost_min_nano_usd, hold, hold_expires_at, status,
@@ -97,4 +108,11 @@ const insert = `
     present.at + $17::float8 * interval '1 millisecond', ${JobStatus.QUEUED}, present.at, '-infinity',
     present.at + interval '${deadlineHours} hours', $19
   from (select ${presentSql(18)} as at) as present
+  where ($20 or (
+      select count(*) < ${waitingJobsMax} and coalesce(sum(body_bytes), 0) < ${waitingBytesMax}
+      from (
+        select body_bytes from jobs where tenant_id = $1 and status = ${JobStatus.QUEUED} limit ${waitingJobsMax}
+      ) as waiting
+    ))
+    and not exists (select from kept_results where tenant_id = $1 and bytes >= ${keptBytesMax})
   returning created_at`;

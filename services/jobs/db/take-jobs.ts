@@ -6,6 +6,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
 import { type Bounds, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
+import { keptBytesMax } from '../domain/quotas.ts';
 import { presentSql } from './time.ts';
 
 /** A job in the hands of a worker. */
@@ -59,6 +60,7 @@ const lanesAndRunning = `
   )
   (select lanes.tenant_id, subject_id, model, 0::bigint as count from lanes
     left join served_tenants on served_tenants.tenant_id = lanes.tenant_id
+    where not exists (select from kept_results where tenant_id = lanes.tenant_id and bytes >= ${keptBytesMax})
     order by served_at nulls first, lanes.tenant_id)
   union all
   select null, subject_id, model, count(*) from jobs where status = ${JobStatus.IN_PROGRESS} group by subject_id, model`;

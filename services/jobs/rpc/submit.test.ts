@@ -1,30 +1,40 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService, type SubmitRequestSchema } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { systemClock } from '#shared/clock.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import type { HoldingBilling } from '../deps.ts';
-import { silent } from '../fixtures/test-queue.ts';
+import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
+import { openJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 
-let database: TestDatabase;
+let testDatabase: TestDatabase;
+let database: ServiceDatabase;
 beforeAll(async () => {
-  database = await createTestDatabase();
+  testDatabase = await createTestDatabase();
+  database = await openJobsDatabase(testDatabase.url);
 });
-afterAll(() => database?.drop());
+afterAll(async () => {
+  await database?.close();
+  await testDatabase?.drop();
+});
 
 /** A process with Jobs, whose Billing leases as it is told. */
-async function jobsWith(lease: HoldingBilling['lease']) {
-  const billing = { lease, settle: async () => ({}) as never, releaseHold: async () => ({}) as never };
+async function jobsWith(
+  lease: HoldingBilling['lease'],
+  releaseHold: HoldingBilling['releaseHold'] = async () => ({}) as never,
+) {
+  const billing = { lease, settle: async () => ({}) as never, releaseHold };
   const started = await startJobs({
-    connection: database.url,
+    connection: testDatabase.url,
     billing,
     registry: new Registry(),
     clock: systemClock,
@@ -35,6 +45,8 @@ async function jobsWith(lease: HoldingBilling['lease']) {
   });
 }
 
+const leasing = async () => create(LeaseResponseSchema, { leases: [{ id: uuidv7() }] });
+
 const chat: MessageInitShape<typeof SubmitRequestSchema> = {
   operation: Operation.CHAT_COMPLETIONS,
   endpoint: '/v1/chat/completions',
@@ -44,18 +56,17 @@ const chat: MessageInitShape<typeof SubmitRequestSchema> = {
   costMaxNanoUsd: 1n,
 };
 
-const somebody = () => ({
-  contextValues: callerContext(
-    create(CallerSchema, { kind: CallerKind.SESSION, tenantId: uuidv7(), userId: uuidv7() }),
-  ),
+const somebody = () => ({ tenantId: uuidv7(), userId: uuidv7() });
+const as = (person: ReturnType<typeof somebody>) => ({
+  contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, ...person })),
 });
 
 test('a repeat at another process that is refused the room of the first, queued meanwhile, is answered with its job', async () => {
-  const caller = somebody();
+  const caller = as(somebody());
   const submission = { ...chat, idempotencyKey: 'twice' };
   const isAsked = Promise.withResolvers<void>();
   const isQueued = Promise.withResolvers<void>();
-  await using one = await jobsWith(async () => create(LeaseResponseSchema, { leases: [{ id: uuidv7() }] }));
+  await using one = await jobsWith(leasing);
   await using other = await jobsWith(async () => {
     isAsked.resolve();
     await isQueued.promise;
@@ -67,3 +78,62 @@ test('a repeat at another process that is refused the room of the first, queued 
   isQueued.resolve();
   expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
 });
+
+describe('an organization', () => {
+  const quotas: [what: string, fill: (of: ReturnType<typeof somebody>) => Promise<unknown>, makeRoom: string][] = [
+    [
+      'as many jobs waiting as it may have',
+      (of) => queueJobs(database, waitingJobsMax, of),
+      'delete from jobs where id = (select max(id::text)::uuid from jobs where tenant_id = $1)',
+    ],
+    [
+      'as many bytes of requests waiting as it may have',
+      async (of) => {
+        await queueJobs(database, 4, of);
+        const values = [of.tenantId, waitingBytesMax / 4];
+        await database.pool.query('update jobs set body_bytes = $2 where tenant_id = $1', values);
+      },
+      'update jobs set status = 4, expires_at = now() where tenant_id = $1',
+    ],
+    [
+      'as many bytes of results as it may have',
+      async (of) => {
+        await queueJobs(database, 1, of);
+        await database.pool.query(
+          `update jobs set status = 3, expires_at = now() + interval '1 day' where tenant_id = $1`,
+          [of.tenantId],
+        );
+        await setKeptBytes(of.tenantId, keptBytesMax);
+      },
+      'delete from jobs where tenant_id = $1',
+    ],
+  ];
+  test.each(quotas)(
+    'with %s is refused more, holds nothing for it, and may submit again once there is room',
+    async (_, fill, makeRoom) => {
+      const full = somebody();
+      await fill(full);
+      const released: unknown[] = [];
+      await using jobs = await jobsWith(leasing, async ({ leases }) => {
+        released.push(...leases!);
+        return {} as never;
+      });
+      await expect(jobs.submit(chat, as(full))).rejects.toMatchObject({
+        reason: ErrorReason.RATE_LIMITED,
+        details: { retryAfterMs: 30_000 },
+      });
+      expect(released).toHaveLength(1);
+      await jobs.submit(chat, as(somebody()));
+      await database.pool.query(makeRoom, [full.tenantId]);
+      await jobs.submit(chat, as(full));
+    },
+  );
+});
+
+/** As if its jobs that have ended had so many bytes of results. */
+const setKeptBytes = (tenantId: string, bytes: number) =>
+  database.pool.query(
+    `with counted as (update jobs set result_bytes = $2 where tenant_id = $1 and status = 3)
+      insert into kept_results (tenant_id, bytes) values ($1, $2)`,
+    [tenantId, bytes],
+  );

@@ -35,6 +35,12 @@ const tenant = { tenantId: uuidv7(), userId: uuidv7() };
 const count = async (table: 'jobs' | 'job_bodies'): Promise<number> =>
   (await database.pool.query(`select count(*)::int as count from ${table}`)).rows[0].count;
 
+/** How many bytes of results the organization has by its counter. */
+const keptBytes = async (): Promise<number> =>
+  Number(
+    (await database.pool.query('select bytes from kept_results where tenant_id = $1', [tenant.tenantId])).rows[0].bytes,
+  );
+
 /** Answers each job with so many bytes. */
 const answering = (bytes: number): JobWorkerDeps => ({
   ...workerDeps(database, () => {}),
@@ -67,6 +73,7 @@ test('a result is whole for 24 hours, in the row of its job or in parts, and the
   for (const size of sizes) ids.push(await endWith(size));
   // One part of the second, four of the third.
   expect(await count('job_bodies')).toBe(5);
+  expect(await keptBytes()).toBe(sizes.reduce((sum, size) => sum + size));
 
   const almost = later(dayMs - 60_000);
   expect(await removeExpired({ database, clock: almost })).toBe(0);
@@ -81,6 +88,7 @@ test('a result is whole for 24 hours, in the row of its job or in parts, and the
   await expect(readJob({ database, clock: over }, { ...tenant, id: ids[2]! })).rejects.toThrow();
   expect(await removeExpired({ database, clock: over })).toBe(3);
   expect(await count('job_bodies')).toBe(0);
+  expect(await keptBytes()).toBe(0);
   // A job that has not ended does not expire.
   expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
 });

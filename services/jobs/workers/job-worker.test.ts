@@ -5,6 +5,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { keptBytesMax } from '../domain/quotas.ts';
 import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, workerDefaults } from './job-worker.ts';
 import { startJobWorker } from './start.ts';
@@ -84,6 +85,32 @@ describe('two workers', () => {
     release();
     await waitFor(() => order.includes(mine!), { description: 'the newcomer' });
     expect(order.indexOf(mine!)).toBeLessThan(10);
+    await worker.close(5_000);
+  });
+
+  test('the jobs of an organization with as many results as it may have wait until some are gone', async () => {
+    const full = { tenantId: uuidv7(), userId: uuidv7() };
+    const [ended] = await queueJobs(database, 1, full);
+    await database.pool.query(
+      `with ended as (
+          update jobs set status = 3, expires_at = now(), result_bytes = $2 where id = $1 returning tenant_id, result_bytes
+        )
+        insert into kept_results select * from ended`,
+      [ended, keptBytesMax],
+    );
+    const order: string[] = [];
+    const worker = new JobWorker(
+      workerDeps(database, ({ jobId }) => void order.push(jobId)),
+      workerDefaults,
+    );
+    const [waiting] = await queueJobs(database, 1, full);
+    const [other] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    worker.wake();
+    await waitFor(() => order.length > 0, { description: 'a job of somebody else' });
+    expect(order).toEqual([other]);
+    await database.pool.query('delete from jobs where id = $1', [ended]);
+    worker.wake();
+    await waitFor(() => order.includes(waiting!), { description: 'the job that waited' });
     await worker.close(5_000);
   });
 

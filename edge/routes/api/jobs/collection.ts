@@ -100,7 +100,7 @@ export const jobCollectionRoutes: Routes = (app, deps) => {
       schema: {
         summary: 'Submit a job',
         description:
-          'Runs an operation in the background. `Location` names the job, whose result is kept for 24 hours.',
+          'Runs an operation in the background. `Location` names the job, whose result is kept for 24 hours. Beyond 10,000 jobs that wait, 5 GiB of their requests or 5 GiB of results the organization gets 429 with `Retry-After`.',
         idempotent: true,
         response: { 202: writtenJobSchema },
         body: Type.Object(

@@ -546,7 +546,8 @@ export const JobOrderSchema: GenEnum<JobOrder> = /*@__PURE__*/
 export const JobsService: GenService<{
   /**
    * Submit queues a call which the edge has admitted. The job is durable when the answer comes;
-   * it runs as the caller, with the caller's constraints.
+   * it runs as the caller, with the caller's constraints. rate_limited when the organization has as many
+   * jobs or bytes of results as it may (README.md, Limits).
    *
    * @generated from rpc modelgateway.jobs.v1.JobsService.Submit
    */
