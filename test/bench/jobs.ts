@@ -88,7 +88,7 @@ async function withGateway(): Promise<void> {
   };
   const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
   const { id: keyId, key } = await call('POST', '/api/v1/api-keys', session, { name: 'bench' });
-  const unlimited = { requests_per_minute: 1e9, tokens_per_minute: 1e9, concurrent_requests: 1e6 };
+  const unlimited = { requests_per_minute: 1e7, tokens_per_minute: 1e9, concurrent_requests: 1e6 };
   await call('PUT', `/api/v1/admin/keys/${keyId}/rate-limits`, session, unlimited);
   const chat = {
     model: 'sandbox-chat',
