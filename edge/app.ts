@@ -7,10 +7,11 @@ import type {
   RawServerDefault,
 } from 'fastify';
 import type { EdgeDeps } from './deps.ts';
+import type { ResultRoom } from './guards/result-room.ts';
 import type { EdgeMetrics } from './http/metrics.ts';
 
 /** What routes are given. */
-export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics };
+export type RouteDeps = EdgeDeps & { metrics: EdgeMetrics; resultRoom: ResultRoom };
 
 export type EdgeApp = FastifyInstance<
   RawServerDefault,

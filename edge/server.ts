@@ -3,6 +3,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
 import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
+import { ResultRoom } from './guards/result-room.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
 import { allowAllOrigins, answerPreflights } from './http/cors.ts';
@@ -62,6 +63,6 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   installAccess(app, deps.credentials);
   refuseEncodedBodies(app);
   await describeApi(app, deps.publicUrl);
-  await registerRoutes(app, { ...deps, metrics });
+  await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(shedder.bodiesMax) });
   return app;
 }

@@ -11,13 +11,13 @@ import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import { rateReasons } from '../openai/errors.ts';
-import { jobJson } from '../openai/job-json.ts';
 import { rateLimitHeaders } from '../openai/rate-limit-headers.ts';
 import { retirementHeaders } from '../openai/retirement-headers.ts';
 import { rateLimitStanding } from './rate-limit-standing.ts';
+import { resultBytesMax, sendJob } from './send-job.ts';
 
 /** What a call is answered with, now or later. */
-export type InferenceDeps = Pick<RouteDeps, 'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl'>;
+export type InferenceDeps = Pick<RouteDeps, 'inference' | 'jobs' | 'clock' | 'metrics' | 'publicUrl' | 'resultRoom'>;
 
 /** The body of a call: its bytes, or the file they were spooled to. */
 export type InvokeBody = Pick<InvokeRequest, 'body' | 'contentType' | 'bodyFile'>;
@@ -86,19 +86,16 @@ async function submitJob(
       metadata: call.bodyFile === '' ? metadataOf(call.body) : {},
       costMaxNanoUsd: admitted.costMaxNanoUsd,
       costMinNanoUsd: admitted.costMinNanoUsd,
+      resultBytesMax,
     },
     asCallerWithJob(request),
   );
   if (prefersJob(request)) reply.header('preference-applied', 'respond-async');
-  return reply
+  reply
     .code(202)
     .headers(retirementHeaders(admitted.model, admitted.retirement, deps.publicUrl))
-    .headers({
-      location: `/api/v1/jobs/${job!.id}`,
-      'retry-after': lookAgainSeconds,
-      'content-type': 'application/json; charset=utf-8',
-    })
-    .send(jobJson(job!));
+    .headers({ location: `/api/v1/jobs/${job!.id}`, 'retry-after': lookAgainSeconds });
+  return sendJob(deps, job!, request, reply);
 }
 
 /** The client's `metadata`, when it is what OpenAI's clients send; the upstream judges everything else. Refuses to stream. */

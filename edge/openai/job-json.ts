@@ -107,23 +107,19 @@ export const jobSchema = Type.Object(
 export const writtenJobSchema = Type.Unsafe<Buffer>(jobSchema);
 
 /**
- * A job as JSON text. A result in JSON stands there with the very bytes of the synchronous answer; anything else as `{content_type,
- * b64}`.
+ * A job as JSON text, in parts. A result in JSON stands there with the very bytes of the synchronous answer; anything else as
+ * `{content_type, b64}`.
  */
-export function jobJson(job: Job): Buffer {
+export function jobJson(job: Job): Uint8Array[] {
   const { error, usage, metadata, ...first } = listedJobJson(job);
   const head = JSON.stringify({ ...first, error });
   const tail = JSON.stringify({ usage, metadata });
-  return Buffer.concat([
-    Buffer.from(`${head.slice(0, -1)},"result":`),
-    resultJson(job),
-    Buffer.from(`,${tail.slice(1)}`),
-  ]);
+  return [Buffer.from(`${head.slice(0, -1)},"result":`), ...resultJson(job), Buffer.from(`,${tail.slice(1)}`)];
 }
 
-function resultJson({ result }: Job): Uint8Array {
-  if (result === undefined) return Buffer.from('null');
-  if (/^application\/json\b/i.test(result.contentType)) return result.body;
-  const body = asBuffer(result.body);
-  return Buffer.from(JSON.stringify({ content_type: result.contentType, b64: body.toString('base64') }));
+function resultJson({ result }: Job): Uint8Array[] {
+  if (result === undefined) return [Buffer.from('null')];
+  if (/^application\/json\b/i.test(result.contentType)) return [result.body];
+  const head = `{"content_type":${JSON.stringify(result.contentType)},"b64":"`;
+  return [Buffer.from(head), Buffer.from(asBuffer(result.body).toString('base64'), 'latin1'), Buffer.from('"}')];
 }

@@ -208,6 +208,8 @@ describe('a submission', () => {
       expect(job.result).toMatchObject({ object: 'list' });
       const again = await post('/v1/embeddings', body, { 'idempotency-key': key });
       expect([again.status, again.json]).toEqual([202, job]);
+      const cancelled = await post(`/api/v1/jobs/${job.id}/cancel`, undefined);
+      expect([cancelled.status, cancelled.json]).toEqual([200, job]);
     }
   });
 

@@ -1,5 +1,6 @@
 import type pg from 'pg';
 import { asBuffer } from '#shared/as-buffer.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { notFound } from '#shared/errors.ts';
 
 /** The request of a job, kept until its end, or its result. */
@@ -30,22 +31,49 @@ export async function writeBody(sql: Sql, { tenantId, id }: JobKey, kind: BodyKi
   }
 }
 
+/** How long a body is that does not stand in its job's row. @throws GatewayError NOT_FOUND as `readBody` does. */
+export async function bodyBytes(
+  database: Pick<ServiceDatabase, 'query'>,
+  { tenantId, id }: JobKey,
+  kind: BodyKind,
+): Promise<number> {
+  const { rows } = await database.query<{ bytes: bigint | null }>({
+    name: 'jobs-body-bytes',
+    text: `select sum(octet_length(bytes)) as bytes from job_bodies where tenant_id = $1 and job_id = $2 and kind = $3`,
+    values: [tenantId, id, kind],
+  });
+  const bytes = rows[0]!.bytes;
+  if (bytes === null) throw notFound('job');
+  return Number(bytes);
+}
+
 /**
  * A body that does not stand in its job's row. @throws GatewayError NOT_FOUND when there is none (any more): a job may be removed, and a
- * request with the cancellation, between two reads.
+ * request with the cancellation, between two reads. An abort of `signal` ends the reading.
  */
-export async function readBody(sql: Pick<pg.Pool, 'query'>, job: JobKey, kind: BodyKind): Promise<Buffer> {
-  const parts: Buffer[] = [];
-  for (;;) {
+export async function readBody(
+  sql: Pick<pg.Pool, 'query'>,
+  job: JobKey,
+  kind: BodyKind,
+  signal?: AbortSignal,
+): Promise<Buffer> {
+  let body: Buffer | undefined;
+  let part = 0;
+  let filled = 0;
+  do {
+    signal?.throwIfAborted();
     // A few parts at a time: an answer of hundreds of megabytes would take longer than a statement may.
     const { rows } = await sql.query<{ bytes: Buffer; left: bigint }>({
       name: 'jobs-read-body',
-      text: `select bytes, count(*) over () as left from job_bodies
+      text: `select bytes, sum(octet_length(bytes)) over () as left from job_bodies
         where tenant_id = $1 and job_id = $2 and kind = $3 and part >= $4 order by part limit 16`,
-      values: [job.tenantId, job.id, kind, parts.length],
+      values: [job.tenantId, job.id, kind, part],
     });
     if (rows.length === 0) throw notFound('job');
-    for (const { bytes } of rows) parts.push(bytes);
-    if (rows.length === Number(rows[0]!.left)) return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-  }
+    // Made once in its full length: joined at the end it would take the memory twice.
+    body ??= Buffer.allocUnsafe(Number(rows[0]!.left));
+    for (const { bytes } of rows) filled += bytes.copy(body, filled);
+    part += rows.length;
+  } while (filled < body.byteLength);
+  return body;
 }

@@ -13,7 +13,7 @@ import { readJob } from './get-job.ts';
 /** Ends a job that has not ended. Whoever runs it hears of it with the commit, and aborts its upstream. */
 export const cancelJob =
   (deps: JobsDeps): JobsRpc<'cancelJob'> =>
-  async ({ jobId }, context) => {
+  async ({ jobId, resultBytesMax }, context) => {
     const { tenantId, userId } = ownerOf(context);
     const id = requiredJobId(jobId);
     const { rows } = await deps.database.query<{ hold: Buffer }>({
@@ -36,5 +36,5 @@ export const cancelJob =
       deps.metrics.ended('cancelled');
       await releaseHold(deps.billing, fromBinary(JobHoldSchema, cancelled.hold));
     }
-    return { job: await readJob(deps, { tenantId, userId, id }) };
+    return { job: await readJob(deps, { tenantId, userId, id }, { resultBytesMax, signal: context.signal }) };
   };

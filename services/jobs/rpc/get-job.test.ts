@@ -41,6 +41,15 @@ test('a large result is read whole', async () => {
   expect(result.equals(job.result!.body)).toBe(true);
 });
 
+test('a result that is larger than the caller takes is left out, and its length is told', async () => {
+  const job = await endedJob();
+  const deps = { database, clock: systemClock };
+  const leftOut = await readJob(deps, job, { resultBytesMax: BigInt(result.byteLength) - 1n });
+  expect([leftOut.result?.body.byteLength, leftOut.resultLeftOutBytes]).toEqual([undefined, BigInt(result.byteLength)]);
+  const whole = await readJob(deps, job, { resultBytesMax: BigInt(result.byteLength) });
+  expect([whole.result?.body.byteLength, whole.resultLeftOutBytes]).toEqual([result.byteLength, 0n]);
+});
+
 test.each([0, 1])(
   'a job that is removed behind %d reads of its result is not found, and is never half a result',
   async (reads) => {

@@ -1,6 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { type Job, JobResultSchema } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import { bodyKinds, readBody } from '../db/bodies.ts';
+import { bodyBytes, bodyKinds, readBody } from '../db/bodies.ts';
 import { type JobRow, jobColumns, jobMessage } from '../db/job-rows.ts';
 import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
@@ -8,15 +8,17 @@ import { noSuchJob, ownerOf, requiredJobId } from './caller.ts';
 
 export const getJob =
   (deps: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'getJob'> =>
-  async ({ jobId }, context) => {
+  async ({ jobId, resultBytesMax }, context) => {
     const { tenantId, userId } = ownerOf(context);
-    return { job: await readJob(deps, { tenantId, userId, id: requiredJobId(jobId) }) };
+    const { signal } = context;
+    return { job: await readJob(deps, { tenantId, userId, id: requiredJobId(jobId) }, { resultBytesMax, signal }) };
   };
 
-/** One of a user's own jobs, with its result. */
+/** One of a user's own jobs, with its result unless that is larger than the caller takes; 0 takes all. */
 export async function readJob(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   job: { tenantId: string; userId: string; id: string },
+  { resultBytesMax = 0n, signal }: { resultBytesMax?: bigint; signal?: AbortSignal } = {},
 ): Promise<Job> {
   const { rows } = await database.query<JobRow & { result: Buffer | null }>({
     name: 'jobs-get',
@@ -28,9 +30,14 @@ export async function readJob(
   if (row === undefined) throw noSuchJob();
   const message = jobMessage(row);
   const contentType = row.result_content_type;
-  if (contentType !== null) {
-    const body = row.result ?? (await readBody(database.pool, job, bodyKinds.result));
-    message.result = create(JobResultSchema, { contentType, body });
+  if (contentType === null) return message;
+  const isLimited = resultBytesMax > 0n;
+  const bytes = isLimited ? BigInt(row.result?.byteLength ?? (await bodyBytes(database, job, bodyKinds.result))) : 0n;
+  if (bytes > resultBytesMax) {
+    message.resultLeftOutBytes = bytes;
+    return message;
   }
+  const body = row.result ?? (await readBody(database.pool, job, bodyKinds.result, signal));
+  message.result = create(JobResultSchema, { contentType, body });
   return message;
 }

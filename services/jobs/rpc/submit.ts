@@ -43,7 +43,9 @@ async function submitJob(
     const { tenantId, userId } = caller;
     const earlierId = await submittedBefore(deps, tenantId, subjectId, request.idempotencyKey, hash);
     if (earlierId === undefined) return undefined;
-    return { job: await readJob(deps, { tenantId, userId, id: earlierId }), replayed: true };
+    const { resultBytesMax } = request;
+    const job = await readJob(deps, { tenantId, userId, id: earlierId }, { resultBytesMax, signal });
+    return { job, replayed: true };
   };
   const before = await replayed();
   if (before !== undefined) return before;

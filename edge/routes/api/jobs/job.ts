@@ -2,22 +2,30 @@ import { Type } from 'typebox';
 import type { Routes } from '../../../app.ts';
 import { asCaller, asCallerWithJob } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
-import { jobJson, writtenJobSchema } from '../../../openai/job-json.ts';
+import { resultBytesMax, sendJob } from '../../../inference/send-job.ts';
+import { writtenJobSchema } from '../../../openai/job-json.ts';
 
 const params = Type.Object({ job_id: Type.String({ maxLength: 255 }) });
-const json = 'application/json; charset=utf-8';
 
 /** /api/v1/jobs/{job_id}: one of the caller's own jobs. */
-export const jobRoutesById: Routes = (app, { jobs }) => {
+export const jobRoutesById: Routes = (app, deps) => {
+  const { jobs } = deps;
   app.get(
     '/api/v1/jobs/:job_id',
     {
       config: { access: { surface: 'api', scope: 'jobs:read_own' } },
-      schema: { summary: 'Get a job', params, response: { 200: writtenJobSchema } },
+      schema: {
+        summary: 'Get a job',
+        description:
+          'While too many results of more than 64 KiB are being read, another one is 503 with `Retry-After`.',
+        params,
+        response: { 200: writtenJobSchema },
+      },
     },
     async (request, reply) => {
-      const { job } = await jobs.getJob({ jobId: request.params.job_id }, asCallerWithJob(request));
-      return reply.header('content-type', json).send(jobJson(job!));
+      const asked = { jobId: request.params.job_id, resultBytesMax };
+      const { job } = await jobs.getJob(asked, asCallerWithJob(request));
+      return sendJob(deps, job!, request, reply);
     },
   );
 
@@ -33,8 +41,9 @@ export const jobRoutesById: Routes = (app, { jobs }) => {
       },
     },
     async (request, reply) => {
-      const { job } = await jobs.cancelJob({ jobId: request.params.job_id }, asCallerWithJob(request));
-      return reply.header('content-type', json).send(jobJson(job!));
+      const asked = { jobId: request.params.job_id, resultBytesMax };
+      const { job } = await jobs.cancelJob(asked, asCallerWithJob(request));
+      return sendJob(deps, job!, request, reply);
     },
   );
 
