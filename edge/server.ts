@@ -2,7 +2,7 @@ import fastify, { type FastifyInstance } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import type { EdgeDeps } from './deps.ts';
 import { installAccess } from './guards/access.ts';
-import { LoadShedder, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
+import { LoadShedder, shedBodies, sheddingLoad, shedUpgrades, watchMemory } from './guards/load-shedder.ts';
 import { ResultRoom } from './guards/result-room.ts';
 import { describeApi } from './http/api-description.ts';
 import { refuseEncodedBodies } from './http/bodies.ts';
@@ -62,6 +62,7 @@ export async function createEdge(deps: EdgeDeps): Promise<FastifyInstance> {
   await app.register(answerPreflights);
   installAccess(app, deps.credentials);
   refuseEncodedBodies(app);
+  shedBodies(app, { shedder, metrics });
   await describeApi(app, deps.publicUrl);
   await registerRoutes(app, { ...deps, metrics, resultRoom: new ResultRoom(shedder.bodiesMax) });
   return app;

@@ -2,7 +2,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http
 import { totalmem } from 'node:os';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
@@ -10,6 +10,13 @@ import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** What the body of this request holds of the memory for bodies; 0 when it is not counted, or no longer needed. */
+    bodyBytes: number;
+  }
+}
 
 /** What there is too little of for new work. */
 type Shortage = 'time' | 'memory';
@@ -179,12 +186,7 @@ export function sheddingLoad(
   return (request, response) => {
     const path = request.method === 'POST' ? pathOf(request.url!) : '';
     if (paths.has(path)) {
-      const bytes = bytesInMemory(request);
-      let shortage = shedder.shortage();
-      if (bytes > 0 && shortage === undefined) {
-        if (shedder.take(bytes)) response.once('close', () => shedder.giveBack(bytes));
-        else shortage = 'memory';
-      }
+      const shortage = shedder.shortage();
       if (shortage !== undefined) {
         refuse(path, response, shortage);
         return;
@@ -203,6 +205,37 @@ export function shedUpgrades(
     const shortage = isRealtimeUpgrade(request.raw) ? shedder.shortage() : undefined;
     if (shortage !== undefined) metrics.shed(shortage);
     done(shortage === undefined ? undefined : overloaded);
+  });
+}
+
+/** Refuses bodies for which there is no room, before they are read and once it is known whose they are: what is refused earlier takes none. */
+export function shedBodies(
+  app: FastifyInstance,
+  { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
+): void {
+  app.decorateRequest('bodyBytes', 0);
+  const giveBack = (request: FastifyRequest): void => {
+    shedder.giveBack(request.bodyBytes);
+    request.bodyBytes = 0;
+  };
+  app.addHook('onRequest', (request, reply, done) => {
+    const bytes = request.rule?.startsWork && request.method === 'POST' ? bytesInMemory(request.raw) : 0;
+    // Of a client that left while its key was looked up, nobody would tell the end.
+    if (bytes === 0 || request.raw.socket.destroyed) {
+      done();
+    } else if (shedder.take(bytes)) {
+      request.bodyBytes = bytes;
+      reply.raw.once('close', () => giveBack(request));
+      done();
+    } else {
+      metrics.shed('memory');
+      done(overloaded);
+    }
+  });
+  // A refusal may stay open for the rest of its body, which is thrown away.
+  app.addHook('onSend', (request, _reply, _payload, done) => {
+    if (request.bodyBytes > 0) giveBack(request);
+    done();
   });
 }
 

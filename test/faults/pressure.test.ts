@@ -12,7 +12,7 @@ beforeAll(async () => {
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 
 /** A chat whose head announces a large body that does not come. Its head's answer, as soon as there is one. */
-function announce(bytes: number) {
+function announce(bytes: number, headers = '') {
   const socket = connect({ port: Number(new URL(bench.gateway.url).port), host: '127.0.0.1' });
   const announced = { socket, answer: '' };
   socket.on('data', (data) => {
@@ -21,7 +21,7 @@ function announce(bytes: number) {
   socket.on('error', () => {});
   socket.write(
     `POST /v1/chat/completions HTTP/1.1\r\nhost: test\r\nauthorization: Bearer ${bench.key.key}\r\n` +
-      `content-type: application/json\r\ncontent-length: ${bytes}\r\n\r\n`,
+      `content-type: application/json\r\ncontent-length: ${bytes}\r\n${headers}\r\n`,
   );
   return announced;
 }
@@ -57,6 +57,24 @@ test('bodies beyond their share of the memory are 503 before they are read; smal
     );
   await waitFor(asked, { description: 'the room to be given back' });
 });
+
+test.each([
+  ['is not valid', 400, 32 * 1024 * 1024, 'host: another\r\n'],
+  ['is too large', 413, 64 * 1024 * 1024, ''],
+])(
+  'a request that %s takes no room from others behind its refusal, however long it stays',
+  async (_, status, bytes, headers) => {
+    const announced = Array.from({ length: 160 }, () => announce(bytes, headers));
+    try {
+      const isAnswered = () => announced.every(({ answer }) => answer.includes('\r\n\r\n'));
+      await waitFor(isAnswered, { description: 'all to be answered' });
+      expect(new Set(announced.map(({ answer }) => answer.slice(0, 12)))).toEqual(new Set([`HTTP/1.1 ${status}`]));
+      expect(announced.some(({ socket }) => socket.readableEnded)).toBe(false);
+    } finally {
+      for (const { socket } of announced) socket.destroy();
+    }
+  },
+);
 
 test('an upgrade to a realtime session is refused as other work is while there is too much to do', async () => {
   let spentMs = 0;
