@@ -72,11 +72,23 @@ test('turns that stay too long are overload: each takes on what comes in its fir
 test('bodies take room from an eighth of the memory, and give it back', () => {
   const { shedder } = loop();
   expect(shedder.bodiesMax).toBe(1024 ** 2);
-  expect(shedder.take(600_000)).toBe(true);
-  expect(shedder.take(600_000)).toBe(false);
-  expect(shedder.take(400_000)).toBe(true);
-  shedder.giveBack(600_000);
-  expect(shedder.take(600_000)).toBe(true);
+  expect(shedder.take('one', 600_000)).toBe(true);
+  expect(shedder.take('another', 600_000)).toBe(false);
+  expect(shedder.take('another', 300_000)).toBe(true);
+  shedder.giveBack('one', 600_000);
+  expect(shedder.take('one', 550_000)).toBe(true);
+});
+
+test('nobody’s bodies take more than three times what they leave to others', () => {
+  const { shedder } = loop();
+  const taken = (whose: string): number => {
+    let count = 0;
+    while (shedder.take(whose, 1024)) count += 1;
+    return count;
+  };
+  expect([taken('one'), taken('another'), taken('a third'), taken('one')]).toEqual([768, 192, 48, 0]);
+  for (let count = 0; count < 768; count += 1) shedder.giveBack('one', 1024);
+  expect([taken('another'), taken('one')]).toEqual([540, 183]);
 });
 
 test('a heap that is nearly full refuses new work until it is not, but for one in 100 ms', () => {
@@ -112,16 +124,16 @@ async function listen(
 }
 
 /** A POST whose head says that so many bytes come, with the path just as it is given. */
-function posting(app: FastifyInstance, target: string, bytes: number) {
+function posting(app: FastifyInstance, target: string, bytes: number, token = 'somebody') {
   const { port } = app.server.address() as AddressInfo;
-  const headers = { authorization: 'Bearer token', 'content-type': 'text/plain', 'content-length': bytes };
+  const headers = { authorization: `Bearer ${token}`, 'content-type': 'text/plain', 'content-length': bytes };
   return request({ port, method: 'POST', path: target, headers });
 }
 
 /** Its status when all of its bytes come. */
-const post = (app: FastifyInstance, target: string, bytes: number) =>
+const post = (app: FastifyInstance, target: string, bytes: number, token?: string) =>
   new Promise<number>((resolve, reject) => {
-    posting(app, target, bytes)
+    posting(app, target, bytes, token)
       .once('response', (response) => response.resume().once('end', () => resolve(response.statusCode!)))
       .once('error', reject)
       .end('x'.repeat(bytes));
@@ -129,21 +141,33 @@ const post = (app: FastifyInstance, target: string, bytes: number) =>
 
 test('the room of a body is given back when its request is over', async () => {
   const { app } = await listen({});
-  for (let count = 0; count < 5; count += 1) expect(await post(app, path, 900_000)).toBe(200);
+  for (let count = 0; count < 5; count += 1) expect(await post(app, path, 700_000)).toBe(200);
+  await app.close();
+});
+
+test('whoever sends nothing of the bodies that they announce shuts out themselves alone', async () => {
+  const { app } = await listen({}, (userId) => ({ ...somebody, userId }));
+  const announced = Array.from({ length: 32 }, () => posting(app, path, 65_536, 'idle').on('error', () => {}));
+  const refusals = announced.map((sent) => once(sent, 'response'));
+  for (const sent of announced) sent.flushHeaders();
+  await Promise.race(refusals);
+  expect(await post(app, path, 65_536, 'idle')).toBe(503);
+  expect(await post(app, path, 150_000, 'another')).toBe(200);
+  for (const sent of announced) sent.destroy();
   await app.close();
 });
 
 test('a body whose client leaves before anybody knows who that is takes no room', async () => {
   const known = Promise.withResolvers<Principal>();
   const { app, shedder } = await listen({}, () => known.promise);
-  const sent = posting(app, path, 900_000).on('error', () => {});
+  const sent = posting(app, path, 700_000).on('error', () => {});
   sent.flushHeaders();
   const [, response] = await once(app.server, 'request');
   sent.destroy();
   await once(response, 'close');
   known.resolve(somebody);
   await turnEnd();
-  expect(shedder.take(1024 ** 2)).toBe(true);
+  expect(shedder.take('somebody', 700_000)).toBe(true);
   await app.close();
 });
 

@@ -37,6 +37,8 @@ const calmMs = 1_000;
 /** The share of the machine's memory, or of what the process is allowed of it, that bodies may have, and at most so many bytes. */
 const bodiesShare = 1 / 8;
 const bodiesBytesMax = 4 * 1024 ** 3;
+/** One user's bodies may take so many times what they leave to others: more users leave less, and there is always room for one more. */
+const timesLeftMax = 3;
 /**
  * Below its limit the heap must have so much room, in bytes and as a share of it: a crowd that leaves at once takes two thirds of what its
  * calls took. The limit counts the young generation's 48 MiB as well.
@@ -89,6 +91,8 @@ export class LoadShedder {
   #cameSince = 0;
   #calmAtMs = 0;
   #bodies = 0;
+  /** Those of each who has any. */
+  readonly #bodiesOf = new Map<string, number>();
   #heapFull = false;
   #heapCheckedMs = 0;
 
@@ -123,14 +127,20 @@ export class LoadShedder {
     return 'time';
   }
 
-  /** Makes room for a body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
-  take(bytes: number): boolean {
-    if (this.#bodies + bytes > this.bodiesMax) return false;
+  /** Makes room for somebody's body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
+  take(whose: string, bytes: number): boolean {
+    const own = (this.#bodiesOf.get(whose) ?? 0) + bytes;
+    const left = this.bodiesMax - this.#bodies - bytes;
+    if (own > left * timesLeftMax) return false;
+    this.#bodiesOf.set(whose, own);
     this.#bodies += bytes;
     return true;
   }
 
-  giveBack(bytes: number): void {
+  giveBack(whose: string, bytes: number): void {
+    const own = this.#bodiesOf.get(whose)! - bytes;
+    if (own === 0) this.#bodiesOf.delete(whose);
+    else this.#bodiesOf.set(whose, own);
     this.#bodies -= bytes;
   }
 
@@ -215,7 +225,8 @@ export function shedBodies(
 ): void {
   app.decorateRequest('bodyBytes', 0);
   const giveBack = (request: FastifyRequest): void => {
-    shedder.giveBack(request.bodyBytes);
+    if (request.bodyBytes === 0) return;
+    shedder.giveBack(request.principal!.userId, request.bodyBytes);
     request.bodyBytes = 0;
   };
   app.addHook('onRequest', (request, reply, done) => {
@@ -223,7 +234,7 @@ export function shedBodies(
     // Of a client that left while its key was looked up, nobody would tell the end.
     if (bytes === 0 || request.raw.socket.destroyed) {
       done();
-    } else if (shedder.take(bytes)) {
+    } else if (shedder.take(request.principal!.userId, bytes)) {
       request.bodyBytes = bytes;
       reply.raw.once('close', () => giveBack(request));
       done();
@@ -234,7 +245,7 @@ export function shedBodies(
   });
   // A refusal may stay open for the rest of its body, which is thrown away.
   app.addHook('onSend', (request, _reply, _payload, done) => {
-    if (request.bodyBytes > 0) giveBack(request);
+    giveBack(request);
     done();
   });
 }
