@@ -240,6 +240,23 @@ describe('abuse', () => {
     await session.event('input_audio_buffer.cleared');
   });
 
+  test.each([
+    ['millions of arrays', `{"type":"x","a":[${'[],'.repeat(7_000_000)}0]}`],
+    ['arrays in place of audio', `{"type":"input_audio_buffer.append","audio":[${'[],'.repeat(50_000)}0]}`],
+    ['arrays deep in each other', `{"type":"x","a":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
+    ['members without end', `{"type":"x",${'"":0,'.repeat(50_000)}"a":0}`],
+    [
+      'configuration to keep and to repeat',
+      JSON.stringify(sessionUpdate(model, { noise_reduction: 'x'.repeat(65_536) })),
+    ],
+  ])('an event with %s is refused unparsed, and the session goes on', async (_what, event) => {
+    const session = await talk();
+    session.socket.send(event);
+    expect((await session.event('error')).error).toMatchObject({ code: 'request_too_large', param: null });
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+  });
+
   test('a binary message ends with 1008', async () => {
     const session = await talk();
     session.socket.send(Buffer.from([1, 2, 3]));

@@ -1,5 +1,6 @@
-import { type GatewayError, invalidRequest } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { isObject } from '#shared/is-object.ts';
+import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 
 /** An event of a realtime client, as far as the gateway reads it. */
 export type ClientEvent = {
@@ -15,17 +16,37 @@ export type ClientEvent = {
 /** The most audio in one append, in bytes of base64: 15 MiB of audio (openai-contract.md section 5). */
 const appendBase64Max = 20 * 1024 * 1024;
 
+/** The most of an event beside its audio, in bytes: a session keeps its configuration, and repeats it with each update. */
+const besideAudioMax = 64 * 1024;
+const audioField = fieldSet('audio');
+/** More of either do not fit into that. */
+const longEventLimits = { names: besideAudioMax, elements: besideAudioMax };
+
 /** The client's own id of an event whatever else is wrong with it, so that the error can name it. */
 export function eventIdOf(json: unknown): string | null {
   const { event_id: id } = (json ?? {}) as { event_id?: unknown };
   return typeof id === 'string' ? id.slice(0, 512) : null;
 }
 
+/** Parses an event. Throws INVALID_REQUEST when it is no JSON, and REQUEST_TOO_LARGE when more than its audio is long. */
 export function parseEvent(text: string): unknown {
+  if (text.length > besideAudioMax) boundLongEvent(text);
   try {
     return JSON.parse(text);
   } catch {
-    throw invalidRequest(undefined, 'The event is not valid JSON.', 'invalid_event');
+    throw notJson();
+  }
+}
+
+/** Looks how long an event is without its audio: to parse all that can stand in so long a text takes seconds. */
+function boundLongEvent(text: string): void {
+  const bytes = Buffer.from(text);
+  const scan = new ObjectScan(audioField);
+  const problem = scan.read(bytes, 0, bytes.length, longEventLimits);
+  if (problem === 'syntax') throw notJson();
+  const audioBytes = problem === null && scan.kind('audio') === 'string' ? scan.valueBytes('audio') : 0;
+  if (bytes.length - audioBytes > besideAudioMax) {
+    throw gatewayError(ErrorReason.REQUEST_TOO_LARGE, 'An event can have at most 64 KiB beside its `audio`.');
   }
 }
 
@@ -68,3 +89,5 @@ function readAudio(audio: unknown): Buffer {
 }
 
 const notBase64 = (): GatewayError => invalidRequest('audio', '`audio` must be base64.', 'invalid_value');
+
+const notJson = (): GatewayError => invalidRequest(undefined, 'The event is not valid JSON.', 'invalid_event');
