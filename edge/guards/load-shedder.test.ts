@@ -115,7 +115,7 @@ async function listen(
   const app = fastify({
     serverFactory: (handler) => createServer(sheddingLoad(handler, { shedder, paths: new Set([path]), metrics })),
   });
-  installErrors(app, { now: Date.now, monotonic: performance.now });
+  installErrors(app);
   installAccess(app, { authenticate, onEnded: () => () => {} });
   shedBodies(app, { shedder, metrics });
   app.post(path, { config: { access: { surface: 'session' }, startsWork: true } }, () => 'taken on');

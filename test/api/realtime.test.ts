@@ -380,6 +380,19 @@ describe('a session that is relayed', () => {
     expect((await session.event('error')).error.code).toBe('upstream_error');
   });
 
+  test('ends when its upstream says more in one event than one of a stream may have', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    await session.event('session.updated');
+    const { socket } = openai.connections[0]!;
+    socket.send(JSON.stringify({ type: 'session.created', padding: 'x'.repeat(4_000_000) }));
+    socket.send(JSON.stringify({ type: 'error', error: { message: 'heard' } }));
+    expect((await session.event('error')).error.message).toBe('heard');
+    socket.send(JSON.stringify({ type: 'session.created', padding: 'x'.repeat(4 * 1024 * 1024) }));
+    expect((await session.close()).code).toBe(1013);
+    expect((await session.event('error', 2)).error.code).toBe('upstream_error');
+  });
+
   test('closes its upstream when the client leaves', async () => {
     const session = await talk();
     session.say(sessionUpdate('relay'));

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import { Agent, buildConnector, WebSocket } from 'undici';
+import { frameBytesMax } from '../bytes/sse.ts';
 import type { SocketHandler, UpstreamSocket } from './upstream.ts';
 
 export type WebSocketOptions = {
@@ -30,6 +31,7 @@ export function openWebSocket(options: WebSocketOptions, handler: SocketHandler)
         callback(...connected);
       }),
     headersTimeout: options.connectTimeoutMs,
+    webSocket: { maxPayloadSize: frameBytesMax },
   });
   let over = false;
   const end = (): boolean => {
