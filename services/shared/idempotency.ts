@@ -75,13 +75,32 @@ async function onceKept<Request extends DescMessage>(
     return kept.response;
   }
   const response = await work();
-  await run(tx, 'delete from idempotency_keys where created_at <= ?', [expired]);
+  // One that has expired may still be there.
   await run(
     tx,
-    'insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)',
+    `insert into idempotency_keys (user_id, key, request_hash, response, created_at) values (?, ?, ?, ?, ?)
+     on conflict (user_id, key) do update
+       set request_hash = excluded.request_hash, response = excluded.response, created_at = excluded.created_at`,
     [userId, key, requestHash, Buffer.from(response), new Date(nowMs)],
   );
+  await forgetExpired(tx, nowMs);
   return response;
+}
+
+/** As many as a statement deletes in a few milliseconds: where they have piled up, no request waits for all of them. */
+const forgottenAtOnce = 1_000;
+
+/** Forgets the requests whose time is over, so many at a time; answers whether there may be more. */
+export async function forgetExpired(tx: StatementRunner, nowMs: number): Promise<boolean> {
+  const forgotten = await run(
+    tx,
+    `delete from idempotency_keys where (user_id, key) in (
+       select user_id, key from idempotency_keys where created_at <= ? order by created_at
+       limit ${forgottenAtOnce} for update skip locked)
+     returning user_id`,
+    [new Date(nowMs - idempotencyMs)],
+  );
+  return forgotten.length === forgottenAtOnce;
 }
 
 export const idempotencyKeyReused = (): GatewayError =>

@@ -1,20 +1,17 @@
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { idempotencyMs } from '#shared/idempotency.ts';
+import { forgetExpired } from '#shared/idempotency.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 
-type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query'>; clock: Clock; logger: Logger };
+type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query' | 'pool'>; clock: Clock; logger: Logger };
 
 const everyMs = 60_000;
 
 /** Deletes what has served its time. */
 export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
   // From then on nobody can derive again the secrets that were made under these keys.
-  await database.query({
-    text: 'delete from idempotency_keys where created_at <= $1',
-    values: [new Date(clock.now() - idempotencyMs)],
-  });
+  while (await forgetExpired(database.pool, clock.now()));
   // An edge that was away for longer starts with an empty cache. The last change tells one that knows it that it misses nothing.
   await database.query({
     text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes' and version < (select version from feed)`,
