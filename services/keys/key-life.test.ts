@@ -70,6 +70,31 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
   });
 
+  test('it has at most five secrets at a time: a sixth waits for the end of one, or ends them all', async () => {
+    const user = as(sessionOf());
+    const { key, secret: first } = await keys.createKey({ name: 'often rotated' }, user);
+    const rotate = (seconds: number, idempotencyKey = '') =>
+      keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: BigInt(seconds) }, idempotencyKey }, user);
+    await rotate(60);
+    for (const seconds of [3_600, 3_601]) await rotate(seconds);
+    const fifth = await rotate(3_602, 'fifth');
+    // A repeat asks for no further one.
+    expect((await rotate(3_602, 'fifth')).secret).toBe(fifth.secret);
+    const refused = await rotate(3_603).catch((error) => error);
+    expect([refused.reason, refused.message]).toEqual([
+      ErrorReason.CONFLICT,
+      expect.stringContaining('2026-06-01T12:01:00.000Z'),
+    ]);
+    clock.advance(60_000);
+    await rotate(3_604);
+    // What has ended leaves with the next rotation.
+    expect(await bench.rows('select from digests where key_id = $1', [key!.id])).toHaveLength(5);
+    expect(await bench.authenticate(first)).toBeUndefined();
+    const last = await rotate(0);
+    expect(await bench.rows('select from digests where key_id = $1', [key!.id])).toHaveLength(1);
+    expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
+  });
+
   test('a graced secret never outlives the key, and nobody is told so', async () => {
     const user = as(sessionOf());
     const expiresAt = timestampFromMs(startMs + 10_000);

@@ -356,6 +356,20 @@ describe('rotation', () => {
     expect((await get(`/api/v1/api-keys/${id}`)).json.key_preview).toContain(ended.json.key.slice(-4));
   });
 
+  test('with a grace period is a conflict while five secrets are valid; without one it ends them all', async () => {
+    const { id } = await gateway.createKey(session);
+    const rotate = (grace_period_seconds: number) =>
+      gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, { grace_period_seconds });
+    for (let count = 2; count <= 5; count++) expect((await rotate(3_600)).status).toBe(200);
+    expect(refusal(await rotate(3_600))).toMatchObject({
+      status: 409,
+      type: 'invalid_request_error',
+      message: expect.stringContaining('5 secrets'),
+    });
+    expect((await rotate(0)).status).toBe(200);
+    expect((await rotate(3_600)).status).toBe(200);
+  });
+
   test.each([-1, 2_592_001, 1.5, '60'])('refuses a grace period of %j', async (seconds) => {
     const { id } = await gateway.createKey(session);
     const answer = await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {

@@ -150,6 +150,21 @@ describe('once a change is answered, every edge decides by it', () => {
     expect(await decideEverywhere(ended.secret)).toEqual(accepted);
   });
 
+  test('an expired secret that a further rotation takes away is refused everywhere, and the others go on', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await services[0]!.keys.createKey({ name: 'rotated daily' }, user);
+    await decideEverywhere(secret);
+    const rotate = (seconds: bigint) => services[0]!.keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds } }, user);
+    const second = await rotate(1n);
+    await waitFor(async () => (await edges[0]!.decide(secret)) === 'EXPIRED_API_KEY', {
+      description: 'the end of the grace period',
+    });
+    const third = await rotate(60n);
+    expect(await decideEverywhere(secret)).toEqual(refused);
+    expect(await decideEverywhere(second.secret)).toEqual(accepted);
+    expect(await decideEverywhere(third.secret)).toEqual(accepted);
+  });
+
   test('a suspended organization and a deactivated user are known everywhere, and so is their return', async () => {
     const caller = sessionOf();
     const { tenantId, userId } = caller;

@@ -10,13 +10,14 @@ import { keyPreview } from '#shared/key-secret.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges, type Change } from '../db/changes.ts';
+import type { DigestRow } from '../db/digest.entity.ts';
 import { findDigests, removeDigests } from '../db/digests.ts';
 import type { KeyRow } from '../db/key.entity.ts';
 import { lockOwnKey } from '../db/key.repository.ts';
 import { lockOwner } from '../db/owners.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
-import { graceEnd } from '../domain/grace-period.ts';
+import { graceEnd, requireRoomForSecret } from '../domain/grace-period.ts';
 import { requireNotRevoked } from '../domain/key-lifecycle.ts';
 import { addDigest } from './create-key.ts';
 import { namedSecret, secretName } from './issued-secret.ts';
@@ -44,7 +45,7 @@ export const rotateKey =
         const key = await lockOwnKey(em, caller, request.keyId);
         requireNotRevoked(key);
         const previousPreview = key.preview;
-        const { endsAt, change } = await retireSecrets(em, key, gracePeriodMs, nowMs);
+        const { endsAt, changes: retired } = await retireSecrets(em, key, gracePeriodMs, nowMs);
 
         const pepper = peppers[0]!;
         const salt = randomBytes(32);
@@ -60,7 +61,7 @@ export const rotateKey =
           before: { key_preview: previousPreview },
           after: { key_preview: key.preview, previous_secret_expires_at: endsAt?.toISOString() ?? null },
         });
-        changes.push(change);
+        changes.push(...retired);
         return secretName(key, salt, pepper, endsAt);
       });
       const issued = await namedSecret(em, caller, name, peppers, nowMs);
@@ -76,14 +77,24 @@ async function retireSecrets(
   key: KeyRow,
   gracePeriodMs: number,
   nowMs: number,
-): Promise<{ endsAt: Date | null; change: Change }> {
+): Promise<{ endsAt: Date | null; changes: Change[] }> {
   const { tenantId, id: keyId } = key;
+  const removal = (digests: readonly DigestRow[]): Change => ({
+    kind: 'secret_removed',
+    tenantId,
+    keyId,
+    digests: removeDigests(em, digests),
+  });
   const digests = await findDigests(em, key);
   // The key may end before the grace period does, and takes all its secrets along.
   const endsAt = graceEnd(key.expiresAt, gracePeriodMs, nowMs);
-  if (endsAt === null) {
-    return { endsAt, change: { kind: 'secret_removed', tenantId, keyId, digests: removeDigests(em, digests) } };
-  }
-  for (const digest of digests) digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
-  return { endsAt, change: { kind: 'key_changed', tenantId, keyId } };
+  if (endsAt === null) return { endsAt, changes: [removal(digests)] };
+  const isOver = ({ expiresAt }: DigestRow): boolean => expiresAt !== null && expiresAt.getTime() <= nowMs;
+  const live = digests.filter((digest) => !isOver(digest));
+  requireRoomForSecret(live);
+  for (const digest of live) digest.expiresAt = graceEnd(digest.expiresAt, gracePeriodMs, nowMs);
+  const changed: Change = { kind: 'key_changed', tenantId, keyId };
+  // What is over leaves, so that a change of the key costs no more for each rotation that it has behind it.
+  const over = digests.filter(isOver);
+  return { endsAt, changes: over.length === 0 ? [changed] : [removal(over), changed] };
 }

@@ -360,7 +360,7 @@ class History {
             const body = { grace_period_seconds: act.graceMinutes * 60 };
             return {
               answer: () => this.#call('POST', `${path}/rotate`, token, body),
-              expected: () => model.changeKey(actor, key),
+              expected: () => model.rotateKey(actor, key, act.graceMinutes),
               done: ({ json }) => {
                 for (const secret of key.secrets) secret.endsMs = Math.min(secret.endsMs, endsMs);
                 key.secrets.push({ text: json.key, endsMs: Number.POSITIVE_INFINITY });

@@ -243,6 +243,13 @@ export class IdentityModel {
     return 200;
   }
 
+  /** Five secrets are valid at a time, of which a grace period ends none at once. */
+  rotateKey(actor: Person, key: Key, graceMinutes: number): Outcome {
+    const outcome = this.changeKey(actor, key);
+    if (outcome !== 200 || graceMinutes === 0) return outcome;
+    return key.secrets.filter(({ endsMs }) => this.nowMs < endsMs).length < 5 ? 200 : 409;
+  }
+
   deleteKey(actor: Person, key: Key): Outcome {
     if (key.person !== actor || key.isDeleted) return 404;
     key.isDeleted = true;

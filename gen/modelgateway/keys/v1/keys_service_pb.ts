@@ -993,7 +993,8 @@ export const KeysService: GenService<{
   },
   /**
    * RotateKey gives one of the caller's own keys a new secret; the old one stays valid for the
-   * grace period. Session only.
+   * grace period. CONFLICT while five secrets of the key are valid, unless without a grace period,
+   * which ends them all. Session only.
    *
    * @generated from rpc modelgateway.keys.v1.KeysService.RotateKey
    */
