@@ -95,6 +95,29 @@ describe('a key’s life', () => {
     expect((await bench.authenticate(last.secret))?.keyId).toBe(key!.id);
   });
 
+  test('a secret that has been over for a day is forgotten, a thousand at a time; until then its holder is told that it expired', async () => {
+    const user = as(sessionOf());
+    const { key, secret } = await keys.createKey({ name: 'rotated once' }, user);
+    const rotated = await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
+    // As many as a key could collect in former versions.
+    await bench.service.query({
+      text: `insert into digests select tenant_id, key_id, sha256(number::text::bytea), 1, created_at, expires_at
+        from digests, generate_series(1, 2500) as number where key_id = $1 and expires_at is not null`,
+      values: [key!.id],
+    });
+    const digests = async () => (await bench.rows('select from digests where key_id = $1', [key!.id])).length;
+    const dayMs = 24 * 3_600_000;
+    clock.advance(60_000 + dayMs - 1);
+    await keepHouse({ database: bench.service, clock });
+    expect(await digests()).toBe(2_502);
+    expect((await bench.authenticate(secret))?.expiresAt).toEqual(timestampFromMs(startMs + 60_000));
+    clock.advance(1);
+    await keepHouse({ database: bench.service, clock });
+    expect(await digests()).toBe(1);
+    expect(await bench.authenticate(secret)).toBeUndefined();
+    expect((await bench.authenticate(rotated.secret))?.keyId).toBe(key!.id);
+  });
+
   test('a graced secret never outlives the key, and nobody is told so', async () => {
     const user = as(sessionOf());
     const expiresAt = timestampFromMs(startMs + 10_000);

@@ -8,10 +8,16 @@ type HousekeepingDeps = { database: Pick<ServiceDatabase, 'query' | 'pool'>; clo
 
 const everyMs = 60_000;
 
+/** For how long the holder of a secret whose grace period is over is told so, in milliseconds; then nobody has such a secret. */
+const overForMs = 24 * 3_600_000;
+/** As many as a statement deletes in a few milliseconds. */
+const removedAtOnce = 1_000;
+
 /** Deletes what has served its time. */
 export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
   // From then on nobody can derive again the secrets that were made under these keys.
   while (await forgetExpired(database.pool, clock.now()));
+  while (await removeSecretsThatAreOver(database, clock.now()));
   // An edge that was away for longer starts with an empty cache. The last change tells one that knows it that it misses nothing.
   await database.query({
     text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes' and version < (select version from feed)`,
@@ -27,6 +33,17 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
     text: `delete from use_batches where recorded_at < clock_timestamp() - interval '1 day'`,
     values: [],
   });
+}
+
+/** The edges need not hear of it: each has refused these secrets by their date. Answers whether there may be more. */
+async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>, nowMs: number): Promise<boolean> {
+  const { rowCount } = await database.query({
+    text: `delete from digests where (tenant_id, digest) in (
+      select tenant_id, digest from digests where expires_at <= $1 order by expires_at
+      limit ${removedAtOnce} for update skip locked)`,
+    values: [new Date(nowMs - overForMs)],
+  });
+  return rowCount === removedAtOnce;
 }
 
 /** Keeps house every minute; several processes doing so do no harm. */

@@ -5,6 +5,7 @@ import { SetRefusedEventsAside } from './0003-set-refused-events-aside.ts';
 import { KeepRequestsAsOthersDo } from './0004-keep-requests-as-others-do.ts';
 import { CountByTime } from './0005-count-by-time.ts';
 import { StartAnewBehindFailovers } from './0006-start-anew-behind-failovers.ts';
+import { FindExpiredSecrets } from './0007-find-expired-secrets.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -14,4 +15,5 @@ export const migrations: NamedMigration[] = [
   { name: '0004-keep-requests-as-others-do', class: KeepRequestsAsOthersDo },
   { name: '0005-count-by-time', class: CountByTime },
   { name: '0006-start-anew-behind-failovers', class: StartAnewBehindFailovers },
+  { name: '0007-find-expired-secrets', class: FindExpiredSecrets },
 ];
