@@ -48,6 +48,33 @@ describe('audit events', () => {
     for (const issued of [secret, rotated.secret]) expect(JSON.stringify(events)).not.toContain(issued);
   });
 
+  test('tell what a change takes from a long list and adds to it, and not the list; a short list they tell whole', async () => {
+    const user = as(sessionOf());
+    const { key } = await keys.createKey({ name: 'allowing' }, user);
+    const allow = (ipAllowlist: string[]) =>
+      keys.updateKey({ keyId: key!.id, updateMask: { paths: ['ip_allowlist'] }, ipAllowlist }, user);
+    const many = Array.from({ length: 998 }, (_, index) => `2001:db8::${index.toString(16)}`);
+    await allow(many);
+    await allow([...many.slice(1), '192.0.2.1', '192.0.2.2']);
+    await allow(['192.0.2.1', '192.0.2.3']);
+    await allow(['192.0.2.1']);
+    await allow([]);
+    const changes = (await bench.auditEvents(key!.id)).slice(1).map(({ before, after }) => ({ before, after }));
+    expect(changes).toEqual([
+      { before: { ip_allowlist: null }, after: { ip_allowlist: many } },
+      {
+        before: { ip_allowlist: { count: 998, removed: ['2001:db8::0'] } },
+        after: { ip_allowlist: { count: 999, added: ['192.0.2.1', '192.0.2.2'] } },
+      },
+      {
+        before: { ip_allowlist: { count: 999, removed: [...many.slice(1), '192.0.2.2'] } },
+        after: { ip_allowlist: { count: 2, added: ['192.0.2.3'] } },
+      },
+      { before: { ip_allowlist: ['192.0.2.1', '192.0.2.3'] }, after: { ip_allowlist: ['192.0.2.1'] } },
+      { before: { ip_allowlist: ['192.0.2.1'] }, after: { ip_allowlist: null } },
+    ]);
+  });
+
   test('a change that fails leaves no event', async () => {
     const caller = sessionOf();
     const count = async () => (await bench.rows('select count(*) from audit_outbox'))[0]!.count;

@@ -80,7 +80,10 @@ export const auditEventSchema = Type.Object(
     changes: orNull(
       Type.Object(
         { before: fieldsSchema, after: fieldsSchema },
-        { description: 'The changed fields as this API spells them.' },
+        {
+          description:
+            'The changed fields as this API spells them; of a list of more than 20 entries how many there were and are (`count`), and those that were `removed` or `added`.',
+        },
       ),
     ),
     request_id: orNull(Type.String()),

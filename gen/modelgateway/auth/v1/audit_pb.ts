@@ -109,14 +109,16 @@ export type AuditRecord = Message<"modelgateway.auth.v1.AuditRecord"> & {
 
   /**
    * The changed fields before the change, as a JSON object in the public API's spelling; empty when
-   * there was no before. Text, so that numbers and the hash stay exact. Never holds a secret.
+   * there was no before. Text, so that numbers and the hash stay exact. Of a list of more than 20
+   * entries that was changed, `count` and what was `removed`. Never holds a secret.
    *
    * @generated from field: string before_json = 7;
    */
   beforeJson: string;
 
   /**
-   * The changed fields after the change; empty when there is no after.
+   * The changed fields after the change; empty when there is no after. Of a list of more than 20
+   * entries that was changed, `count` and what was `added`.
    *
    * @generated from field: string after_json = 8;
    */
