@@ -74,6 +74,7 @@ describe('creating a key', () => {
       last_used_at: null,
       usage_count: 0,
       is_active: true,
+      revoked_at: null,
       model_allowlist: null,
       ip_allowlist: null,
       spend_cap_usd: null,
@@ -388,7 +389,15 @@ describe('operators', () => {
     const revoked = await gateway.call('POST', `/api/v1/admin/keys/${id}/revoke`, session, { reason: 'leaked' });
     expect(revoked.json).toMatchObject({ id, status: 'revoked', is_active: false });
     expect(refusal(await get('/v1/models', key))).toMatchObject({ status: 401, code: 'invalid_api_key' });
-    expect((await get(`/api/v1/api-keys/${id}`)).json.is_active).toBe(false);
+    const owned = (await get(`/api/v1/api-keys/${id}`)).json;
+    expect(owned).toMatchObject({ is_active: false, expires_at: null, revoked_at: revoked.json.revoked_at });
+    // Of the two statuses by which owners ask it is expired; operators tell revoked keys from those.
+    const found = async (path: string) =>
+      (await get(`${path}&search=${encodeURIComponent('to be revoked')}`)).json.data;
+    expect(await found('/api/v1/api-keys?status=expired')).toEqual([owned]);
+    expect(await found('/api/v1/api-keys?status=active')).toEqual([]);
+    expect(await found('/api/v1/admin/keys?status=revoked')).toEqual([revoked.json]);
+    expect(await found('/api/v1/admin/keys?status=expired')).toEqual([]);
     expect((await patch(id, { name: 'alive again' })).status).toBe(409);
     expect((await gateway.call('POST', `/api/v1/api-keys/${id}/rotate`, session, {})).status).toBe(409);
     expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);

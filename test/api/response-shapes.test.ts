@@ -78,6 +78,7 @@ const keyItem = {
   usage_count: 'number',
   is_active: 'boolean',
   ...constraints,
+  revoked_at: 'null',
 };
 const pagination = {
   page: 'number',

@@ -44,7 +44,8 @@ type KeyFilter = {
   tenantId: string;
   userId: string;
   keyType: KeyType;
-  status: KeyStatus;
+  /** Ended: expired or revoked. */
+  status: KeyStatus | 'ended';
   search: string;
   keyId?: string;
 };
@@ -69,7 +70,7 @@ export function listKeys(
 }
 
 /** Mirrors statusAt of domain/key-lifecycle.ts in SQL. */
-function inStatus(status: KeyStatus, now: Date): object {
+function inStatus(status: KeyFilter['status'], now: Date): object {
   switch (status) {
     case KeyStatus.ACTIVE:
       return { revokedAt: null, $or: [{ expiresAt: null }, { expiresAt: { $gt: now } }] };
@@ -77,6 +78,8 @@ function inStatus(status: KeyStatus, now: Date): object {
       return { revokedAt: null, expiresAt: { $lte: now } };
     case KeyStatus.REVOKED:
       return { revokedAt: { $ne: null } };
+    case 'ended':
+      return { $or: [{ revokedAt: { $ne: null } }, { expiresAt: { $lte: now } }] };
     default:
       return {};
   }

@@ -1,3 +1,4 @@
+import { KeyStatus } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { pageInfo, pageRows } from '#shared/page.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { countKeys, listKeys as findKeys } from '../db/key.repository.ts';
@@ -11,7 +12,9 @@ export const listKeys =
   async (request, context) => {
     const owner = sessionCaller(context);
     const { tenantId, userId } = owner;
-    const { keyType, status, search } = request;
+    const { keyType, search } = request;
+    // Owners know two statuses (service.md, API key: is_active), and must find a revoked key under one of them.
+    const status = request.status === KeyStatus.EXPIRED ? 'ended' : request.status;
     const page = pageRows(request.page);
     const nowMs = clock.now();
     const [[keys, total], used, quota] = await Promise.all([

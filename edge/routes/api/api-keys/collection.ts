@@ -32,7 +32,9 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
         querystring: Type.Object({
           ...pageQuerySchema,
           key_type: keyTypeField,
-          status: Type.Optional(Type.Enum(['active', 'expired'])),
+          status: Type.Optional(
+            Type.Enum(['active', 'expired'], { description: 'Keys that an operator revoked are among the expired.' }),
+          ),
           search: Type.Optional(Type.String({ maxLength: 255, description: 'A part of the name or the preview.' })),
         }),
       },

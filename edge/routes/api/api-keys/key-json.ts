@@ -24,6 +24,7 @@ export const keySchema = Type.Object(
     ip_allowlist: orNull(Type.Array(Type.String())),
     spend_cap_usd: orNull(Type.Number({ description: 'What it may spend in a UTC day.' })),
     budget: orNull(keyBudgetSchema),
+    revoked_at: orNull({ ...isoTimeSchema, description: 'When an operator revoked it, for good.' }),
   },
   { $id: 'ApiKey' },
 );
@@ -44,6 +45,7 @@ export function keyJson(key: Key, budget: KeyBudget | null): Static<typeof keySc
     ip_allowlist: listOrNull(constraints?.ipAllowlist),
     spend_cap_usd: usdOrNull(constraints?.spendCapNanoUsd),
     budget,
+    revoked_at: isoTime(key.revokedAt),
   };
 }
 
@@ -56,7 +58,7 @@ export const keyListSchema = Type.Object({
 /** What is shown this once, in the answer that made the secret (service.md, API key, rule 1), with the constraints. */
 export const newKeySchema = Type.Object(
   {
-    ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active']).properties,
+    ...Type.Omit(keySchema, ['key_preview', 'last_used_at', 'usage_count', 'is_active', 'revoked_at']).properties,
     key: Type.String({ description: 'The secret `sk-proj-…`, which no other answer shows.' }),
   },
   { $id: 'NewApiKey' },
@@ -85,23 +87,23 @@ export function newKeyJson(key: Key, secret: string, budget: KeyBudget | null): 
 export const adminKeySchema = Type.Object(
   {
     // The budget is its owner's to see; operators see the account.
-    ...Type.Omit(keySchema, ['budget']).properties,
+    ...Type.Omit(keySchema, ['budget', 'revoked_at']).properties,
     tenant_id: idSchema,
     user_id: idSchema,
     status: keyStatuses.schema,
-    revoked_at: orNull(isoTimeSchema),
+    revoked_at: keySchema.properties.revoked_at,
     rate_limits: ownRateLimitsSchema,
   },
   { $id: 'AdminApiKey' },
 );
 export function adminKeyJson(key: Key): Static<typeof adminKeySchema> {
-  const { budget: _, ...item } = keyJson(key, null);
+  const { budget: _, revoked_at, ...item } = keyJson(key, null);
   return {
     ...item,
     tenant_id: key.tenantId,
     user_id: key.userId,
     status: keyStatuses.name(key.status),
-    revoked_at: isoTime(key.revokedAt),
+    revoked_at,
     rate_limits: ownLimitFields(key.rateLimits!),
   };
 }

@@ -129,7 +129,8 @@ export type ListKeysRequest = Message<"modelgateway.keys.v1.ListKeysRequest"> & 
   keyType: KeyType;
 
   /**
-   * Only keys in this status; unspecified means all.
+   * Only keys in this status; unspecified means all. Revoked ones are among the expired, as owners
+   * are shown two statuses; AdminListKeys tells them apart.
    *
    * @generated from field: modelgateway.keys.v1.KeyStatus status = 3;
    */
