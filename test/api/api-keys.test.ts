@@ -412,6 +412,20 @@ describe('operators', () => {
       concurrent_requests: null,
     });
   });
+
+  test('limit no management key: calls of models alone are limited', async () => {
+    const { id } = await gateway.createKey(session, { key_type: 'management' });
+    const path = `/api/v1/admin/keys/${id}/rate-limits`;
+    for (const name of ['requests_per_minute', 'tokens_per_minute', 'concurrent_requests']) {
+      expect(refusal(await put(path, { [name]: 5 }))).toMatchObject({
+        status: 400,
+        param: name,
+        code: 'invalid_value',
+      });
+    }
+    const none = { requests_per_minute: null, tokens_per_minute: null, concurrent_requests: null };
+    expect((await put(path, none)).json.rate_limits).toEqual(none);
+  });
 });
 
 describe('the session-only surface', () => {

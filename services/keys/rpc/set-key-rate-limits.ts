@@ -1,6 +1,8 @@
+import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
@@ -20,6 +22,7 @@ export const setKeyRateLimits =
       key.requestsPerMinute = rateLimits?.requestsPerMinute ?? 0;
       key.tokensPerMinute = rateLimits?.tokensPerMinute ?? 0;
       key.concurrentRequests = rateLimits?.concurrentRequests ?? 0;
+      if (key.keyType === KeyType.MANAGEMENT) requireNoLimits(ownLimitFields(key));
       const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };
       await recordAuditEvent(em, {
@@ -37,3 +40,15 @@ export const setKeyRateLimits =
     await feed.knownEverywhere(version, context);
     return { key: keyMessage(key, nowMs) };
   };
+
+/** Calls of models alone are limited: what is set for a key that makes none would promise what nobody keeps. */
+function requireNoLimits(limits: ReturnType<typeof ownLimitFields>): void {
+  for (const [name, limit] of Object.entries(limits)) {
+    if (limit === null) continue;
+    throw invalidRequest(
+      name,
+      `Invalid value for \`${name}\`: rate limits hold for calls of models, and a management key makes none.`,
+      'invalid_value',
+    );
+  }
+}

@@ -73,7 +73,8 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
       config: operatorOnly,
       schema: {
         summary: 'Set the rate limits of a key',
-        description: "A limit that is absent or null is its organization's again, or else the plan's.",
+        description:
+          "A limit that is absent or null is its organization's again, or else the plan's. A management key can have none, since calls of models alone are limited.",
         response: { 200: adminKeySchema },
         params: keyIdParams,
         body: limitsSchema,

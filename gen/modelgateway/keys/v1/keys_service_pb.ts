@@ -1035,7 +1035,8 @@ export const KeysService: GenService<{
     output: typeof RevokeKeyResponseSchema;
   },
   /**
-   * SetKeyRateLimits overrides the plan's rate limits for one key. Operators only.
+   * SetKeyRateLimits overrides the plan's rate limits for one key. INVALID_REQUEST for a management
+   * key, which may only lose them: calls of models alone are limited. Operators only.
    *
    * @generated from rpc modelgateway.keys.v1.KeysService.SetKeyRateLimits
    */
