@@ -12,7 +12,10 @@ import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
 
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
 
-/** Makes an invitation and its mail, in the transaction of the call. An earlier one to the same address is withdrawn. */
+/**
+ * Makes an invitation and its mail, in the transaction of the call, which has begun its turn (invitation-limits.ts). An earlier one to
+ * the same address is withdrawn.
+ */
 export async function invite(
   em: SqlEntityManager,
   invited: { organization: { id: string; name: string } | null; email: string; role: Role },

@@ -5,6 +5,7 @@ import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { usageEvent } from '../../services/billing/fixtures/test-billing.ts';
 import { finalizePastMonths } from '../browser/support/world/money.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { type Answer, owner as firstUser, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 
@@ -23,6 +24,7 @@ type Event = {
   request_id: string;
 };
 
+const clock = new ClockAhead();
 let gateway: TestGateway;
 let simulator: UpstreamSimulator;
 /** The first user, an operator; the same person, as owner of an organization, is `owner`. */
@@ -35,7 +37,7 @@ const done: Event[] = [];
 
 beforeAll(async () => {
   simulator = await startUpstreamSimulator();
-  gateway = await startTestGateway({ env: { TRUSTED_PROXIES: '127.0.0.1' } });
+  gateway = await startTestGateway({ clock, env: { TRUSTED_PROXIES: '127.0.0.1' } });
   const first = await signIn(firstUser.email);
   session = first.token;
   home = first.tenantId;
@@ -174,6 +176,7 @@ test('each change of an organization or its people is told by one audit event', 
   const withdrawn = await call('DELETE', `/invitations/${unwanted.json.id}`);
   tells('invitation_withdrawn', owner, ['invitation', unwanted.json.id], withdrawn);
   const earlier = await call('POST', '/invitations', { email: 'twice@example.com' });
+  clock.aheadMs += 60_000;
   const later = await call('POST', '/invitations', { email: 'twice@example.com' });
   tells('invitation_withdrawn', owner, ['invitation', earlier.json.id], later);
 

@@ -74,6 +74,24 @@ test('an invitation is made, listed, accepted and shows in the members', async (
   expect(changed.body).toMatchObject({ role: 'member' });
 });
 
+test('whoever invites the same person again at once is told in how many seconds it can be done', async () => {
+  const again: [path: string, body: object, param: string][] = [
+    ['/invitations', { email: 'eager@example.com' }, 'email'],
+    ['/admin/organizations', { owner_email: 'founder@example.com' }, 'owner_email'],
+  ];
+  for (const [path, body, param] of again) {
+    expect((await call('POST', path, owner, body)).status).toBe(201);
+    const refused = await call('POST', path, owner, body);
+    expect([refused.status, refused.body.error]).toMatchObject([
+      429,
+      { type: 'requests', code: 'rate_limit_exceeded', param },
+    ]);
+    expect(refused.body.error.message).toContain('less than a minute ago');
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(30);
+    expect(Number(refused.headers['retry-after'])).toBeLessThanOrEqual(60);
+  }
+});
+
 test('a member is refused what admins do, an owner what operators do', async () => {
   const adminOnly: [Method, string, object?][] = [
     ['GET', '/members'],

@@ -45,7 +45,8 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       config: { access: { surface: 'session', role: 'admin' } },
       schema: {
         summary: 'Invite somebody',
-        description: 'Mails a one-time token. The role is `member` where none is given; only an owner invites owners.',
+        description:
+          'Mails a one-time token. The role is `member` where none is given; only an owner invites owners. An organization sends 100 invitations an hour, and one a minute to an address: more are a 429. While 100 are pending, a further one is a 409.',
         idempotent: true,
         response: { 201: invitationSchema },
         body: Type.Object(

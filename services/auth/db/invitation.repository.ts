@@ -20,17 +20,17 @@ export async function withdrawPending(
   return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
 }
 
-/**
- * Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. Whoever invites them as well waits
- * until the transaction ends.
- */
+/** Whoever takes the same turn waits until the transaction ends. */
+export async function takeTurn(em: SqlEntityManager, subject: string): Promise<void> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
+}
+
+/** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
 export async function withdrawEarlier(
   em: SqlEntityManager,
   where: { tenantId: string | null; email: string },
   now: Date,
 ): Promise<string[]> {
-  const subject = `invitation ${where.tenantId} ${where.email}`;
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
   const earlier = await em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id'] });
   const withdrawn = [];
   for (const { id } of earlier) {
@@ -40,6 +40,24 @@ export async function withdrawEarlier(
   }
   return withdrawn;
 }
+
+type Sent = Pick<InvitationRow, 'email' | 'createdAt'>;
+const sent = { fields: ['email', 'createdAt'], orderBy: { id: 'desc' }, disableIdentityMap: true } as const;
+
+/** What an organization has sent last, newest first, whatever became of it. */
+export const latestInvitations = (em: SqlEntityManager, tenantId: string, limit: number): Promise<Sent[]> =>
+  em.find(InvitationEntity, { tenantId }, { ...sent, limit });
+
+/** The latest invitation of anybody to an address that was neither accepted nor withdrawn, if there is one. */
+export const latestPendingTo = (em: SqlEntityManager, email: string): Promise<Sent[]> =>
+  em.find(InvitationEntity, { email, acceptedAt: null, withdrawnAt: null }, { ...sent, limit: 1 });
+
+/** How many people an organization waits for besides one, whose earlier invitation a new one would withdraw. */
+export const countPendingForOthers = (
+  em: SqlEntityManager,
+  { tenantId, email }: { tenantId: string; email: string },
+  now: Date,
+): Promise<number> => em.count(InvitationEntity, { tenantId, email: { $ne: email }, ...pendingAt(now) });
 
 /** One page of an organization's invitations, newest first. */
 export const pageOfInvitations = (

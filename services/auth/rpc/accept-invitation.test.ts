@@ -27,6 +27,8 @@ const accept = (token: string, fields: object = {}) =>
     anonymous(),
   );
 const reasonOf = (promise: Promise<unknown>) => promise.then(() => null).catch((error) => error.reason);
+/** From then on an address may be sent a further invitation. */
+const waitToInviteAgain = () => clock.advance(60_000);
 
 test('an accepted invitation makes a user of the organization who signs in with the invited address', async () => {
   await fixture.auth.createInvitation({ email: 'New.Person@Example.com', role: Role.ADMIN }, ownerOf(fixture));
@@ -76,6 +78,7 @@ test.each([
   ['without a special character', 'Password11'],
 ])('a password %s is refused and the invitation stays', async (_name, password) => {
   const email = 'weak@example.com';
+  waitToInviteAgain();
   await fixture.auth.createInvitation({ email }, ownerOf(fixture));
   const token = await tokenMailedTo(fixture, email);
   const error = await accept(token, { password }).catch((caught) => caught);
@@ -87,6 +90,7 @@ test.each([
 test('a token that is invented, replayed, withdrawn, superseded or out of time is refused alike', async () => {
   const email = 'dead@example.com';
   const invited = async () => {
+    waitToInviteAgain();
     const { invitation } = await fixture.auth.createInvitation({ email }, ownerOf(fixture));
     return { id: invitation!.id, token: await tokenMailedTo(fixture, email) };
   };
@@ -102,17 +106,34 @@ test('a token that is invented, replayed, withdrawn, superseded or out of time i
   }
 });
 
-test('of invitations that one address is sent at once only one is left, with an organization and without', async () => {
+test('of invitations that one address is sent at once only one is made, with an organization and without, and none from before is left', async () => {
   const email = 'often@example.com';
-  const fiveTimes = (call: () => Promise<unknown>) => atOnce(fixture, [call, call, call, call, call]);
-  await fiveTimes(() => fixture.auth.createInvitation({ email }, ownerOf(fixture)));
-  await fiveTimes(() => fixture.auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture)));
+  const fiveTimes = async (call: () => Promise<unknown>) => {
+    const reasons: (ErrorReason | null)[] = [];
+    const once = async () => reasons.push(await reasonOf(call()));
+    await atOnce(fixture, [once, once, once, once, once]);
+    return reasons.toSorted();
+  };
+  const { RATE_LIMITED } = ErrorReason;
+  const one = [RATE_LIMITED, RATE_LIMITED, RATE_LIMITED, RATE_LIMITED, null];
+  const found = (name: string) =>
+    fixture.auth.adminCreateOrganization({ ownerEmail: email, name }, operatorOf(fixture));
+  for (const round of [1, 2]) {
+    waitToInviteAgain();
+    const invited = await fiveTimes(() => fixture.auth.createInvitation({ email }, ownerOf(fixture)));
+    waitToInviteAgain();
+    const asked = await fiveTimes(() => found(''));
+    expect([round, invited, asked]).toEqual([round, one, one]);
+  }
+  waitToInviteAgain();
+  expect(await fiveTimes(() => found('Often'))).toEqual(one);
   const { rows } = await asTableOwner(
     fixture,
-    `select tenant_id from invitations where email = $1 and withdrawn_at is null`,
+    `select coalesce(name, 'none') as name from invitations left join organizations on organizations.id = tenant_id
+     where email = $1 and withdrawn_at is null`,
     [email],
   );
-  expect(rows.map((row) => row.tenant_id).toSorted()).toEqual([fixture.owner.tenantId, null]);
+  expect(rows.map(({ name }) => name).toSorted()).toEqual(['First', 'Often', 'none']);
 });
 
 test('an owner who is invited without an organization names it', async () => {

@@ -13,6 +13,7 @@ import { organizationMessage } from '../db/organization.message.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
+import { beginInvitingOwner } from '../invitation-limits.ts';
 import { invite } from '../invite.ts';
 import { makeOrganization } from '../make-organization.ts';
 
@@ -44,6 +45,7 @@ export const adminCreateOrganization =
             param: 'owner_email',
           });
         }
+        await beginInvitingOwner(em, email, new Date(clock.now()));
         const actor = actorOf(caller, true);
         const organization = name === '' ? null : await makeOrganization(em, name, actor, deps);
         const invitation = await invite(

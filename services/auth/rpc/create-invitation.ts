@@ -13,6 +13,7 @@ import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
+import { beginInviting } from '../invitation-limits.ts';
 import { invite } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
@@ -42,6 +43,7 @@ export const createInvitation =
         if (user?.tenantId === caller.tenantId) {
           throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
         }
+        await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));
         const organization = await getOrganizationRow(em, caller.tenantId);
         const invitation = await invite(
           em,

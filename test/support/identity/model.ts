@@ -43,6 +43,7 @@ export type Invitation = {
   organization: Organization;
   email: string;
   role: RoleName;
+  sentMs: number;
   endsMs: number;
   isPending: boolean;
 };
@@ -186,20 +187,35 @@ export class IdentityModel {
 
   invite(actor: Person, email: string, role: RoleName): Outcome {
     if (!atLeast(actor, 'admin') || (role === 'owner' && actor.role !== 'owner')) return noRole;
-    return this.#personOf(email)?.organization === actor.organization ? 409 : 201;
+    if (this.#personOf(email)?.organization === actor.organization) return 409;
+    const own = this.invitations.filter(({ organization }) => organization === actor.organization);
+    return this.#isJustSent(own, email) ? 429 : 201;
   }
 
   found(actor: Person, email: string): Outcome {
     if (!actor.operator) return noRole;
-    return this.#personOf(email) === undefined ? 201 : 409;
+    if (this.#personOf(email) !== undefined) return 409;
+    const pending = this.invitations.filter(({ isPending }) => isPending);
+    return this.#isJustSent(pending, email) ? 429 : 201;
   }
 
-  invited(invitation: Omit<Invitation, 'endsMs' | 'isPending'>): void {
+  #isJustSent(invitations: readonly Invitation[], email: string): boolean {
+    return invitations.some((sent) => sent.email === email && this.nowMs - sent.sentMs < minuteMs);
+  }
+
+  /** Whether an invitation to an address is so nearly a minute old that only the one who sent it can tell. */
+  isNearlyAMinuteOld(email: string): boolean {
+    return this.invitations.some(
+      (sent) => sent.email === email && Math.abs(this.nowMs - sent.sentMs - minuteMs) < 10_000,
+    );
+  }
+
+  invited(invitation: Omit<Invitation, 'sentMs' | 'endsMs' | 'isPending'>): void {
     for (const earlier of this.invitations) {
       if (earlier.email === invitation.email && earlier.organization === invitation.organization)
         earlier.isPending = false;
     }
-    this.invitations.push({ ...invitation, endsMs: this.nowMs + 7 * dayMs, isPending: true });
+    this.invitations.push({ ...invitation, sentMs: this.nowMs, endsMs: this.nowMs + 7 * dayMs, isPending: true });
   }
 
   accept(invitation: Invitation): Outcome {

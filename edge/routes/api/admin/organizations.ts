@@ -52,7 +52,7 @@ export const adminOrganizationsRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'Create an organization',
         description:
-          'Mails its owner an invitation. Without a name the organization is made when the invitation is accepted, and `organization` is null.',
+          'Mails its owner an invitation. Without a name the organization is made when the invitation is accepted, and `organization` is null. An address is sent one invitation a minute: more are a 429.',
         idempotent: true,
         response: { 201: createdSchema },
         body: Type.Object(

@@ -1,0 +1,59 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { countPendingForOthers, latestInvitations, latestPendingTo, takeTurn } from './db/invitation.repository.ts';
+import {
+  addressWaitMs,
+  hourlyInvitationsMax,
+  hourlyWaitMs,
+  pendingInvitationsMax,
+} from './domain/invitation-limits.ts';
+
+/**
+ * Takes an organization's turn at inviting, which lasts until the transaction ends. What other organizations have sent to the address
+ * counts for nothing: a refusal would tell of it, and could be brought about.
+ *
+ * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT when it waits for too many people already.
+ */
+export async function beginInviting(
+  em: SqlEntityManager,
+  { tenantId, email }: { tenantId: string; email: string },
+  now: Date,
+): Promise<void> {
+  await takeTurn(em, `invitations of ${tenantId}`);
+  const latest = await latestInvitations(em, tenantId, hourlyInvitationsMax);
+  const addressMs = addressWaitMs(latest, email, now.getTime());
+  if (addressMs > 0) throw justInvited('email', addressMs);
+  const hourlyMs = hourlyWaitMs(latest, now.getTime());
+  if (hourlyMs > 0) {
+    throw gatewayError(
+      ErrorReason.RATE_LIMITED,
+      `Your organization has sent ${hourlyInvitationsMax} invitations within an hour. Try again later.`,
+      { retryAfterMs: hourlyMs },
+    );
+  }
+  if ((await countPendingForOthers(em, { tenantId, email }, now)) >= pendingInvitationsMax) {
+    throw gatewayError(
+      ErrorReason.CONFLICT,
+      `Your organization has ${pendingInvitationsMax} pending invitations. Withdraw one, or wait until one is accepted.`,
+    );
+  }
+}
+
+/**
+ * Takes the turn at inviting somebody to own an organization, which lasts until the transaction ends. Operators may do so as often as
+ * they like, but for a loop that goes on and on at one address.
+ *
+ * @throws GatewayError RATE_LIMITED when the address was just sent an invitation.
+ */
+export async function beginInvitingOwner(em: SqlEntityManager, email: string, now: Date): Promise<void> {
+  await takeTurn(em, `invitations to ${email}`);
+  const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
+  if (waitMs > 0) throw justInvited('owner_email', waitMs);
+}
+
+const justInvited = (param: string, retryAfterMs: number): GatewayError =>
+  gatewayError(
+    ErrorReason.RATE_LIMITED,
+    'This address was sent an invitation less than a minute ago. Try again later.',
+    { param, retryAfterMs },
+  );
