@@ -20,21 +20,29 @@ export const pageOfMails = (
     { orderBy: { id: 'desc' }, limit, offset },
   );
 
+/** Mails that somebody waits for in order to sign in, with a link that ends within the hour. An account is sent one a minute at most. */
+const isAwaited = `kind = 'password_reset'`;
+
 /**
  * Takes mails that are due, so that no other replica sends them for `leaseMs`; a sender that dies leaves them to be taken again
- * then.
+ * then. Those that people wait for come first: thousands of reminders may have been due for hours.
  */
 export async function claimDueMails(
   em: SqlEntityManager,
   { now, leaseMs, limit }: { now: Date; leaseMs: number; limit: number },
 ): Promise<MailRow[]> {
   const claimed = await em.execute<{ id: string }[]>(
-    `update mails set attempts = attempts + 1, next_attempt_at = ?, last_error = ''
-     where id in (
-       select id from mails where status = ? and next_attempt_at <= ?
+    `with awaited as (
+       select id from mails where status = ? and ${isAwaited} and next_attempt_at <= ?
+       order by next_attempt_at limit ${limit} for update skip locked),
+     others as (
+       select id from mails where status = ? and not ${isAwaited} and next_attempt_at <= ?
        order by next_attempt_at limit ${limit} for update skip locked)
+     update mails set attempts = attempts + 1, next_attempt_at = ?, last_error = ''
+     where id in (
+       select id from (select id, 1 as turn from awaited union all select id, 2 from others) as due order by turn limit ${limit})
      returning id`,
-    [new Date(now.getTime() + leaseMs), MailStatus.QUEUED, now],
+    [MailStatus.QUEUED, now, MailStatus.QUEUED, now, new Date(now.getTime() + leaseMs)],
   );
   return em.find(MailEntity, { id: { $in: claimed.map(({ id }) => id) } }, { orderBy: { id: 'asc' } });
 }

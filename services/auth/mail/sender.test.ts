@@ -180,6 +180,21 @@ test('a stale mail and one to somebody who left are dropped', async () => {
   expect(server.received).toHaveLength(0);
 });
 
+test('whoever waits for a mail, to sign in, gets it before the mails that were due earlier', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  await using carried = await startTestAuth({ clock });
+  const reminders = Array.from({ length: 20 }, (_, nth) => mail(`reminder ${nth}`));
+  await carried.auth.sendMail({ mails: reminders }, asService('models'));
+  clock.advance(60_000);
+  await carried.auth.forgotPassword({ email: ownerEmail }, anonymous());
+  await using sending = await startTestAuth({ database: carried.database, clock, smtpUrl: server.url });
+  await waitFor(() => server.received.length === 21, { description: 'all mails' });
+  // As many are sent at a time.
+  expect(server.received.slice(0, 2).flatMap(({ to }) => to)).toContain(ownerEmail);
+  expect((await listed({ ...sending, owner: carried.owner }, 'password_reset'))[0]?.status).toBe(MailStatus.SENT);
+});
+
 test('a mail of the future waits for its moment', async () => {
   await using server = await startMailServer();
   const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));

@@ -2,10 +2,12 @@ import type { NamedMigration } from '#shared/db/migrate.ts';
 import { CreateAuth } from './0001-create-auth.ts';
 import { KeepLeases } from './0002-keep-leases.ts';
 import { StartAnewBehindFailovers } from './0003-start-anew-behind-failovers.ts';
+import { IndexMailsAndInvitations } from './0004-index-mails-and-invitations.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
   { name: '0001-create-auth', class: CreateAuth },
   { name: '0002-keep-leases', class: KeepLeases },
   { name: '0003-start-anew-behind-failovers', class: StartAnewBehindFailovers },
+  { name: '0004-index-mails-and-invitations', class: IndexMailsAndInvitations },
 ];

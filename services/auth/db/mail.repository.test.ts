@@ -1,0 +1,52 @@
+import { expect, test } from 'vitest';
+import { openServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import { createLogger } from '#shared/logger.ts';
+import { asTableOwner } from '../../../test/support/people.ts';
+import { createTestDatabase } from '../../../test/support/postgres.ts';
+import { entities } from './entities.ts';
+import { claimDueMails } from './mail.repository.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+const now = new Date('2030-01-01T00:00:00Z');
+
+/** Mails of a kind in the outbox, due one second after the other from a moment on. */
+const queue = (database: { url: string }, kind: string, count: number, dueFrom: string) =>
+  asTableOwner(
+    { database },
+    `insert into mails (id, dedupe_key, message_id, kind, to_email, subject, status, created_at, next_attempt_at)
+     select gen_random_uuid(), $1 || ' ' || $3 || ' ' || nth, nth, $1, 'reader@example.com', 'A subject', 1, $3::timestamptz,
+       $3::timestamptz + nth * interval '1 second'
+     from generate_series(1, $2) as nth`,
+    [kind, count, dueFrom],
+  );
+
+test('claiming looks at the mails that it takes, first those that people wait for, however many others wait', async () => {
+  await using database = await createTestDatabase();
+  const service = await openServiceDatabase({ service: 'auth', connection: database.url, entities, logger });
+  await using _closed = { [Symbol.asyncDispose]: () => service.close() };
+  const claim = () =>
+    transaction(service, async (em) => {
+      const mails = await claimDueMails(em, { now, leaseMs: 60_000, limit: 2 });
+      const [read] = await em.execute<{ rows: number }[]>(
+        `select (seq_tup_read + idx_tup_fetch)::int as rows from pg_stat_xact_user_tables where relname = 'mails'`,
+      );
+      return { kinds: mails.map(({ kind }) => kind).toSorted(), rowsRead: read!.rows };
+    });
+
+  await queue(database, 'password_reset', 3, '2031-01-01T00:00:00Z');
+  await queue(database, 'model_retirement', 10_000, '2031-01-01T00:00:00Z');
+  await asTableOwner({ database }, 'analyze mails');
+  const none = await claim();
+  await queue(database, 'model_retirement', 10_000, '2029-12-01T00:00:00Z');
+  await queue(database, 'password_reset', 3, '2029-12-31T00:00:00Z');
+  await asTableOwner({ database }, 'analyze mails');
+  const claims = [await claim(), await claim(), await claim()];
+  expect([none, ...claims].map(({ kinds }) => kinds)).toEqual([
+    [],
+    ['password_reset', 'password_reset'],
+    ['model_retirement', 'password_reset'],
+    ['model_retirement', 'model_retirement'],
+  ]);
+  for (const { rowsRead } of [none, ...claims]) expect(rowsRead).toBeLessThan(100);
+});
