@@ -64,3 +64,14 @@ export const isUuidv7 = (uuid: string): boolean => uuid[14] === '7';
 
 /** The moment in a UUIDv7, in milliseconds since the Unix epoch. */
 export const uuidv7Ms = (id: string): number => Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+
+/** The largest time that fits into the 48 bits of a UUIDv7, in milliseconds. */
+const msMax = 2 ** 48 - 1;
+
+/** The smallest UUID whose time is not before `ms`: the inclusive start, or the exclusive end, of a range of ids. */
+export function firstIdAt(ms: number): string {
+  const hex = Math.min(Math.max(Math.ceil(ms), 0), msMax)
+    .toString(16)
+    .padStart(12, '0');
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-0000-0000-000000000000`;
+}

@@ -1,5 +1,6 @@
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { firstIdAt, lastId } from '../domain/event-id.ts';
+import { firstIdAt } from '#shared/ids.ts';
+import { lastId } from '../domain/event-id.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { EventRow } from './event-rows.ts';
 import { type Filter, narrowing, Parameters } from './narrowing.ts';

@@ -2,7 +2,7 @@ import { IsolationLevel } from '@mikro-orm/postgresql';
 import type pg from 'pg';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { firstIdAt } from '../domain/event-id.ts';
+import { firstIdAt } from '#shared/ids.ts';
 import type { Subject } from '../domain/subject.ts';
 import type { InstantRange } from '../domain/time-buckets.ts';
 import type { EventRow } from './event-rows.ts';
