@@ -3,8 +3,10 @@ import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
+import { firstIdAt } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
+import { invitationLifetimeMs } from './domain/invitation-status.ts';
 import { recordChange } from './feed/changes.ts';
 
 const everyMs = 10 * 60_000;
@@ -13,9 +15,15 @@ const dayMs = 86_400_000;
 /** How long what is over is still shown or looked at, in milliseconds. */
 const sessionsKeptMs = 30 * dayMs;
 const mailsKeptMs = 90 * dayMs;
+const invitationsKeptMs = 90 * dayMs;
 
-/** Removes what nobody will ask for again. Every statement may run on several replicas at once. */
-export async function tidyUp({ database, clock }: { database: ServiceDatabase; clock: Clock }): Promise<void> {
+/** So many rows are removed by one statement, which has five seconds. */
+const removedAtOnce = 1_000;
+
+type Deps = { database: ServiceDatabase; clock: Clock };
+
+/** Removes what nobody will ask for again, until `signal` aborts. Every statement may run on several replicas at once. */
+export async function tidyUp({ database, clock }: Deps, signal?: AbortSignal): Promise<void> {
   const before = (ageMs: number): Date => new Date(clock.now() - ageMs);
   const now = before(0);
   const statements: readonly [text: string, values: unknown[]][] = [
@@ -29,7 +37,6 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
       [now],
     ],
     ['delete from signing_keys where expires_at < $1', [now]],
-    ['delete from mails where status <> $1 and created_at < $2', [MailStatus.QUEUED, before(mailsKeptMs)]],
   ];
   for (const [text, values] of statements) await database.query({ text, values });
   await transaction(database, async (em) => {
@@ -40,8 +47,39 @@ export async function tidyUp({ database, clock }: { database: ServiceDatabase; c
     // Nothing else tells edges, which accept it: it has no end of its own.
     if (removed.length > 0) await recordChange(em, { kind: 'signing_keys', forgetAfterMs: clock.now() });
   });
+  const isOver = `(status <> ${MailStatus.QUEUED} or expires_at < $2)`;
+  await removeOld(database, { from: 'mails', madeBefore: before(mailsKeptMs), isOver }, signal);
+  // Whatever has become of one, it ends with its lifetime.
+  const madeBefore = before(invitationsKeptMs + invitationLifetimeMs);
+  await removeOld(database, { from: 'invitations', madeBefore }, signal);
+}
+
+/**
+ * Removes what was made before a moment, by the primary key: ids are UUIDv7. They are dated by the machine's clock, and rows by `clock`;
+ * where the two differ (CLOCK) a row stays until it is old by both.
+ */
+async function removeOld(
+  database: ServiceDatabase,
+  { from, madeBefore, isOver = 'true' }: { from: 'mails' | 'invitations'; madeBefore: Date; isOver?: string },
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const statement = {
+    text: `delete from ${from} where id = any(array(
+      select id from ${from} where id < $1 and created_at < $2 and ${isOver}
+      order by id limit ${removedAtOnce} for update skip locked))`,
+    values: [firstIdAt(madeBefore.getTime()), madeBefore],
+  };
+  while (!signal?.aborted) {
+    const { rowCount } = await database.query(statement);
+    if (rowCount! < removedAtOnce) return;
+  }
 }
 
 /** Tidies up now and then until it is closed. */
-export const startHousekeeping = (deps: { database: ServiceDatabase; clock: Clock; logger: Logger }): RecurringWork =>
-  startRecurringWork({ name: 'the housekeeping of Auth', everyMs, round: () => tidyUp(deps), logger: deps.logger });
+export const startHousekeeping = (deps: Deps & { logger: Logger }): RecurringWork =>
+  startRecurringWork({
+    name: 'the housekeeping of Auth',
+    everyMs,
+    round: (signal) => tidyUp(deps, signal),
+    logger: deps.logger,
+  });
