@@ -13,8 +13,8 @@ import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** What the body of this request holds of the memory for bodies; 0 when it is not counted, or no longer needed. */
-    bodyBytes: number;
+    /** What the body of this request holds of the memory for bodies; undefined when it is not counted, or no longer needed. */
+    bodyBytes: number | undefined;
   }
 }
 
@@ -223,11 +223,11 @@ export function shedBodies(
   app: FastifyInstance,
   { shedder, metrics }: { shedder: LoadShedder; metrics: EdgeMetrics },
 ): void {
-  app.decorateRequest('bodyBytes', 0);
+  app.decorateRequest('bodyBytes', undefined);
   const giveBack = (request: FastifyRequest): void => {
-    if (request.bodyBytes === 0) return;
+    if (request.bodyBytes === undefined) return;
     shedder.giveBack(request.principal!.userId, request.bodyBytes);
-    request.bodyBytes = 0;
+    request.bodyBytes = undefined;
   };
   app.addHook('onRequest', (request, reply, done) => {
     const bytes = request.rule?.startsWork && request.method === 'POST' ? bytesInMemory(request.raw) : 0;
