@@ -249,7 +249,7 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await close();
 });
 
-test('an operator revokes a key without ever seeing a secret', async () => {
+test('an operator revokes a key without ever seeing a secret, and its owner sees that it was revoked', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/keys');
   const first = page.getByRole('row').filter({ hasText: 'Checkout production' }).first();
@@ -260,6 +260,15 @@ test('an operator revokes a key without ever seeing a secret', async () => {
   await first.getByText('revoked').waitFor();
   expect(await page.content()).not.toMatch(/sk-proj-\w{5}/);
   await close();
+
+  const its = await openPage(browser);
+  await signIn(its.page, portal.url, users.owner, '/keys?status=expired');
+  await row(its.page, 'Checkout production').getByText('Revoked').waitFor();
+  await its.page.getByRole('link', { name: 'Checkout production' }).click();
+  await its.page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
+  await its.page.getByRole('main').getByText('Revoked').nth(1).waitFor();
+  expect(await its.page.getByRole('button', { name: 'Rotate' }).count()).toBe(0);
+  await its.close();
 });
 
 test('an operator gives a single key rate limits of its own, each by itself, and takes them back', async () => {

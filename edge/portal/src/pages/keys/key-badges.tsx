@@ -5,8 +5,9 @@ import { daysUntil, formatUtc } from '../../format/time.ts';
 import { useNow } from '../../shell/now.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 
-/** Active or Expired (service.md, API key: is_active). */
+/** Active or Expired (service.md, API key: is_active); or Revoked, by an operator. */
 export function KeyStatus({ apiKey }: { apiKey: ApiKey }) {
+  if (apiKey.revoked_at !== null) return <Status tone="danger">Revoked</Status>;
   return apiKey.is_active ? <Status tone="good">Active</Status> : <Status tone="neutral">Expired</Status>;
 }
 

@@ -43,12 +43,16 @@ export function KeyPage({ parameters }: PageParameters) {
       description={<code className="font-mono text-sm">{apiKey.key_preview}</code>}
       actions={
         <>
-          <Button icon="settings" onClick={() => setDialog('edit')}>
-            Edit
-          </Button>
-          <Button icon="refresh" onClick={() => setDialog('rotate')}>
-            Rotate
-          </Button>
+          {apiKey.revoked_at === null && (
+            <>
+              <Button icon="settings" onClick={() => setDialog('edit')}>
+                Edit
+              </Button>
+              <Button icon="refresh" onClick={() => setDialog('rotate')}>
+                Rotate
+              </Button>
+            </>
+          )}
           <Menu
             trigger={<IconButton icon="more" label="More actions" />}
             items={[{ label: 'Delete', icon: 'trash', danger: true, onSelect: () => setDialog('delete') }]}
@@ -67,7 +71,9 @@ export function KeyPage({ parameters }: PageParameters) {
                 </span>,
               ],
               ['Created', <Time key="created" value={apiKey.created_at} />],
-              ['Expires', <Time key="expires" value={apiKey.expires_at} none="Never" />],
+              apiKey.revoked_at === null
+                ? ['Expires', <Time key="expires" value={apiKey.expires_at} none="Never" />]
+                : ['Revoked', <Time key="revoked" value={apiKey.revoked_at} />],
               ['Last used', <Time key="used" value={apiKey.last_used_at} relative none="Never" />],
               ['Uses', formatCount(apiKey.usage_count)],
             ]}

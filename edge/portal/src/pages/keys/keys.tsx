@@ -57,9 +57,9 @@ export function Keys() {
           value={status}
           onChange={setStatus}
           choices={[
-            { value: '', label: 'Active and expired' },
+            { value: '', label: 'All statuses' },
             { value: 'active', label: 'Active' },
-            { value: 'expired', label: 'Expired' },
+            { value: 'expired', label: 'Expired or revoked' },
           ]}
         />
       </div>
@@ -109,7 +109,8 @@ function Quota({ list: { quota } }: { list: KeyList }) {
   if (quota.limit === null) return null;
   return (
     <p className="border-t border-line px-5 py-2.5 text-xs text-faint">
-      {formatCount(quota.used)} of {formatCount(quota.limit)} keys. Expired ones count until they are deleted.
+      {formatCount(quota.used)} of {formatCount(quota.limit)} keys. Expired and revoked ones count until they are
+      deleted.
     </p>
   );
 }
@@ -160,8 +161,12 @@ function columnsOf(open: (dialog: KeyDialog) => void): readonly Column<ApiKey>[]
           trigger={<IconButton icon="more" label={`Actions for ${key.name}`} />}
           items={[
             { label: 'Analytics', icon: 'chart', href: `/keys/${key.id}` },
-            { label: 'Edit', icon: 'settings', onSelect: () => open({ kind: 'edit', apiKey: key }) },
-            { label: 'Rotate secret', icon: 'refresh', onSelect: () => open({ kind: 'rotate', apiKey: key }) },
+            ...(key.revoked_at === null
+              ? ([
+                  { label: 'Edit', icon: 'settings', onSelect: () => open({ kind: 'edit', apiKey: key }) },
+                  { label: 'Rotate secret', icon: 'refresh', onSelect: () => open({ kind: 'rotate', apiKey: key }) },
+                ] as const)
+              : []),
             'line',
             { label: 'Delete', icon: 'trash', danger: true, onSelect: () => open({ kind: 'delete', apiKey: key }) },
           ]}
