@@ -136,7 +136,7 @@ function Attention({ keys, models }: { keys: readonly ApiKey[]; models: readonly
             <Link href={`/models/${encodeURIComponent(model.id)}`} className="font-medium hover:underline">
               {model.display_name}
             </Link>{' '}
-            <span className="text-soft">is not serving at the moment. It recovers on its own.</span>
+            <span className="text-soft">is not serving at the moment.</span>
           </li>
         ))}
       </ul>
