@@ -16,6 +16,8 @@ const readMsMax = 3_000;
 const waitMsMax = 6_000;
 /** Of JavaScript's heap, beside the file itself. A file whose tables claim more ends the thread, and nothing else. */
 const heapMbMax = 512;
+/** A thread without a file for so long is ended: it takes some 50 MiB. */
+const idleMsMax = 60_000;
 
 /** The thread starts with the first file, since many processes never see one. */
 export function createAudioLengthReader(): AudioLengthReader {
@@ -26,8 +28,9 @@ export function createAudioLengthReader(): AudioLengthReader {
   function startPool(): Tinypool {
     const started = new Tinypool({
       filename: new URL('./audio-length-thread.ts', import.meta.url).href,
-      minThreads: 1,
+      minThreads: 0,
       maxThreads: 1,
+      idleTimeout: idleMsMax,
       resourceLimits: { maxOldGenerationSizeMb: heapMbMax },
     });
     // A promise of the library that fails behind its answer ends the thread; the next file gets another.
