@@ -10,6 +10,7 @@ import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
+import { HeldBytes } from './held-bytes.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -90,9 +91,7 @@ export class LoadShedder {
   #longSinceMs: number | undefined;
   #cameSince = 0;
   #calmAtMs = 0;
-  #bodies = 0;
-  /** Those of each who has any. */
-  readonly #bodiesOf = new Map<string, number>();
+  readonly #bodies = new HeldBytes();
   #heapFull = false;
   #heapCheckedMs = 0;
 
@@ -129,19 +128,14 @@ export class LoadShedder {
 
   /** Makes room for somebody's body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
   take(whose: string, bytes: number): boolean {
-    const own = (this.#bodiesOf.get(whose) ?? 0) + bytes;
-    const left = this.bodiesMax - this.#bodies - bytes;
-    if (own > left * timesLeftMax) return false;
-    this.#bodiesOf.set(whose, own);
-    this.#bodies += bytes;
+    const left = this.bodiesMax - this.#bodies.total - bytes;
+    if (this.#bodies.of(whose) + bytes > left * timesLeftMax) return false;
+    this.#bodies.add(whose, bytes);
     return true;
   }
 
   giveBack(whose: string, bytes: number): void {
-    const own = this.#bodiesOf.get(whose)! - bytes;
-    if (own === 0) this.#bodiesOf.delete(whose);
-    else this.#bodiesOf.set(whose, own);
-    this.#bodies -= bytes;
+    this.#bodies.add(whose, -bytes);
   }
 
   #beginTurn(nowMs: number): void {

@@ -1,4 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { HeldBytes } from './held-bytes.ts';
 
 /** The share that one user may have. */
 const userShare = 1 / 4;
@@ -9,8 +10,7 @@ const userShare = 1 / 4;
  */
 export class ResultRoom {
   readonly #bytesMax: number;
-  readonly #ofUser = new Map<string, number>();
-  #bytes = 0;
+  readonly #held = new HeldBytes();
 
   constructor(bytesMax: number) {
     this.#bytesMax = bytesMax;
@@ -18,19 +18,13 @@ export class ResultRoom {
 
   /** Makes room for a result of so many bytes; answers how to give it back. @throws GatewayError OVERLOADED when there is none. */
   take(userId: string, bytes: number): () => void {
-    const ofUser = this.#ofUser.get(userId) ?? 0;
-    const isTooMuch = this.#bytes > 0 && this.#bytes + bytes > this.#bytesMax;
+    const held = this.#held;
+    const ofUser = held.of(userId);
+    const isTooMuch = held.total > 0 && held.total + bytes > this.#bytesMax;
     if (isTooMuch || (ofUser > 0 && ofUser + bytes > this.#bytesMax * userShare)) {
       throw gatewayError(ErrorReason.OVERLOADED, 'Too many large results are being read. Try again shortly.');
     }
-    this.#add(userId, bytes);
-    return () => this.#add(userId, -bytes);
-  }
-
-  #add(userId: string, bytes: number): void {
-    this.#bytes += bytes;
-    const ofUser = (this.#ofUser.get(userId) ?? 0) + bytes;
-    if (ofUser === 0) this.#ofUser.delete(userId);
-    else this.#ofUser.set(userId, ofUser);
+    held.add(userId, bytes);
+    return () => held.add(userId, -bytes);
   }
 }
