@@ -1,7 +1,8 @@
 import type { HandlerContext } from '@connectrpc/connect';
-import pLimit, { type LimitFunction } from 'p-limit';
+import pLimit from 'p-limit';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
+import { turnsByName } from '#shared/turns-by-name.ts';
 
 /** Each takes two connections at most: the rest are for storing, charging and the grants of rate limits. */
 const readsAtOnce = 3;
@@ -17,25 +18,20 @@ export type ReadTurns = <Result>(context: HandlerContext, read: () => Promise<Re
  */
 export function createReadTurns(): ReadTurns {
   const turns = pLimit(readsAtOnce);
-  const turnsOf = new Map<string, LimitFunction>();
+  const turnsOf = turnsByName(readsOfOneAtOnce);
 
   return async (context, read) => {
     const { tenantId } = callerOf(context);
-    const own = turnsOf.get(tenantId) ?? pLimit(readsOfOneAtOnce);
-    if (own.pendingCount >= waitingOfOneMax) {
+    if (turnsOf.waiting(tenantId) >= waitingOfOneMax) {
       throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many reports of your organization wait. Try again in 1 s.', {
         retryAfterMs: 1_000,
       });
     }
-    turnsOf.set(tenantId, own);
-    const begin = (): Promise<unknown> => {
-      context.signal.throwIfAborted();
-      return read();
-    };
-    try {
-      return (await own(() => turns(begin))) as Awaited<ReturnType<typeof read>>;
-    } finally {
-      if (own.activeCount + own.pendingCount === 0) turnsOf.delete(tenantId);
-    }
+    return turnsOf.run(tenantId, () =>
+      turns(async () => {
+        context.signal.throwIfAborted();
+        return read();
+      }),
+    );
   };
 }

@@ -5,6 +5,7 @@ import { isUniqueViolation } from '#shared/db/errors.ts';
 import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
+import { turnsByName } from '#shared/turns-by-name.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
 import { type JobRow, jobMessage } from '../db/job-rows.ts';
@@ -16,14 +17,14 @@ import { readJob } from './get-job.ts';
 
 /** Queues an admitted call, with its cost held in its caller's budgets. */
 export const submit = (deps: JobsDeps): JobsRpc<'submit'> => {
-  const inTurn = oneByOne();
+  const turns = turnsByName(1);
   return async (request, context) => {
     const caller = ownerOf(context);
     const subjectId = caller.apiKeyId || caller.userId;
     const submission = { request, caller, subjectId, signal: context.signal };
     if (request.idempotencyKey === '') return submitJob(deps, submission);
     // A repeat that asked for room beside the first could be refused it, though its job is queued.
-    return inTurn(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, () => {
+    return turns.run(`${caller.tenantId} ${subjectId} ${request.idempotencyKey}`, async () => {
       context.signal.throwIfAborted();
       return submitJob(deps, submission);
     });
@@ -72,20 +73,6 @@ async function submitJob(
     if (other !== undefined) return other;
     throw error;
   }
-}
-
-/** Does what is done under the same name one after the other, whether that before succeeded or not. */
-function oneByOne() {
-  const last = new Map<string, Promise<unknown>>();
-  return async <Result>(name: string, work: () => Promise<Result>): Promise<Result> => {
-    const turn = (last.get(name) ?? Promise.resolve()).then(work, work);
-    last.set(name, turn);
-    try {
-      return await turn;
-    } finally {
-      if (last.get(name) === turn) last.delete(name);
-    }
-  };
 }
 
 type Submitted = Pick<JobRow, 'id'> & { request_hash: Buffer; is_recent: boolean };
