@@ -2,6 +2,7 @@ import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
@@ -69,10 +70,7 @@ async function removeOld(
       order by id limit ${removedAtOnce} for update skip locked))`,
     values: [firstIdAt(madeBefore.getTime()), madeBefore],
   };
-  while (!signal?.aborted) {
-    const { rowCount } = await database.query(statement);
-    if (rowCount! < removedAtOnce) return;
-  }
+  await removeInBatches(database, statement, removedAtOnce, signal);
 }
 
 /** Tidies up now and then until it is closed. */

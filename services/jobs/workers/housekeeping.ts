@@ -1,5 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
@@ -27,18 +28,14 @@ export const startHousekeeping = (deps: Deps): RecurringWork =>
 
 /** Removes jobs whose 24 hours are over, with their results. */
 export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {
-  let removed = 0;
-  for (;;) {
-    const { rowCount } = await database.query({
-      name: 'jobs-remove-expired',
-      text: `delete from jobs where (tenant_id, id) in (
-        select tenant_id, id from jobs where expires_at <= ${presentSql(1)} order by expires_at
-        limit ${removedAtOnce} for update skip locked)`,
-      values: [clockShiftMs(clock)],
-    });
-    removed += rowCount ?? 0;
-    if ((rowCount ?? 0) < removedAtOnce) break;
-  }
+  const expired = {
+    name: 'jobs-remove-expired',
+    text: `delete from jobs where (tenant_id, id) in (
+      select tenant_id, id from jobs where expires_at <= ${presentSql(1)} order by expires_at
+      limit ${removedAtOnce} for update skip locked)`,
+    values: [clockShiftMs(clock)],
+  };
+  const removed = await removeInBatches(database, expired, removedAtOnce);
   await database.query({ text: `delete from served_tenants where served_at < now() - interval '7 days'`, values: [] });
   return removed;
 }

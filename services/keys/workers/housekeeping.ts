@@ -1,5 +1,6 @@
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { removeInBatches } from '#shared/db/remove-in-batches.ts';
 import { forgetExpired } from '#shared/idempotency.ts';
 import type { Logger } from '#shared/logger.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
@@ -17,7 +18,7 @@ const removedAtOnce = 1_000;
 export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'database' | 'clock'>): Promise<void> {
   // From then on nobody can derive again the secrets that were made under these keys.
   while (await forgetExpired(database.pool, clock.now()));
-  while (await removeSecretsThatAreOver(database, clock.now()));
+  await removeSecretsThatAreOver(database, clock.now());
   // An edge that was away for longer starts with an empty cache. The last change tells one that knows it that it misses nothing.
   await database.query({
     text: `delete from changes where changed_at < clock_timestamp() - interval '10 minutes' and version < (select version from feed)`,
@@ -35,15 +36,15 @@ export async function keepHouse({ database, clock }: Pick<HousekeepingDeps, 'dat
   });
 }
 
-/** The edges need not hear of it: each has refused these secrets by their date. Answers whether there may be more. */
-async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>, nowMs: number): Promise<boolean> {
-  const { rowCount } = await database.query({
+/** The edges need not hear of it: each has refused these secrets by their date. */
+async function removeSecretsThatAreOver(database: Pick<ServiceDatabase, 'query'>, nowMs: number): Promise<void> {
+  const over = {
     text: `delete from digests where (tenant_id, digest) in (
       select tenant_id, digest from digests where expires_at <= $1 order by expires_at
       limit ${removedAtOnce} for update skip locked)`,
     values: [new Date(nowMs - overForMs)],
-  });
-  return rowCount === removedAtOnce;
+  };
+  await removeInBatches(database, over, removedAtOnce);
 }
 
 /** Keeps house every minute; several processes doing so do no harm. */
