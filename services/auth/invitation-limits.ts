@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
-import { countPendingForOthers, latestInvitations, latestPendingTo, takeTurn } from './db/invitation.repository.ts';
+import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
+import { takeTurn } from './db/turns.ts';
 import {
   addressWaitMs,
   hourlyInvitationsMax,

@@ -20,11 +20,6 @@ export async function withdrawPending(
   return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
 }
 
-/** Whoever takes the same turn waits until the transaction ends. */
-export async function takeTurn(em: SqlEntityManager, subject: string): Promise<void> {
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
-}
-
 /** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
 export async function withdrawEarlier(
   em: SqlEntityManager,

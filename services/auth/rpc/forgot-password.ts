@@ -1,9 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { transaction } from '#shared/db/transaction.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
+import { tryTurn } from '../db/turns.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
@@ -36,7 +36,7 @@ export const forgotPassword =
         const user = await findUserByEmail(em, normalEmail(request.email));
         if (user === null || !user.isActive) return;
         // Somebody else asks for this account right now. To wait for them would tell that there is one.
-        if (!(await tryLock(em, `password reset ${user.id}`))) return;
+        if (!(await tryTurn(em, `password reset ${user.id}`))) return;
         const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };
         if ((await em.count(PasswordResetEntity, justAsked)) > 0) return;
         const { token, hash } = newOneTimeToken();
@@ -68,11 +68,3 @@ export const forgotPassword =
       });
     }
   };
-
-const tryLock = async (em: SqlEntityManager, name: string): Promise<boolean> => {
-  const [row] = await em.execute<{ taken: boolean }[]>(
-    'select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as taken',
-    [name],
-  );
-  return row!.taken;
-};
