@@ -20,16 +20,15 @@ export function budgetRefusal(kind: BudgetKind, terms: Terms, nowMs: number): Ga
       if (terms.paygEnabled) {
         return refusal(ErrorReason.PAYG_CAP_EXCEEDED, "The organization's monthly pay-as-you-go cap is reached.");
       }
-      return noCredit(
-        terms.monthlyCreditNanoUsd > 0n ? { text: ` What its plan includes ${willReset}`, details } : null,
-      );
+      return terms.monthlyCreditNanoUsd === 0n
+        ? gatewayError(ErrorReason.CREDIT_BALANCE_EXHAUSTED, noCredit)
+        : gatewayError(
+            ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+            `${noCredit} What its plan includes ${willReset}`,
+            details,
+          );
   }
 }
 
 /** Nothing comes by itself but what a plan includes. */
-const noCredit = (monthly: { text: string; details: GatewayError['details'] } | null): GatewayError =>
-  gatewayError(
-    ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-    `The organization has no credit left. Redeem a coupon, or ask the platform's operator for credit.${monthly?.text ?? ''}`,
-    monthly?.details,
-  );
+const noCredit = "The organization has no credit left. Redeem a coupon, or ask the platform's operator for credit.";

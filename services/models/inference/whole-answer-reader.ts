@@ -4,7 +4,10 @@ import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
 
-/** What of a reported usage is measured; nothing is said of audio of which it tells no length. A total that is told alone is of the input: so some upstreams report an embedding's tokens. */
+/**
+ * What of a reported usage is measured; nothing is said of audio of which it tells no length. A total that is told alone is of the input:
+ * so some upstreams report an embedding's tokens.
+ */
 export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
   inputTokens: usage.inputTokens ?? (usage.outputTokens === null ? usage.totalTokens : 0),
   cachedInputTokens: usage.cachedInputTokens,
