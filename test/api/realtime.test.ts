@@ -278,6 +278,21 @@ describe('a session that is relayed', () => {
     await bench.event({ model: 'relay', input_tokens: 10, output_tokens: 5, audio_seconds: 1, success: true });
   });
 
+  /** What a session tells of two seconds of audio whose upstream reports `said`. */
+  async function usageOfTwoSeconds(said: object | null): Promise<unknown> {
+    const { usage } = openai;
+    openai.usage = said;
+    try {
+      await using session = await talk();
+      session.say(sessionUpdate('relay', manual));
+      session.say(append(tone(2_000)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      return (await session.event(completed)).usage;
+    } finally {
+      openai.usage = usage;
+    }
+  }
+
   test.each([
     ['says none', null],
     [
@@ -286,33 +301,14 @@ describe('a session that is relayed', () => {
     ],
     ['says a length that cannot be true', { type: 'duration', seconds: -2 }],
   ])('gets a usage even when its upstream %s', async (_what, said) => {
-    const { usage } = openai;
-    openai.usage = said;
-    try {
-      await using session = await talk();
-      session.say(sessionUpdate('relay', manual));
-      session.say(append(tone(2_000)));
-      session.say({ type: 'input_audio_buffer.commit' });
-      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
-      await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
-    } finally {
-      openai.usage = usage;
-    }
+    expect(await usageOfTwoSeconds(said)).toEqual({ type: 'duration', seconds: 2 });
+    await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
   });
 
   test('costs no seconds when its upstream says that it heard nothing', async () => {
-    const { usage } = openai;
-    openai.usage = { type: 'duration', seconds: 0 };
-    try {
-      await using session = await talk();
-      session.say(sessionUpdate('relay', manual));
-      session.say(append(tone(2_000)));
-      session.say({ type: 'input_audio_buffer.commit' });
-      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 0 });
-      await bench.event({ model: 'relay', success: true, audio_seconds: 0 });
-    } finally {
-      openai.usage = usage;
-    }
+    const nothing = { type: 'duration', seconds: 0 };
+    expect(await usageOfTwoSeconds(nothing)).toEqual(nothing);
+    await bench.event({ model: 'relay', success: true, audio_seconds: 0 });
   });
 
   test('goes on with another model, which is admitted anew', async () => {

@@ -83,15 +83,20 @@ test('an admin invites, changes roles but makes no owner, and sees everybody’s
   await close();
 });
 
-test('a member is deactivated only after the owner has read what that does', async () => {
-  const { page, close } = await openPage(browser);
-  await signIn(page, portal.url, users.owner, '/organization');
+/** What is asked of members from now on. None is made: what the world needs later stays as it is. */
+async function changesOfMembers(page: Page): Promise<unknown[]> {
   const changes: unknown[] = [];
-  // What the world needs later stays as it is.
   await page.route('**/api/v1/members/*', async (route) => {
     changes.push(route.request().postDataJSON());
     await route.fulfill({ json: { email: users.member.email } });
   });
+  return changes;
+}
+
+test('a member is deactivated only after the owner has read what that does', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/organization');
+  const changes = await changesOfMembers(page);
   const deactivate = page
     .getByRole('row')
     .filter({ hasText: users.member.email })
@@ -110,11 +115,7 @@ test('a member is deactivated only after the owner has read what that does', asy
 test('a role is changed only after the owner has read what that does, however it was chosen', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');
-  const changes: unknown[] = [];
-  await page.route('**/api/v1/members/*', async (route) => {
-    changes.push(route.request().postDataJSON());
-    await route.fulfill({ json: { email: users.member.email } });
-  });
+  const changes = await changesOfMembers(page);
   const role = page.getByLabel(`Role of ${users.member.email}`);
   await role.focus();
   await page.keyboard.press('ArrowDown');

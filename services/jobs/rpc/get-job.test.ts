@@ -1,24 +1,14 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { bodyKinds, writeBody } from '../db/bodies.ts';
-import { openJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs } from '../fixtures/test-queue.ts';
 import { readJob } from './get-job.ts';
 
-let testDatabase: TestDatabase;
-let database: ServiceDatabase;
-beforeAll(async () => {
-  testDatabase = await createTestDatabase();
-  database = await openJobsDatabase(testDatabase.url);
-});
-afterAll(async () => {
-  await database.close();
-  await testDatabase.drop();
-});
+const { database } = await ownJobsDatabase();
 
 const result = Buffer.alloc(20 * 1024 * 1024, 'x');
 

@@ -1,31 +1,20 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService, type SubmitRequestSchema } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { systemClock } from '#shared/clock.ts';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
-import { openJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
 import { startJobs } from '../start.ts';
 
-let testDatabase: TestDatabase;
-let database: ServiceDatabase;
-beforeAll(async () => {
-  testDatabase = await createTestDatabase();
-  database = await openJobsDatabase(testDatabase.url);
-});
-afterAll(async () => {
-  await database?.close();
-  await testDatabase?.drop();
-});
+const { database, url } = await ownJobsDatabase();
 
 /** A process with Jobs, whose Billing leases as it is told. */
 async function jobsWith(
@@ -34,7 +23,7 @@ async function jobsWith(
 ) {
   const billing = { lease, settle: async () => ({}) as never, releaseHold };
   const started = await startJobs({
-    connection: testDatabase.url,
+    connection: url,
     billing,
     registry: new Registry(),
     clock: systemClock,

@@ -1,31 +1,20 @@
 import { create } from '@bufbuild/protobuf';
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
+import { beforeEach, expect, test } from 'vitest';
 import {
   InvokeEndSchema,
   InvokeHeadSchema,
   InvokeResponseSchema,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
-import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
 import { removeExpired } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
-let testDatabase: TestDatabase;
-let database: ServiceDatabase;
-beforeAll(async () => {
-  testDatabase = await createTestDatabase();
-  database = await openJobsDatabase(testDatabase.url);
-});
-afterAll(async () => {
-  await database?.close();
-  await testDatabase?.drop();
-});
+const { database } = await ownJobsDatabase();
 beforeEach(() => database.pool.query('delete from jobs'));
 
 const later = (ms: number) => ({ now: () => Date.now() + ms, monotonic: () => performance.now() + ms });

@@ -1,25 +1,14 @@
 import { Registry } from 'prom-client';
-import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { beforeEach, describe, expect, test } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
-import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
-import { openJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
+import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, workerDefaults } from './job-worker.ts';
 import { startJobWorker } from './start.ts';
 
-let testDatabase: TestDatabase;
-let database: ServiceDatabase;
-beforeAll(async () => {
-  testDatabase = await createTestDatabase();
-  database = await openJobsDatabase(testDatabase.url);
-});
-afterAll(async () => {
-  await database?.close();
-  await testDatabase?.drop();
-});
+const { database, url } = await ownJobsDatabase();
 beforeEach(() => database.pool.query('delete from jobs'));
 
 /** 10,000 in the long run (LONG=1). */
@@ -261,7 +250,7 @@ test('jobs are found without a notification, by the look once a second', async (
   const deps = workerDeps(database, () => {});
   const worker = await startJobWorker({
     ...deps,
-    connection: testDatabase.url,
+    connection: url,
     registry: new Registry(),
     drainMs: 1_000,
   });
