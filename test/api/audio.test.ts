@@ -17,7 +17,7 @@ const directory = mkdtempSync(join(tmpdir(), 'audio-'));
 const wav = wavOf(2);
 const path = join(directory, 'speech.wav');
 const fileBytesMax = 26_214_400;
-const sounds = new URL('../../services/models/inference/fixtures/sounds/', import.meta.url);
+const sounds = new URL('../../services/models/audio/fixtures/sounds/', import.meta.url);
 
 beforeAll(async () => {
   writeFileSync(path, wav);

@@ -1,4 +1,4 @@
-import { wavHeader } from '../../services/models/bytes/wav-header.ts';
+import { wavHeader } from '../../services/models/audio/wav-header.ts';
 
 /** Some seconds of sound as a WAV file: 16-bit mono at 16 kHz. */
 export function wavOf(seconds: number): Buffer<ArrayBuffer> {

@@ -2,8 +2,8 @@ import { createReadStream } from 'node:fs';
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { type FormPart, FormScanner, formField } from '#shared/multipart.ts';
+import type { AudioFile } from '../audio/audio-length.ts';
 import type { BodyPiece } from '../upstream/upstream.ts';
-import type { AudioFile } from './audio-length.ts';
 import type { BodyTarget } from './prepared-call.ts';
 
 /** An upload of audio, read as far as the gateway needs it. */

@@ -1,6 +1,6 @@
 import type { Clock } from '#shared/clock.ts';
+import { type AudioLengthReader, createAudioLengthReader } from '../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../bytes/tokens.ts';
-import { type AudioLengthReader, createAudioLengthReader } from './audio-length-reader.ts';
 
 /** What reading requests and answers takes from outside. */
 export type CallTools = {

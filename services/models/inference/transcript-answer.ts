@@ -1,6 +1,6 @@
+import type { AudioLength } from '../audio/audio-length.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
-import type { AudioLength } from './audio-length.ts';
 import type { CallTools } from './call-tools.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 

@@ -1,7 +1,7 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { AudioLength } from '../audio/audio-length.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import { readAudioForm } from './audio-form.ts';
-import { AudioLength } from './audio-length.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';

@@ -1,4 +1,4 @@
-import { wavHeader } from '../bytes/wav-header.ts';
+import { wavHeader } from '../audio/wav-header.ts';
 import type { AudioFormat } from './session-config.ts';
 
 /** Samples in a second of a format. */

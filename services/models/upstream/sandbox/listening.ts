@@ -1,3 +1,5 @@
+import { AudioLength } from '../../audio/audio-length.ts';
+import type { AudioLengthReader } from '../../audio/audio-length-reader.ts';
 import { hashText } from './hash.ts';
 import { readWav, type WavSound } from './wav.ts';
 
@@ -8,21 +10,22 @@ export type Segment = { start: number; end: number; text: string };
 export type Heard = { seconds: number; segments: Segment[]; text: string };
 
 const segmentSeconds = 5;
-/** 64 kbit/s, a usual rate of compressed speech, for all that is not WAV. */
-const bytesPerSecondGuess = 8_000;
 /** Samples looked at in one segment; enough for its energy, and independent of the sample rate. */
 const samplesMax = 2_000;
 
 /** Describes audio: its duration, and how loud each five seconds of it are where that can be read without a codec (WAV). */
-export function listen(bytes: Buffer): Heard {
+export async function listen(bytes: Buffer, lengths: AudioLengthReader): Promise<Heard> {
   const sound = readWav(bytes);
-  const seconds = sound === null ? bytes.length / bytesPerSecondGuess : sound.durationMs / 1000;
+  const length = new AudioLength({ head: bytes, bytes: bytes.length, content: bytes }, lengths);
+  const seconds = (sound?.durationMs ?? (await length.measuredMs())) / 1000;
   const segments: Segment[] = [];
   for (let start = 0; start < seconds || segments.length === 0; start += segmentSeconds) {
     const end = Math.min(start + segmentSeconds, seconds);
     const intro = start === 0 ? `Sandbox transcript of ${shown(seconds)} seconds of audio. ` : '';
     const what =
-      sound === null ? `hold ${wordFor(bytes, start)} words` : loudness(sound, start / seconds, end / seconds);
+      sound === null
+        ? `hold ${wordFor(bytes, start / seconds)} words`
+        : loudness(sound, start / seconds, end / seconds);
     segments.push({
       start: round(start),
       end: round(end),
@@ -59,8 +62,8 @@ function loudness(sound: WavSound, from: number, to: number): string {
 }
 
 /** Something that depends on the content, for formats which cannot be decoded here. */
-function wordFor(bytes: Buffer, seconds: number): string {
-  const at = Math.floor(seconds * bytesPerSecondGuess);
+function wordFor(bytes: Buffer, from: number): string {
+  const at = Math.floor(from * bytes.length);
   const moods = ['unheard', 'encoded', 'compressed', 'packed'];
   return moods[hashText(bytes.toString('latin1', at, at + 256)) % moods.length]!;
 }

@@ -3,6 +3,7 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import type { Clock } from '#shared/clock.ts';
+import { type AudioLengthReader, createAudioLengthReader } from '../../audio/audio-length-reader.ts';
 import { loadTokenizer, type Tokenizer } from '../../bytes/tokens.ts';
 import { readBody } from '../request-body.ts';
 import type { Upstream, UpstreamRequest } from '../upstream.ts';
@@ -25,7 +26,13 @@ export type SandboxDeps = {
   knobs?: SandboxKnobs;
 };
 
-type Respond = { clock: Clock; knobs: SandboxKnobs; failsNow(): boolean; tokenizer(): Promise<Tokenizer> };
+type Respond = {
+  clock: Clock;
+  knobs: SandboxKnobs;
+  failsNow(): boolean;
+  tokenizer(): Promise<Tokenizer>;
+  lengths: AudioLengthReader;
+};
 
 /**
  * The sandbox provider: answers every operation from the request alone, without a network and without a model (decisions.md, Running it).
@@ -38,6 +45,7 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
     knobs,
     failsNow: failureCounter(knobs.errorRate),
     tokenizer: () => (loading ??= loadTokenizer()),
+    lengths: createAudioLengthReader(),
   };
   const running = new Set<Playback>();
   let closed = false;
@@ -80,6 +88,7 @@ export function createSandbox({ clock, knobs = {} }: SandboxDeps): Upstream {
     async close() {
       closed = true;
       for (const playback of running) playback.fail({ kind: 'reset', message: 'sandbox: closed' });
+      await respond.lengths.close();
     },
   };
 }
@@ -102,7 +111,7 @@ async function answerTo(respond: Respond, request: UpstreamRequest): Promise<{ m
       const form = parseMultipart(request.contentType, body);
       model = findModel(form.fields.get('model')?.at(-1), request.operation);
       const operate = request.operation === Operation.AUDIO_TRANSCRIPTIONS ? transcriptions : translations;
-      return { model, answer: operate({ model, form, tokens }) };
+      return { model, answer: await operate({ model, form, tokens, lengths: respond.lengths }) };
     }
     const json = parseJsonObject(body);
     model = findModel(json.model, request.operation);

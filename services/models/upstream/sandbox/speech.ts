@@ -1,5 +1,5 @@
 import { isObject } from '#shared/is-object.ts';
-import { wavHeader } from '../../bytes/wav-header.ts';
+import { wavHeader } from '../../audio/wav-header.ts';
 import { type Answer, Refusal, sseContentType, sseEvent, streamAnswer } from './answer.ts';
 import type { Call } from './call.ts';
 import { type JsonObject, numberField, textField, wordField } from './fields.ts';

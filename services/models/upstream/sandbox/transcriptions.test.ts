@@ -1,7 +1,8 @@
+import { readFileSync } from 'node:fs';
 import { countTokens } from 'gpt-tokenizer/encoding/o200k_base';
 import { describe, expect, test } from 'vitest';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
-import { wavHeader } from '../../bytes/wav-header.ts';
+import { wavHeader } from '../../audio/wav-header.ts';
 import { askEvents, askJson, bytesOf, sandbox, start } from './fixtures/test-exchange.ts';
 
 type Fields = Record<string, string | string[]>;
@@ -114,9 +115,13 @@ describe('transcription', () => {
     expect(events.map((event) => event.delta).join('')).toBe(whole.text);
   });
 
-  test('what is not WAV lasts as long as its size says', async () => {
-    const { usage } = await hear({}, { file: { name: 'speech.mp3', bytes: new Uint8Array(8_000 * 7) } });
-    expect(usage).toEqual({ type: 'duration', seconds: 7 });
+  test('a recording that is not WAV is as long as it sounds, and noise as long as its size says', async () => {
+    const recorded = readFileSync(new URL('../../audio/fixtures/sounds/recorded.webm', import.meta.url));
+    const { text, usage } = await hear({}, { file: { name: 'recorded.webm', bytes: recorded } });
+    expect(usage).toEqual({ type: 'duration', seconds: 3 });
+    expect(text).toContain('2.9 seconds of audio');
+    const noise = await hear({}, { file: { name: 'speech.mp3', bytes: new Uint8Array(8_000 * 7) } });
+    expect(noise.usage).toEqual({ type: 'duration', seconds: 7 });
   });
 
   test('translations are a task of their own', async () => {

@@ -1,3 +1,4 @@
+import type { AudioLengthReader } from '../../audio/audio-length-reader.ts';
 import type { Tokenizer } from '../../bytes/tokens.ts';
 import { type Answer, jsonAnswer, Refusal, sseContentType, sseEvent, streamAnswer, textAnswer } from './answer.ts';
 import { type JsonObject, wordField } from './fields.ts';
@@ -8,7 +9,7 @@ import { deltasOf } from './reply.ts';
 import { srtOf, vttOf } from './subtitles.ts';
 
 /** One call with a form, as an audio operation gets it. */
-export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer };
+export type FormCall = { model: SandboxModel; form: Form; tokens: Tokenizer; lengths: AudioLengthReader };
 
 const fileBytesMax = 26_214_400;
 /** How speech counts where a model counts tokens. */
@@ -16,13 +17,13 @@ const tokensPerSecond = 10;
 const plainText = 'text/plain; charset=utf-8';
 
 /** POST /audio/transcriptions. */
-export function transcriptions(call: FormCall): Answer {
+export async function transcriptions(call: FormCall): Promise<Answer> {
   const { form } = call;
   const fields = lastValues(form);
   const format = wordField(fields, 'response_format', ['json', 'text', 'srt', 'verbose_json', 'vtt', 'diarized_json']);
   const granularities =
     form.fields.get('timestamp_granularities[]') ?? form.fields.get('timestamp_granularities') ?? [];
-  const heard = listen(audioOf(form));
+  const heard = await listen(audioOf(form), call.lengths);
   const usage = audioUsage(call, heard, fields);
   if (wordField(fields, 'stream', ['false', 'true']) === 'true') {
     return streamAnswer(sseContentType, transcriptEvents(heard.text, tokenUsage(call, heard, fields)));
@@ -53,10 +54,10 @@ export function transcriptions(call: FormCall): Answer {
 }
 
 /** POST /audio/translations. The sandbox hears everything in English already. */
-export function translations(call: FormCall): Answer {
+export async function translations(call: FormCall): Promise<Answer> {
   const fields = lastValues(call.form);
   const format = wordField(fields, 'response_format', ['json', 'text', 'srt', 'verbose_json', 'vtt']);
-  const heard = listen(audioOf(call.form));
+  const heard = await listen(audioOf(call.form), call.lengths);
   const usage = audioUsage(call, heard, fields);
   if (format === 'json') return jsonAnswer({ text: heard.text, usage });
   if (format === 'verbose_json') return jsonAnswer({ ...verbose('translate', 'english', heard, []), usage });

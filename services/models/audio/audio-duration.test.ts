@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { wavHeader } from '../bytes/wav-header.ts';
 import { estimatedDurationMs } from './audio-duration.ts';
+import { wavHeader } from './wav-header.ts';
 
 test('the length of a WAV is that of its data, however much a stream claims', () => {
   const header = Buffer.from(wavHeader(32_000, 16_000));

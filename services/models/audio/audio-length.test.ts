@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { wavHeader } from '../bytes/wav-header.ts';
 import { AudioLength } from './audio-length.ts';
+import { wavHeader } from './wav-header.ts';
 
 const lengthOf = (bytes: number, readMs: number | null, head: Buffer = Buffer.from('OggS')) =>
   new AudioLength({ head, bytes, content: Buffer.alloc(0) }, { read: async () => readMs });
