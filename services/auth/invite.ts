@@ -4,7 +4,7 @@ import type { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
-import { withdrawEarlier } from './db/invitation.repository.ts';
+import { invitationMailKey, withdrawEarlier } from './db/invitation.repository.ts';
 import type { AuthDeps } from './deps.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
 import { invitationMail } from './domain/mail-texts.ts';
@@ -49,7 +49,7 @@ export async function invite(
   await outbox.enqueue(em, [
     {
       ...mail,
-      dedupeKey: `invitation ${invitation.id}`,
+      dedupeKey: invitationMailKey(invitation.id),
       kind: 'invitation',
       toEmail: email,
       secret: true,

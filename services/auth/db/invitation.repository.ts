@@ -2,6 +2,7 @@ import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import type { PageRows } from '#shared/page.ts';
 import { InvitationEntity, type InvitationRow } from './invitation.entity.ts';
+import { dropQueued } from './mail.repository.ts';
 
 export const findInvitationByToken = (em: SqlEntityManager, tokenHash: Buffer): Promise<InvitationRow | null> =>
   em.findOne(InvitationEntity, { tokenHash });
@@ -17,24 +18,29 @@ export async function withdrawPending(
   where: { id: string; tenantId: string },
   now: Date,
 ): Promise<boolean> {
-  return (await em.nativeUpdate(InvitationEntity, { ...where, ...pendingAt(now) }, { withdrawnAt: now })) === 1;
+  return (await withdraw(em, where, now)).length === 1;
 }
 
 /** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
-export async function withdrawEarlier(
+export const withdrawEarlier = (
   em: SqlEntityManager,
   where: { tenantId: string | null; email: string },
   now: Date,
-): Promise<string[]> {
-  const earlier = await em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id'] });
+): Promise<string[]> => withdraw(em, where, now);
+
+async function withdraw(em: SqlEntityManager, which: FilterQuery<InvitationRow>, now: Date): Promise<string[]> {
   const withdrawn = [];
-  for (const { id } of earlier) {
+  for (const { id } of await em.find(InvitationEntity, { $and: [which, pendingAt(now)] }, { fields: ['id'] })) {
     // One that was accepted meanwhile is not withdrawn.
     if ((await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { withdrawnAt: now })) === 1)
       withdrawn.push(id);
   }
+  await dropQueued(em, { dedupeKey: { $in: withdrawn.map(invitationMailKey) } }, now);
   return withdrawn;
 }
+
+/** The dedupe key of an invitation's mail. */
+export const invitationMailKey = (invitationId: string): string => `invitation ${invitationId}`;
 
 type Sent = Pick<InvitationRow, 'email' | 'createdAt'>;
 const sent = { fields: ['email', 'createdAt'], orderBy: { id: 'desc' }, disableIdentityMap: true } as const;

@@ -1,4 +1,4 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import type { PageRows } from '#shared/page.ts';
 import { MailEntity, type MailRow } from './mail.entity.ts';
@@ -45,6 +45,11 @@ export async function claimDueMails(
     [MailStatus.QUEUED, now, MailStatus.QUEUED, now, new Date(now.getTime() + leaseMs)],
   );
   return em.find(MailEntity, { id: { $in: claimed.map(({ id }) => id) } }, { orderBy: { id: 'asc' } });
+}
+
+/** Drops queued mails whose link no longer works. One in the hands of a sender may still arrive. */
+export async function dropQueued(em: SqlEntityManager, which: FilterQuery<MailRow>, now: Date): Promise<void> {
+  await em.nativeUpdate(MailEntity, { $and: [which, { status: MailStatus.QUEUED }] }, { expiresAt: now });
 }
 
 /**

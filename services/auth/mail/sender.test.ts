@@ -6,7 +6,7 @@ import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
 import { asService } from '#shared/rpc/caller.ts';
-import { anonymous, ownerEmail, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
+import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
@@ -108,6 +108,32 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
+});
+
+test('the mail of an invitation that was withdrawn, or of a reset that another password made void, does not go out', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock });
+  server.refusals.push({ responseCode: 451 }, { responseCode: 451 });
+  const { invitation } = await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
+  await fixture.auth.forgotPassword({ email: ownerEmail }, anonymous());
+  await waitFor(async () => (await listed(fixture)).every(({ lastError }) => lastError !== ''), {
+    description: 'both mails to be tried again later',
+  });
+  await fixture.auth.deleteInvitation({ invitationId: invitation!.id }, ownerOf(fixture));
+  const passwords = { currentPassword: ownerPassword, newPassword: 'Another-str0ng-one' };
+  await fixture.auth.changePassword(passwords, ownerOf(fixture));
+  clock.advance(10_000);
+  await waitFor(async () => (await listed(fixture)).every(({ status }) => status !== MailStatus.QUEUED), {
+    description: 'the end of all mails',
+  });
+  const statuses = (await listed(fixture)).map(({ mail: { kind } = { kind: '' }, status }) => [kind, status]);
+  expect(Object.fromEntries(statuses)).toEqual({
+    invitation: MailStatus.DROPPED,
+    password_reset: MailStatus.DROPPED,
+    password_changed: MailStatus.SENT,
+  });
+  expect(server.received.map(({ to }) => to)).toEqual([[ownerEmail]]);
 });
 
 test('a mail that was taken goes out no second time while that cannot be noted, and is not taken back', async () => {

@@ -2,6 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type AuditActor, recordAudit } from '../audit.ts';
+import { dropQueued } from '../db/mail.repository.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -21,8 +22,10 @@ export async function setPassword(
   deps: Deps,
 ): Promise<bigint> {
   const { clock, outbox } = deps;
+  const now = new Date(clock.now());
   user.passwordHash = change.passwordHash;
-  await em.nativeUpdate(PasswordResetEntity, { userId: user.id, usedAt: null }, { usedAt: new Date(clock.now()) });
+  await em.nativeUpdate(PasswordResetEntity, { userId: user.id, usedAt: null }, { usedAt: now });
+  await dropQueued(em, { toUserId: user.id, kind: 'password_reset' }, now);
   await outbox.enqueue(em, [
     {
       ...passwordChangedMail(),
