@@ -1,13 +1,16 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { Clock } from '#shared/clock.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
-import { invitationMailKey, withdrawEarlier } from './db/invitation.repository.ts';
+import { invitationMailKey, pendingOf, withdrawEarlier, withdrawPending } from './db/invitation.repository.ts';
+import type { UserRow } from './db/user.entity.ts';
 import type { AuthDeps } from './deps.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
 import { invitationMail } from './domain/mail-texts.ts';
+import { mayInvite } from './domain/member-rules.ts';
 import { linkWithToken, newOneTimeToken } from './tokens/one-time-token.ts';
 
 type Deps = Pick<AuthDeps, 'clock' | 'outbox' | 'publicUrl'>;
@@ -56,15 +59,7 @@ export async function invite(
       expiresAt: invitation.expiresAt,
     },
   ]);
-  for (const id of withdrawn) {
-    await recordAudit(em, clock, {
-      tenantId,
-      type: 'invitation_withdrawn',
-      actor: by.actor,
-      target: { type: 'invitation', id },
-      before: { email },
-    });
-  }
+  for (const id of withdrawn) await recordWithdrawal(em, { id, tenantId, email }, by.actor, clock);
   await recordAudit(em, clock, {
     tenantId,
     type: 'invitation_created',
@@ -74,3 +69,37 @@ export async function invite(
   });
   return invitation;
 }
+
+/**
+ * Withdraws the pending invitations that a member has made and no longer might, in the transaction that changed the member: who
+ * was removed or demoted would otherwise come back by an invitation of their own.
+ */
+export async function withdrawUnentitled(
+  em: SqlEntityManager,
+  inviter: UserRow,
+  actor: AuditActor,
+  { clock }: Pick<AuthDeps, 'clock'>,
+): Promise<void> {
+  const { id: invitedByUserId, tenantId } = inviter;
+  const now = new Date(clock.now());
+  for (const { id, email, role } of await pendingOf(em, { invitedByUserId, tenantId }, now)) {
+    if (inviter.isActive && mayInvite(inviter.role, role)) continue;
+    if (await withdrawPending(em, { id, tenantId }, now))
+      await recordWithdrawal(em, { id, tenantId, email }, actor, clock);
+  }
+}
+
+/** Notes in the audit trail that an invitation was withdrawn. */
+export const recordWithdrawal = (
+  em: SqlEntityManager,
+  { id, tenantId, email }: { id: string; tenantId: string | null; email: string },
+  actor: AuditActor,
+  clock: Clock,
+): Promise<void> =>
+  recordAudit(em, clock, {
+    tenantId,
+    type: 'invitation_withdrawn',
+    actor,
+    target: { type: 'invitation', id },
+    before: { email },
+  });

@@ -12,6 +12,14 @@ export async function acceptPending(em: SqlEntityManager, id: string, now: Date)
   return (await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) === 1;
 }
 
+/** The pending invitations that somebody has sent for an organization. */
+export const pendingOf = (
+  em: SqlEntityManager,
+  where: { invitedByUserId: string; tenantId: string },
+  now: Date,
+): Promise<Pick<InvitationRow, 'id' | 'email' | 'role'>[]> =>
+  em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id', 'email', 'role'] });
+
 /** Withdraws a pending invitation of an organization; false when there is none. */
 export async function withdrawPending(
   em: SqlEntityManager,

@@ -8,6 +8,7 @@ import { userMessage } from '../db/user.message.ts';
 import { isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
+import { withdrawUnentitled } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 
@@ -41,6 +42,7 @@ export const adminUpdateUser =
         target: { type: 'user', id: found.id },
         ...changes,
       });
+      await withdrawUnentitled(em, found, actorOf(caller, true), deps);
       const endSessions = !after.is_active;
       return { user: found, version: await recordUserChange(em, found, { endSessions, tellKeys: true }, deps) };
     });

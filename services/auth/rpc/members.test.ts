@@ -55,6 +55,24 @@ test('the last owner stays, even when two owners unmake each other at the same m
   await auth.updateMember({ userId: first.id, role: Role.OWNER }, as(survivor));
 });
 
+test('nobody comes back by an invitation of their own once they are removed, or invites above a role they have lost', async () => {
+  const { auth } = fixture;
+  const admin = await join(fixture, 'inviting-admin@example.com', Role.ADMIN);
+  const owner = await join(fixture, 'inviting-owner@example.com', Role.OWNER);
+  await auth.createInvitation({ email: 'alias@example.com', role: Role.ADMIN }, as(admin));
+  await auth.createInvitation({ email: 'heir@example.com', role: Role.OWNER }, as(owner));
+  await auth.createInvitation({ email: 'colleague@example.com', role: Role.MEMBER }, as(owner));
+  await auth.updateMember({ userId: admin.id, isActive: false }, ownerOf(fixture));
+  await auth.updateMember({ userId: owner.id, role: Role.ADMIN }, ownerOf(fixture));
+  const accept = async (email: string) =>
+    reasonOf(
+      auth.acceptInvitation({ token: await tokenMailedTo(fixture, email), password: strongPassword }, anonymous()),
+    );
+  expect(await accept('alias@example.com')).toBe(ErrorReason.INVALID_CODE);
+  expect(await accept('heir@example.com')).toBe(ErrorReason.INVALID_CODE);
+  expect(await accept('colleague@example.com')).toBe(null);
+});
+
 test('an admin manages members but no owners, a member nobody, and nobody another organization', async () => {
   const { auth, owner } = fixture;
   const admin = await join(fixture, 'admin@example.com', Role.ADMIN);

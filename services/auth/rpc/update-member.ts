@@ -11,6 +11,7 @@ import { countOtherActiveOwners, isLastOperator, lockOperators, lockUser } from 
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
+import { withdrawUnentitled } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 
@@ -51,6 +52,7 @@ export const updateMember =
         target: { type: 'user', id: user.id },
         ...changes,
       });
+      await withdrawUnentitled(em, user, actorOf(caller), deps);
       const endSessions = !after.isActive;
       return { member: user, version: await recordUserChange(em, user, { endSessions, tellKeys: true }, deps) };
     });
