@@ -12,7 +12,14 @@ const unavailableRetryMs = 5_000;
  * The model that a request names, if the caller may use it now. The order is that of decisions.md (Models): existence and
  * grant, retired, allowlist, serviceable; what the caller may not know of is refused with the same words as what does not exist.
  */
-export function admitModel(
+export function admitModel(...asked: Parameters<typeof allowedModel>): ServedModel {
+  const model = allowedModel(...asked);
+  if (!isServiceable(model)) throw modelUnavailable(model.name);
+  return model;
+}
+
+/** As admitModel, of a model which may not be serving. `nowMs` is the moment at which it must not have been retired. */
+export function allowedModel(
   catalog: Catalog,
   name: string,
   operation: Operation,
@@ -29,7 +36,6 @@ export function admitModel(
   if (!model.operations.has(operation)) {
     throw invalidRequest('model', `The model \`${model.name}\` does not answer this endpoint.`, 'unsupported_model');
   }
-  if (!isServiceable(model)) throw modelUnavailable(model.name);
   return model;
 }
 

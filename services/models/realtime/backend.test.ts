@@ -2,22 +2,39 @@ import { setImmediate } from 'node:timers/promises';
 import { create } from '@bufbuild/protobuf';
 import { expect, test } from 'vitest';
 import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
+import type { PriceVersion } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
-import { BackendContext } from './backend.ts';
-import type { MeteringDeps } from './metered-item.ts';
+import { BackendContext, type SessionDeps } from './backend.ts';
 import { Outbox } from './outbox.ts';
 
 const capped = (spendCapNanoUsd: bigint): CallerConstraints => create(CallerConstraintsSchema, { spendCapNanoUsd });
 
+const freeOfCharge: PriceVersion = {
+  id: '',
+  effectiveFromMs: 0,
+  inputPerMillionTokens: 0n,
+  cachedInputPerMillionTokens: 0n,
+  outputPerMillionTokens: 0n,
+  perImage: 0n,
+  perAudioSecond: 0n,
+  perMillionCharacters: 0n,
+  perRequest: 0n,
+};
+
 /** A budget near its limit: it has room for one hold, and answers a turn later, or two, as Billing does. */
 function contextNearItsLimit() {
-  const held: { cap: bigint | undefined; isOpen: boolean }[] = [];
-  const hold = async (_caller: unknown, constraints?: Pick<CallerConstraints, 'spendCapNanoUsd'>): Promise<Hold> => {
+  const held: { cap: bigint | undefined; costMax: bigint | null; isOpen: boolean }[] = [];
+  const hold = async (
+    _caller: unknown,
+    constraints: Pick<CallerConstraints, 'spendCapNanoUsd'> | undefined,
+    costMax: bigint | null,
+  ): Promise<Hold> => {
     await setImmediate();
     if (held.some(({ isOpen }) => isOpen)) throw new Error('refused');
-    const one = { cap: constraints?.spendCapNanoUsd, isOpen: true };
+    const one = { cap: constraints?.spendCapNanoUsd, costMax, isOpen: true };
     held.push(one);
     const settle = async (): Promise<void> => {
       for (let turn = 0; turn < 2; turn += 1) await setImmediate();
@@ -25,16 +42,24 @@ function contextNearItsLimit() {
     };
     return { leaseIds: [], costAllowedNanoUsd: null, settle };
   };
+  const prices: PriceVersion[] = [];
+  const model = {
+    operations: new Set([Operation.REALTIME_TRANSCRIPTION]),
+    grantedTenants: null,
+    retirement: null,
+    prices,
+  };
+  const catalog = { find: () => model as unknown as ServedModel };
   const context = new BackendContext({
-    deps: { budgets: { hold }, clock: { now: () => 0 } } as unknown as MeteringDeps,
+    deps: { budgets: { hold }, clock: { now: () => 0 }, catalog } as unknown as SessionDeps,
     caller: {} as Caller,
     constraints: capped(1n),
-    model: { prices: [] } as unknown as ServedModel,
+    modelName: 'transcriber',
     outbox: new Outbox(),
     signal: new AbortController().signal,
     sayUpdated: () => {},
   });
-  return { context, held };
+  return { context, held, prices };
 }
 
 test('two who make sure at once that an utterance can be paid for share what is held for it', async () => {
@@ -47,7 +72,7 @@ test('who speaks while another cap is taken over waits for the room that it give
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await Promise.all([context.constrain(capped(2n)), context.prepare()]);
-  expect(held).toEqual([
+  expect(held).toMatchObject([
     { cap: 1n, isOpen: false },
     { cap: 2n, isOpen: true },
   ]);
@@ -63,11 +88,23 @@ test('the same cap told again gives no room away', async () => {
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await context.constrain(capped(1n));
-  expect(held).toEqual([{ cap: 1n, isOpen: true }]);
+  expect(held).toMatchObject([{ cap: 1n, isOpen: true }]);
 });
 
 test('what is still asked for when the session ends is given back', async () => {
   const { context, held } = contextNearItsLimit();
   await Promise.all([context.prepare(), context.close()]);
-  expect(held).toEqual([{ cap: 1n, isOpen: false }]);
+  expect(held).toMatchObject([{ cap: 1n, isOpen: false }]);
+});
+
+test('the next utterance is paid for at the price by which it will be charged, though room was held at another', async () => {
+  const { context, held, prices } = contextNearItsLimit();
+  for (const perRequest of [3n, 5n]) {
+    prices[0] = { ...freeOfCharge, id: `at ${perRequest}`, perRequest };
+    await context.prepare();
+  }
+  expect(held.map(({ costMax, isOpen }) => [costMax, isOpen])).toEqual([
+    [3n, false],
+    [5n, true],
+  ]);
 });

@@ -1,11 +1,15 @@
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import type { ServedModel } from '../catalog/catalog.ts';
-import { noMeasures, priceAt, priceUsage } from '../domain/price.ts';
+import type { Catalog, ServedModel } from '../catalog/catalog.ts';
+import { noMeasures, type PriceVersion, priceAt, priceUsage } from '../domain/price.ts';
+import { allowedModel } from '../inference/admission.ts';
 import { freeHold, type Hold } from '../limits/hold.ts';
 import { MeteredItem, type MeteringDeps } from './metered-item.ts';
 import type { Outbox } from './outbox.ts';
 import type { SessionConfig } from './session-config.ts';
+
+export type SessionDeps = MeteringDeps & { catalog: Catalog };
 
 /** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
 export const utteranceMsMax = 120_000;
@@ -36,38 +40,41 @@ export type Backend = {
 
 /** What backends are given by their session. */
 export class BackendContext {
-  readonly deps: MeteringDeps;
+  readonly deps: SessionDeps;
   readonly caller: Caller;
-  readonly model: ServedModel;
   readonly outbox: Outbox;
   /** Aborted when the session is over. */
   readonly signal: AbortSignal;
   /** By all utterances so far. */
   tokensUsed = 0;
   #constraints: CallerConstraints | undefined;
+  readonly #modelName: string;
+  readonly #admittedAtMs: number;
   readonly #sayUpdated: () => void;
-  /** What budgets hold for the next utterance. */
-  #nextHold: Hold | null = null;
+  /** What budgets hold for the next utterance, and at which price. */
+  #next: { hold: Hold; price: PriceVersion | null } | null = null;
   /** Set while that is asked for. */
   #preparing: Promise<void> | null = null;
-  /** Why budgets had no room for it when they were last asked; null when they had. */
+  /** Why there may be none, when that was last asked; null when there may. */
   #refusal: unknown = null;
 
   constructor(options: {
-    deps: MeteringDeps;
+    deps: SessionDeps;
     caller: Caller;
     constraints: CallerConstraints | undefined;
-    model: ServedModel;
+    /** That of a model which was admitted just now. */
+    modelName: string;
     outbox: Outbox;
     signal: AbortSignal;
     sayUpdated(): void;
   }) {
     this.deps = options.deps;
     this.caller = options.caller;
-    this.model = options.model;
     this.outbox = options.outbox;
     this.signal = options.signal;
     this.#constraints = options.constraints;
+    this.#modelName = options.modelName;
+    this.#admittedAtMs = options.deps.clock.now();
     this.#sayUpdated = options.sayUpdated;
   }
 
@@ -77,13 +84,28 @@ export class BackendContext {
   }
 
   /**
-   * Makes sure that the next utterance can be paid for; called before anything is heard that may begin one. Rejects with the
-   * refusal of the budget that has no room for it.
+   * The session's model as the catalog has it by now. Throws as its admission would when the caller may not use it any more. That it has
+   * retired since is no reason: for that a session is refused at its admission only (service.md, Model retirement).
    */
-  prepare(): Promise<void> {
-    if (this.#nextHold !== null) return Promise.resolve();
+  model(): ServedModel {
+    return allowedModel(
+      this.deps.catalog,
+      this.#modelName,
+      Operation.REALTIME_TRANSCRIPTION,
+      this.caller.tenantId,
+      this.#constraints,
+      this.#admittedAtMs,
+    );
+  }
+
+  /**
+   * Makes sure that the next utterance can be served and paid for; called before anything is heard that may begin one. Rejects with the
+   * refusal of its model, or of the budget that has no room for it.
+   */
+  async prepare(): Promise<void> {
+    if (this.#next !== null && this.#next.price?.id === this.#price()?.id) return;
     // Near its limit a budget has room for one of them: whoever asks meanwhile gets the same answer.
-    return this.#preparing ?? this.#preparingBy(this.#holdNext());
+    await (this.#preparing ?? this.#preparingBy(this.#holdNext()));
   }
 
   /** Holds the next utterance under other constraints from now on. One that has begun goes on. */
@@ -92,27 +114,26 @@ export class BackendContext {
     this.#constraints = constraints;
     if (isSame) return;
     await this.#prepared();
-    const hold = this.#nextHold;
-    if (hold === null) return;
-    this.#nextHold = null;
-    const holdAnew = async (): Promise<void> => {
-      await hold.settle(0n);
-      await this.#holdNext();
-    };
     // A refusal is told to whoever speaks next.
-    await this.#preparingBy(holdAnew()).catch(() => {});
+    if (this.#next !== null) await this.#preparingBy(this.#holdNext()).catch(() => {});
   }
 
+  /** In place of what is held already. */
   async #holdNext(): Promise<void> {
-    const price = priceAt(this.model.prices, this.deps.clock.now());
-    const costMax = price === null ? null : priceUsage(price, largestUtterance);
+    if (this.#next !== null) await this.#giveBack();
     try {
-      this.#nextHold = await this.deps.budgets.hold(this.caller, this.#constraints, costMax);
+      const price = this.#price();
+      const costMax = price === null ? null : priceUsage(price, largestUtterance);
+      this.#next = { hold: await this.deps.budgets.hold(this.caller, this.#constraints, costMax), price };
       this.#refusal = null;
     } catch (refusal) {
       this.#refusal = refusal;
       throw refusal;
     }
+  }
+
+  #price(): PriceVersion | null {
+    return priceAt(this.model().prices, this.deps.clock.now());
   }
 
   #preparingBy(work: Promise<void>): Promise<void> {
@@ -127,17 +148,24 @@ export class BackendContext {
     await this.#preparing?.catch(() => {});
   }
 
-  /** Whether the next utterance could not be paid for when that was last asked. */
+  async #giveBack(): Promise<void> {
+    const next = this.#next;
+    this.#next = null;
+    await next?.hold.settle(0n);
+  }
+
+  /** Whether the next utterance was refused when that was last asked. */
   get isRefused(): boolean {
     return this.#refusal !== null;
   }
 
-  /** An utterance begins. Throws the refusal of the budget that has no room for it. */
+  /** An utterance begins. Throws the refusal of its model, or of the budget that has no room for it. */
   newItem(): MeteredItem {
-    if (this.#nextHold === null && this.isRefused) throw this.#refusal;
-    const hold = this.#nextHold ?? freeHold;
-    this.#nextHold = null;
-    return new MeteredItem(this.deps, this.caller, this.model, hold, (tokens) => {
+    if (this.#next === null && this.isRefused) throw this.#refusal;
+    const model = this.model();
+    const hold = this.#next?.hold ?? freeHold;
+    this.#next = null;
+    return new MeteredItem(this.deps, this.caller, model, hold, (tokens) => {
       this.tokensUsed += tokens;
     });
   }
@@ -145,8 +173,6 @@ export class BackendContext {
   /** Gives back what is held for an utterance that never came. */
   async close(): Promise<void> {
     await this.#prepared();
-    const hold = this.#nextHold;
-    this.#nextHold = null;
-    await hold?.settle(0n);
+    await this.#giveBack();
   }
 }

@@ -46,12 +46,12 @@ class FileUtterance implements Utterance {
 
   async finish(): Promise<Transcript> {
     const { config, item, onDelta } = this.#options;
-    const { model, signal } = this.#context;
+    const { signal } = this.#context;
     const samples = joinSamples(this.#pieces);
     const audioMs = Math.round((samples.length * 1000) / sampleRateOf(config.format));
     const stopped = AbortSignal.any([signal, this.#aborted.signal]);
     const call = transcriptionOf(wavFile(samples, sampleRateOf(config.format)), config);
-    const attempts = new Attempts(model, call, item.call, stopped, Operation.AUDIO_TRANSCRIPTIONS);
+    const attempts = new Attempts(this.#context.model(), call, item.call, stopped, Operation.AUDIO_TRANSCRIPTIONS);
     let isGood = false;
     try {
       const { exchange } = await attempts.answered();

@@ -17,7 +17,7 @@ const probeTimeoutMs = 5_000;
  * cuts the utterances itself. One that takes no WebSockets but is alive is taken to transcribe files.
  */
 export async function openBackend(context: BackendContext, config: SessionConfig): Promise<Backend> {
-  const { model } = context;
+  const model = context.model();
   const files = fileTranscriber(context);
   const tried = new Set<DeploymentRuntime>();
   model.retryBudget.deposit();

@@ -5,8 +5,9 @@ import { callerOf } from '#shared/rpc/caller.ts';
 import { cannotMeter } from '../inference/admission.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateLimiter } from '../limits/rate-limiter.ts';
+import type { SessionDeps } from './backend.ts';
 import { Outbox } from './outbox.ts';
-import { type SessionDeps, TranscriptionSession } from './transcription-session.ts';
+import { TranscriptionSession } from './transcription-session.ts';
 
 export type TranscribeDeps = SessionDeps & { limiter: RateLimiter; rateLimits: Pick<RateLimitBook, 'limitsOf'> };
 

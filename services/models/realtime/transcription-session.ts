@@ -3,17 +3,13 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { allowsModel } from '#shared/caller-constraints.ts';
 import { GatewayError, invalidRequest, modelNotAllowed } from '#shared/errors.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
-import type { Catalog, ServedModel } from '../catalog/catalog.ts';
 import { admitModel } from '../inference/admission.ts';
-import { type Backend, BackendContext } from './backend.ts';
+import { type Backend, BackendContext, type SessionDeps } from './backend.ts';
 import { type ClientEvent, eventIdOf, parseEvent, readClientEvent } from './client-event.ts';
-import type { MeteringDeps } from './metered-item.ts';
 import { openBackend } from './open-backend.ts';
 import type { Outbox } from './outbox.ts';
 import { errorEvent, newSessionId, type ServerEvent } from './server-event.ts';
 import { betaSession, gaSession, initialConfig, modelOf, type SessionConfig, updatedConfig } from './session-config.ts';
-
-export type SessionDeps = MeteringDeps & { catalog: Catalog };
 
 /** How long a session lasts, in seconds (openai-contract.md section 5). */
 const sessionSeconds = 3_600;
@@ -49,7 +45,7 @@ export class TranscriptionSession {
     this.#signal = options.signal;
     this.#expiresAtSeconds = Math.floor(options.deps.clock.now() / 1000) + sessionSeconds;
     this.#config = startConfig(options.start);
-    if (modelOf(this.#config) !== '') this.#admitted();
+    if (modelOf(this.#config) !== '') this.#admit();
   }
 
   get tokensUsed(): number {
@@ -117,11 +113,12 @@ export class TranscriptionSession {
   /** What answers the session; admits its model and opens it when the first event comes that needs it. */
   async #enterBackend(): Promise<Backend> {
     if (this.#backend !== null) return this.#backend;
+    this.#admit();
     this.#context = new BackendContext({
       deps: this.#deps,
       caller: this.#caller,
       constraints: this.#constraints,
-      model: this.#admitted(),
+      modelName: modelOf(this.#config),
       outbox: this.#outbox,
       signal: this.#signal,
       sayUpdated: () => this.#sayUpdated(),
@@ -140,9 +137,9 @@ export class TranscriptionSession {
     this.#context = null;
   }
 
-  #admitted(): ServedModel {
+  #admit(): void {
     const { catalog, clock } = this.#deps;
-    return admitModel(
+    admitModel(
       catalog,
       modelOf(this.#config),
       Operation.REALTIME_TRANSCRIPTION,

@@ -53,7 +53,7 @@ class VllmUtterance implements Utterance {
     // Whoever aborts does not wait for it.
     this.#transcript.promise.catch(() => {});
     context.signal.addEventListener('abort', this.#onAbort, { once: true });
-    const deployment = chooseDeployment(context.model.deployments, new Set());
+    const deployment = chooseDeployment(context.model().deployments, new Set());
     if (deployment?.upstream.openSocket == null) this.#fallBack();
     else this.#connect(deployment, deployment.upstream.openSocket);
   }

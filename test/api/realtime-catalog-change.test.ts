@@ -1,0 +1,115 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ClockAhead } from '../support/clock-ahead.ts';
+import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import {
+  append,
+  type RealtimeTalk,
+  sessionUpdate,
+  talksOfTests,
+  tone,
+  upgradeRefusal,
+} from '../support/realtime-client.ts';
+import { type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
+
+let bench: InferenceBench;
+let upstreams: RealtimeUpstreams;
+/** The gateway's. */
+const clock = new ClockAhead();
+
+beforeAll(async () => {
+  bench = await startInferenceBench({ clock });
+  upstreams = await startRealtimeUpstreams(bench);
+});
+afterAll(async () => {
+  await bench?.[Symbol.asyncDispose]();
+  await upstreams?.[Symbol.asyncDispose]();
+});
+beforeEach(() => bench.renew());
+
+const open = talksOfTests();
+const completed = 'conversation.item.input_audio_transcription.completed';
+
+const settingsOf = {
+  sandbox: () => ({ dialect: 'sandbox', upstream_model: 'sandbox-transcribe' }),
+  vllm: () => ({ dialect: 'vllm', base_url: upstreams.vllm.url }),
+  openai: () => ({ dialect: 'openai', base_url: upstreams.openai.url }),
+};
+
+describe.each([
+  ['of files', 'sandbox'],
+  ['of vLLM', 'vllm'],
+  ['that is relayed', 'openai'],
+] as const)('an open session %s', (_what, dialect) => {
+  let made = 0;
+  let model: string;
+  let deployment: string;
+  let session: RealtimeTalk;
+  let said: number;
+
+  const deploy = async () => {
+    deployment = (await bench.admin('POST', '/deployments', { model, ...settingsOf[dialect]() })).id;
+  };
+  const say = () => {
+    session.say(append(tone(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+  };
+  /** Says an utterance of a second, and waits for its transcript. */
+  const transcribed = async () => {
+    said += 1;
+    say();
+    await session.event(completed, said);
+  };
+
+  beforeEach(async () => {
+    model = `changing-${dialect}-${++made}`;
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/prices', { model, per_audio_second_usd: 0.5 });
+    await deploy();
+    session = await open(bench.gateway.url, { key: bench.key.key });
+    session.say(sessionUpdate(model, { turn_detection: null }));
+    said = 0;
+    await transcribed();
+    await bench.event({ model, success: true, cost_usd: 0.5 });
+  });
+
+  test('goes on when the deployment of its model is changed, or replaced', async () => {
+    await bench.admin('PATCH', `/deployments/${deployment}`, { weight: 7 });
+    await transcribed();
+    await bench.admin('DELETE', `/deployments/${deployment}`);
+    await deploy();
+    await transcribed();
+    expect(session.events.filter(({ type }) => type === 'error' || type.endsWith('.failed'))).toEqual([]);
+  });
+
+  test('is charged what its model costs by now', async () => {
+    await bench.admin('POST', '/prices', { model, per_audio_second_usd: 2 });
+    await transcribed();
+    await bench.event({ model, success: true, cost_usd: 2 });
+  });
+
+  test.each([
+    ['is taken from its organization', 'PATCH', { visibility: 'private' }, 'model_not_found'],
+    ['answers sessions no more', 'PATCH', { operations: ['audio_transcriptions'] }, 'unsupported_model'],
+    ['is deleted', 'DELETE', undefined, 'model_not_found'],
+  ])('ends, as a new one would, when its model %s', async (_change, method, body, code) => {
+    if (method === 'DELETE') await bench.admin('DELETE', `/deployments/${deployment}`);
+    await bench.admin(method, `/models/${model}`, body);
+    say();
+    expect(await session.close()).toEqual({ code: 4000, reason: `invalid_request_error.${code}` });
+    expect(session.events.at(-1)).toMatchObject({ type: 'error', error: { code, param: 'model' } });
+    expect(session.events.filter(({ type }) => type === completed)).toHaveLength(1);
+  });
+
+  test('goes on when its model retires, while others are refused', async () => {
+    await bench.admin('POST', '/retirements', {
+      model,
+      sunset_at: new Date(clock.now() + 60_000).toISOString(),
+      replacement_model_name: 'sandbox-transcribe',
+    });
+    clock.aheadMs += 60_000;
+    const query = `?intent=transcription&model=${model}`;
+    expect((await upgradeRefusal(bench.gateway.url, { key: bench.key.key, query })).status).toBe(410);
+    await transcribed();
+    await bench.event({ model, success: true, cost_usd: 0.5 });
+  });
+});
