@@ -524,6 +524,22 @@ describe('vLLM', () => {
     expect(vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
     await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
   });
+
+  test('gets every utterance of its sessions, though its model has deployments of another dialect too', async () => {
+    const model = 'of-two-dialects';
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    await bench.admin('POST', '/deployments', { model, base_url: vllm.url, dialect: 'vllm' });
+    await bench.admin('POST', '/deployments', { model, base_url: openai.url, dialect: 'openai' });
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    for (let time = 1; time <= 3; time++) {
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+      await session.event(completed, time);
+    }
+    expect(vllm.connections).toHaveLength(3);
+    expect(openai.connections).toHaveLength(0);
+  });
 });
 
 describe('the beta shape', () => {

@@ -1,3 +1,4 @@
+import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
@@ -53,7 +54,8 @@ class VllmUtterance implements Utterance {
     // Whoever aborts does not wait for it.
     this.#transcript.promise.catch(() => {});
     context.signal.addEventListener('abort', this.#onAbort, { once: true });
-    const deployment = chooseDeployment(context.model().deployments, new Set());
+    const ofDialect = context.model().deployments.filter(({ settings }) => settings.dialect === UpstreamDialect.VLLM);
+    const deployment = chooseDeployment(ofDialect, new Set());
     if (deployment?.upstream.openSocket == null) this.#fallBack();
     else this.#connect(deployment, deployment.upstream.openSocket);
   }
