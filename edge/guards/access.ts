@@ -32,7 +32,7 @@ export type Credentials = {
    */
   authenticate(token: string): Principal | Promise<Principal>;
   /**
-   * Calls back once the principal is no longer served (revoked, deactivated, suspended, signed out), with the refusal, so that a
+   * Calls back once the principal is no longer served (revoked, expired, deactivated, suspended, signed out), with the refusal, so that a
    * connection which stays open can say it and close; and with what its key may do now whenever that may have changed. Answers how to
    * stop listening.
    */

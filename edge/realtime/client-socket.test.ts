@@ -58,9 +58,7 @@ afterEach(() => {
 function carried() {
   const socket = new FakeSocket();
   const carrying = carrySession(socket, silentSession(), {
-    clock: { now: Date.now },
     request: {} as FastifyRequest,
-    credentialEndsAtMs: Number.POSITIVE_INFINITY,
     onCredentialEnded: () => () => {},
   });
   return { socket, carrying };

@@ -1,12 +1,10 @@
 import type { FastifyRequest } from 'fastify';
 import type { CallerConstraints } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { type Clock, timerMsMax } from '#shared/clock.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { prefixedId } from '#shared/ids.ts';
 import { logFailure, toGatewayError } from '../http/errors.ts';
 import { errorBody } from '../openai/errors.ts';
-import { expiredKey } from '../snapshots/keys/key-refusals.ts';
 import type { AdmittedSession } from './session.ts';
 
 /** As much of a WebSocket of `ws` as is used here. */
@@ -22,10 +20,7 @@ export type WebSocketLike = {
 };
 
 type CarryOptions = {
-  clock: Pick<Clock, 'now'>;
   request: FastifyRequest;
-  /** When the credential, a key, ends by itself, in milliseconds since the Unix epoch; Infinity: never. */
-  credentialEndsAtMs: number;
   /** Calls back when the credential is no longer served here, with the refusal, or has other constraints; answers how to stop listening. */
   onCredentialEnded(
     listener: (refusal: GatewayError) => void,
@@ -75,8 +70,6 @@ export async function carrySession(
     socket.ping();
   }, pingMs);
   const lastMoment = setTimeout(() => end(sessionExpired(), closeCodes.goingAway), sessionMsMax);
-  const credentialMs = Math.min(options.credentialEndsAtMs - options.clock.now(), timerMsMax);
-  const credentialEnd = setTimeout(() => end(expiredKey(), closeCodes.policy), credentialMs);
   const stopListening = options.onCredentialEnded(
     (refusal) => end(refusal, closeCodes.policy),
     (constraints) => session.events.constrain(constraints),
@@ -114,7 +107,7 @@ export async function carrySession(
   }
   await closed.promise;
   clearInterval(pings);
-  for (const timer of [lastMoment, credentialEnd, cutOff]) clearTimeout(timer);
+  for (const timer of [lastMoment, cutOff]) clearTimeout(timer);
   stopListening();
 }
 

@@ -25,8 +25,8 @@ export type KeyCredentials = {
    */
   authenticate(token: string): KeyPrincipal | Promise<KeyPrincipal>;
   /**
-   * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, the secret's
-   * grace period is over, a change has it expire, its user is deactivated or its organization suspended, be it before this call. Then a
+   * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, it has
+   * expired, or the secret's grace period has, its user is deactivated or its organization suspended, be it before this call. Then a
    * connection which it holds open is closed. `change` is called with what the key may do now whenever that may have changed. Answers
    * how to stop listening.
    */

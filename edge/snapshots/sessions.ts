@@ -20,7 +20,7 @@ export type SessionCredentials = {
   /**
    * Calls back, once and with the refusal, when the principal is no longer served: its session is over, its user has changed, its
    * organization is suspended, or the key that signed its token is compromised, be it before this call. Then a connection which it
-   * holds open is closed. Answers how to stop listening.
+   * holds open is closed. Its token's expiry is no end: another takes its place while the session goes on. Answers how to stop listening.
    */
   onEnded(principal: SessionPrincipal, listener: (refusal: GatewayError) => void): () => void;
   /** Whether the feed is live, so that requests are decided without asking. */

@@ -143,6 +143,18 @@ describe('a session that is under way', () => {
     expect(await session.close()).toEqual({ code: 1008, reason: 'invalid_request_error.expired_api_key' });
   });
 
+  test('stays open when the expiry of its key was put off meanwhile', async () => {
+    const expires_at = new Date(clock.now() + 2_500).toISOString();
+    const keys = [0, 1].map(() => bench.gateway.createKey(bench.session, { expires_at }));
+    const [putOff, left] = await Promise.all(keys);
+    const session = await talk({ key: putOff!.key });
+    const other = await talk({ key: left!.key });
+    await bench.gateway.call('PATCH', `/api/v1/api-keys/${putOff!.id}`, bench.session, { expires_at: null });
+    await other.close();
+    session.say(sessionUpdate(model));
+    await session.event('session.updated');
+  });
+
   test('is closed when its key is rotated without a grace period, and stays open with one', async () => {
     const { id, key } = await bench.gateway.createKey(bench.session);
     const rotate = (seconds: number) =>

@@ -58,10 +58,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
         const principal = request.principal!;
         deps.metrics.request(request.routeOptions.url!, 101, clock.monotonic() - request.startedMs);
         return carrySession(socket as WebSocketLike, request.realtime!, {
-          clock,
           request,
-          // An access token is renewed while its session goes on; the end of the session itself is told.
-          credentialEndsAtMs: principal.kind === 'key' ? principal.expiresAtMs : Number.POSITIVE_INFINITY,
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
               try {

@@ -22,11 +22,16 @@ afterAll(async () => {
 
 const user = as(sessionOf());
 
-/** A key of which no feed tells anything, on whose end `told` is called. */
-async function heldKey(revocations: Revocations, name: string, told: string[]): Promise<string> {
+/** A key of which no feed tells anything, on whose end `told` is called. `expiresAtMs` is what its connection was opened with. */
+async function heldKey(
+  revocations: Revocations,
+  name: string,
+  told: string[],
+  expiresAtMs = Number.POSITIVE_INFINITY,
+): Promise<string> {
   const { key, secret } = await service.keys.createKey({ name }, user);
   const digests = digestsOf(secret, testPeppers).names;
-  revocations.listen({ keyId: key!.id, digests } as KeyPrincipal, () => told.push(name));
+  revocations.listen({ keyId: key!.id, digests, expiresAtMs } as KeyPrincipal, () => told.push(name));
   return key!.id;
 }
 
@@ -48,6 +53,19 @@ test('whoever holds a connection is told of every end that was missed: deletion,
   await revocations.close();
   expect(told.slice(0, 2).sort()).toEqual(['deleted', 'rotated']);
   expect(told[2]).toBe('expiring');
+});
+
+test('whoever holds a connection is told when its secret expires, though Keys cannot be asked, and not when that was put off', async () => {
+  const failing = { authenticate: () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'Postgres is away.')) };
+  const away = new Revocations({ keys: failing, clock: systemClock, logger: silentLogger });
+  const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
+  const told: string[] = [];
+  const expiresAtMs = Date.now() + 2_000;
+  await heldKey(revocations, 'put off', told, expiresAtMs);
+  await heldKey(away, 'expires', told, expiresAtMs + 1);
+  await waitFor(() => told.length > 0, { description: 'the end of a key' });
+  await Promise.all([away.close(), revocations.close()]);
+  expect(told).toEqual(['expires']);
 });
 
 test('Keys is asked about a connection until it has answered, however often it could not', async () => {

@@ -17,7 +17,6 @@ type Listener = {
   change: (principal: KeyPrincipal) => void;
   /** That of the key which it was told last. */
   version: bigint;
-  expiresAtMs: number;
   expiry?: NodeJS.Timeout;
 };
 
@@ -32,7 +31,7 @@ const retryMs = 1_000;
 /** How many are asked about at a time. */
 const askedMax = 100;
 
-/** Those who hold a connection open with a key and must hear when the secret ends that opened it. */
+/** Those who hold a connection open with a key and must hear when the secret ends that opened it, by its date too. */
 export class Revocations {
   readonly #deps: RevocationsDeps;
   readonly #listeners = new Set<Listener>();
@@ -51,8 +50,9 @@ export class Revocations {
   }
 
   listen(principal: KeyPrincipal, call: Listener['call'], change: Listener['change'] = () => {}): () => void {
-    const listener: Listener = { principal, call, change, version: 0n, expiresAtMs: Number.POSITIVE_INFINITY };
+    const listener: Listener = { principal, call, change, version: 0n };
     this.#listeners.add(listener);
+    this.#expireAt(listener, principal.expiresAtMs);
     // A change may have come between its authentication and now.
     this.#doubtful.add(listener);
     this.#checks.wake();
@@ -69,9 +69,7 @@ export class Revocations {
   /** Tells whoever holds a connection with one of these secrets what its key may do now, and calls them once it expires, if it does. */
   change(digests: ReadonlySet<string>, principal: KeyPrincipal, version: bigint): void {
     for (const listener of this.#listeners) {
-      if (!hasSecret(listener.principal, digests)) continue;
-      this.#expireAt(listener, principal.expiresAtMs);
-      this.#change(listener, principal, version);
+      if (hasSecret(listener.principal, digests)) this.#change(listener, principal, version);
     }
   }
 
@@ -112,21 +110,19 @@ export class Revocations {
       this.#end(listener, principal === undefined ? endedKey() : tenantSuspended());
       return;
     }
-    const changed = keyPrincipal(principal, digests);
-    // The feed may have told of something later meanwhile: what ends sooner is believed.
-    if (changed.expiresAtMs < listener.expiresAtMs) this.#expireAt(listener, changed.expiresAtMs);
-    this.#change(listener, changed, principal.version);
+    this.#change(listener, keyPrincipal(principal, digests), principal.version);
   }
 
+  /** Of the feed and Keys' answers either may be overtaken by the other: what is older than what was told last is not. */
   #change(listener: Listener, principal: KeyPrincipal, version: bigint): void {
     if (version < listener.version) return;
     listener.version = version;
+    this.#expireAt(listener, principal.expiresAtMs);
     listener.change(principal);
   }
 
   #expireAt(listener: Listener, expiresAtMs: number): void {
     clearTimeout(listener.expiry);
-    listener.expiresAtMs = expiresAtMs;
     const ms = expiresAtMs - this.#deps.clock.now();
     // No connection stays open for longer.
     if (ms <= timerMsMax) listener.expiry = setTimeout(() => this.#end(listener, expiredKey()), ms).unref();
