@@ -108,3 +108,22 @@ test('whoever holds a connection is told what its key may do now where that was 
   await revocations.close();
   expect(caps).toEqual([undefined, 5n]);
 });
+
+test('whoever holds a connection is told what a restored database says, though it counts from an earlier version', async () => {
+  const revocations = new Revocations({ keys: service.keys, clock: systemClock, logger: silentLogger });
+  const { key, secret } = await service.keys.createKey({ name: 'restored' }, user);
+  const principal = { keyId: key!.id, digests: digestsOf(secret, testPeppers).names } as KeyPrincipal;
+  const told: KeyPrincipal[] = [];
+  revocations.listen(
+    principal,
+    () => {},
+    (changed) => told.push(changed),
+  );
+  await waitFor(() => told.length === 1, { description: 'the first constraints' });
+  revocations.change(new Set(principal.digests), principal, 2n ** 63n);
+  revocations.checkAll();
+  await waitFor(() => told.length === 3, { description: 'those of the restored database' });
+  await revocations.close();
+  expect(told[1]).toBe(principal);
+  expect(told[2]).toEqual(told[0]);
+});

@@ -75,7 +75,11 @@ export class Revocations {
 
   /** Changes may have been missed: Keys is asked about each secret with an open connection, until it has answered. */
   checkAll(): void {
-    for (const listener of this.#listeners) this.#doubtful.add(listener);
+    for (const listener of this.#listeners) {
+      // A database that was restored counts from where it was.
+      listener.version = 0n;
+      this.#doubtful.add(listener);
+    }
     this.#checks.wake();
   }
 
