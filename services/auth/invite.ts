@@ -1,11 +1,10 @@
-import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import type { Clock } from '#shared/clock.ts';
+import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { uuidv7 } from '#shared/ids.ts';
-import type { Role } from '#shared/rpc/caller.ts';
+import { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
 import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
-import { invitationMailKey, pendingOf, withdrawEarlier, withdrawPending } from './db/invitation.repository.ts';
+import { invitationMailKey, withdrawPending } from './db/invitation.repository.ts';
 import type { UserRow } from './db/user.entity.ts';
 import type { AuthDeps } from './deps.ts';
 import { invitationLifetimeMs } from './domain/invitation-status.ts';
@@ -28,7 +27,7 @@ export async function invite(
   const { organization, email, role } = invited;
   const now = new Date(clock.now());
   const tenantId = organization?.id ?? null;
-  const withdrawn = await withdrawEarlier(em, { tenantId, email }, now);
+  await withdrawInvitations(em, { tenantId, email }, by.actor, { clock });
   const { token, hash } = newOneTimeToken();
   const invitation = em.create(InvitationEntity, {
     id: uuidv7(),
@@ -59,7 +58,6 @@ export async function invite(
       expiresAt: invitation.expiresAt,
     },
   ]);
-  for (const id of withdrawn) await recordWithdrawal(em, { id, tenantId, email }, by.actor, clock);
   await recordAudit(em, clock, {
     tenantId,
     type: 'invitation_created',
@@ -71,35 +69,33 @@ export async function invite(
 }
 
 /**
- * Withdraws the pending invitations that a member has made and no longer might, in the transaction that changed the member: who
- * was removed or demoted would otherwise come back by an invitation of their own.
+ * Withdraws the pending invitations that a member has made and no longer might, in the transaction that changes the member: who is
+ * removed or demoted would otherwise come back by an invitation of their own.
  */
 export async function withdrawUnentitled(
   em: SqlEntityManager,
-  inviter: UserRow,
+  { id, tenantId, isActive, role: own }: UserRow,
+  actor: AuditActor,
+  deps: Pick<AuthDeps, 'clock'>,
+): Promise<void> {
+  const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !isActive || !mayInvite(own, role));
+  await withdrawInvitations(em, { invitedByUserId: id, tenantId, role: { $in: lost } }, actor, deps);
+}
+
+/** Withdraws the pending ones among some invitations: all of them before the audit trail is locked, the order in which accepting locks them. */
+export async function withdrawInvitations(
+  em: SqlEntityManager,
+  which: FilterQuery<InvitationRow>,
   actor: AuditActor,
   { clock }: Pick<AuthDeps, 'clock'>,
 ): Promise<void> {
-  const { id: invitedByUserId, tenantId } = inviter;
-  const now = new Date(clock.now());
-  for (const { id, email, role } of await pendingOf(em, { invitedByUserId, tenantId }, now)) {
-    if (inviter.isActive && mayInvite(inviter.role, role)) continue;
-    if (await withdrawPending(em, { id, tenantId }, now))
-      await recordWithdrawal(em, { id, tenantId, email }, actor, clock);
+  for (const { id, tenantId, email } of await withdrawPending(em, which, new Date(clock.now()))) {
+    await recordAudit(em, clock, {
+      tenantId: tenantId ?? null,
+      type: 'invitation_withdrawn',
+      actor,
+      target: { type: 'invitation', id },
+      before: { email },
+    });
   }
 }
-
-/** Notes in the audit trail that an invitation was withdrawn. */
-export const recordWithdrawal = (
-  em: SqlEntityManager,
-  { id, tenantId, email }: { id: string; tenantId: string | null; email: string },
-  actor: AuditActor,
-  clock: Clock,
-): Promise<void> =>
-  recordAudit(em, clock, {
-    tenantId,
-    type: 'invitation_withdrawn',
-    actor,
-    target: { type: 'invitation', id },
-    before: { email },
-  });

@@ -12,38 +12,20 @@ export async function acceptPending(em: SqlEntityManager, id: string, now: Date)
   return (await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { acceptedAt: now })) === 1;
 }
 
-/** The pending invitations that somebody has sent for an organization. */
-export const pendingOf = (
-  em: SqlEntityManager,
-  where: { invitedByUserId: string; tenantId: string },
-  now: Date,
-): Promise<Pick<InvitationRow, 'id' | 'email' | 'role'>[]> =>
-  em.find(InvitationEntity, { ...where, ...pendingAt(now) }, { fields: ['id', 'email', 'role'] });
-
-/** Withdraws a pending invitation of an organization; false when there is none. */
+/** Withdraws the pending ones among some invitations, and drops their mails; answers which. */
 export async function withdrawPending(
   em: SqlEntityManager,
-  where: { id: string; tenantId: string },
+  which: FilterQuery<InvitationRow>,
   now: Date,
-): Promise<boolean> {
-  return (await withdraw(em, where, now)).length === 1;
-}
-
-/** Withdraws what somebody was sent before, since only the latest mail's link works; answers the ids. */
-export const withdrawEarlier = (
-  em: SqlEntityManager,
-  where: { tenantId: string | null; email: string },
-  now: Date,
-): Promise<string[]> => withdraw(em, where, now);
-
-async function withdraw(em: SqlEntityManager, which: FilterQuery<InvitationRow>, now: Date): Promise<string[]> {
+): Promise<Pick<InvitationRow, 'id' | 'tenantId' | 'email'>[]> {
+  const pending = { $and: [which, pendingAt(now)] };
   const withdrawn = [];
-  for (const { id } of await em.find(InvitationEntity, { $and: [which, pendingAt(now)] }, { fields: ['id'] })) {
+  for (const found of await em.find(InvitationEntity, pending, { fields: ['id', 'tenantId', 'email'] })) {
     // One that was accepted meanwhile is not withdrawn.
-    if ((await em.nativeUpdate(InvitationEntity, { id, ...pendingAt(now) }, { withdrawnAt: now })) === 1)
-      withdrawn.push(id);
+    const row = { id: found.id, ...pendingAt(now) };
+    if ((await em.nativeUpdate(InvitationEntity, row, { withdrawnAt: now })) === 1) withdrawn.push(found);
   }
-  await dropQueued(em, { dedupeKey: { $in: withdrawn.map(invitationMailKey) } }, now);
+  await dropQueued(em, { dedupeKey: { $in: withdrawn.map(({ id }) => invitationMailKey(id)) } }, now);
   return withdrawn;
 }
 

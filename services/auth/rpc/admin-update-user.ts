@@ -35,6 +35,7 @@ export const adminUpdateUser =
       found.isActive = after.is_active;
       found.operator = after.operator;
       await em.flush();
+      await withdrawUnentitled(em, found, actorOf(caller, true), deps);
       await recordAudit(em, clock, {
         tenantId: found.tenantId,
         type: 'user_updated',
@@ -42,7 +43,6 @@ export const adminUpdateUser =
         target: { type: 'user', id: found.id },
         ...changes,
       });
-      await withdrawUnentitled(em, found, actorOf(caller, true), deps);
       const endSessions = !after.is_active;
       return { user: found, version: await recordUserChange(em, found, { endSessions, tellKeys: true }, deps) };
     });

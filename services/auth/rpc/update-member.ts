@@ -45,6 +45,7 @@ export const updateMember =
       if (changes === null) return { member: user, version: await currentVersion(em) };
       Object.assign(user, after);
       await em.flush();
+      await withdrawUnentitled(em, user, actorOf(caller), deps);
       await recordAudit(em, clock, {
         tenantId: user.tenantId,
         type: 'member_updated',
@@ -52,7 +53,6 @@ export const updateMember =
         target: { type: 'user', id: user.id },
         ...changes,
       });
-      await withdrawUnentitled(em, user, actorOf(caller), deps);
       const endSessions = !after.isActive;
       return { member: user, version: await recordUserChange(em, user, { endSessions, tellKeys: true }, deps) };
     });
