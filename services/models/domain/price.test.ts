@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { costNanoUsdMax } from '#shared/money.ts';
+import { freeOfCharge } from './fixtures/free-of-charge.ts';
 import { type Measures, noMeasures, type PriceVersion, priceAt, priceUsage } from './price.ts';
 
 const price: PriceVersion = {
@@ -13,16 +14,6 @@ const price: PriceVersion = {
   perAudioSecond: 100_000n,
   perMillionCharacters: 15_000_000_000n,
   perRequest: 7n,
-};
-const free: PriceVersion = {
-  ...price,
-  inputPerMillionTokens: 0n,
-  cachedInputPerMillionTokens: 0n,
-  outputPerMillionTokens: 0n,
-  perImage: 0n,
-  perAudioSecond: 0n,
-  perMillionCharacters: 0n,
-  perRequest: 0n,
 };
 const used = (measures: Partial<Measures>): Measures => ({ ...noMeasures, ...measures });
 
@@ -48,7 +39,7 @@ test('no call costs more than Usage stores, whatever its upstream or its price s
 });
 
 test('a cost is rounded once, at its end, half up to a whole nano-USD', () => {
-  const half = { ...free, inputPerMillionTokens: 500_000n };
+  const half = { ...freeOfCharge, inputPerMillionTokens: 500_000n };
   expect(priceUsage(half, used({ inputTokens: 1 }))).toBe(1n);
   expect(priceUsage({ ...half, inputPerMillionTokens: 499_999n }, used({ inputTokens: 1 }))).toBe(0n);
   // Two halves are one, not two: the parts are not rounded.
@@ -104,9 +95,9 @@ test('for any price and use the cost is the exact sum, rounded half up, or the m
 
 test('where doubles end nothing is rounded to its neighbour', () => {
   for (let cost = 9_007_199_200n; cost < 9_007_199_400n; cost += 1n) {
-    const justBelowHalf = { ...free, inputPerMillionTokens: cost * 1_000_000n + 499_999n };
+    const justBelowHalf = { ...freeOfCharge, inputPerMillionTokens: cost * 1_000_000n + 499_999n };
     expect(priceUsage(justBelowHalf, used({ inputTokens: 1 }))).toBe(cost);
-    const half = { ...free, inputPerMillionTokens: cost * 1_000_000n + 500_000n };
+    const half = { ...freeOfCharge, inputPerMillionTokens: cost * 1_000_000n + 500_000n };
     expect(priceUsage(half, used({ inputTokens: 1 }))).toBe(cost + 1n);
   }
 });

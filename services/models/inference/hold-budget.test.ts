@@ -1,19 +1,9 @@
 import { expect, test } from 'vitest';
-import type { PriceVersion } from '../domain/price.ts';
+import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import { costRange } from './hold-budget.ts';
 import { textEstimate } from './prepared-call.ts';
 
-const price: PriceVersion = {
-  id: '',
-  effectiveFromMs: 0,
-  inputPerMillionTokens: 1_000_000n,
-  cachedInputPerMillionTokens: 0n,
-  outputPerMillionTokens: 0n,
-  perImage: 0n,
-  perAudioSecond: 0n,
-  perMillionCharacters: 0n,
-  perRequest: 0n,
-};
+const price = { ...freeOfCharge, inputPerMillionTokens: 1_000_000n };
 const model = { contextWindow: 448, maxOutputTokens: 0 };
 
 test("a prompt costs no more than the model's context window, an audio file as much as its length", () => {

@@ -5,24 +5,13 @@ import { type CallerConstraints, CallerConstraintsSchema } from '#gen/modelgatew
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
+import { freeOfCharge } from '../domain/fixtures/free-of-charge.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import { BackendContext, type SessionDeps } from './backend.ts';
 import { Outbox } from './outbox.ts';
 
 const capped = (spendCapNanoUsd: bigint): CallerConstraints => create(CallerConstraintsSchema, { spendCapNanoUsd });
-
-const freeOfCharge: PriceVersion = {
-  id: '',
-  effectiveFromMs: 0,
-  inputPerMillionTokens: 0n,
-  cachedInputPerMillionTokens: 0n,
-  outputPerMillionTokens: 0n,
-  perImage: 0n,
-  perAudioSecond: 0n,
-  perMillionCharacters: 0n,
-  perRequest: 0n,
-};
 
 /** A budget near its limit: it has room for one hold, and answers a turn later, or two, as Billing does. */
 function contextNearItsLimit() {
@@ -72,9 +61,9 @@ test('who speaks while another cap is taken over waits for the room that it give
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await Promise.all([context.constrain(capped(2n)), context.prepare()]);
-  expect(held).toMatchObject([
-    { cap: 1n, isOpen: false },
-    { cap: 2n, isOpen: true },
+  expect(held).toEqual([
+    { cap: 1n, costMax: null, isOpen: false },
+    { cap: 2n, costMax: null, isOpen: true },
   ]);
 });
 
@@ -88,13 +77,13 @@ test('the same cap told again gives no room away', async () => {
   const { context, held } = contextNearItsLimit();
   await context.prepare();
   await context.constrain(capped(1n));
-  expect(held).toMatchObject([{ cap: 1n, isOpen: true }]);
+  expect(held).toEqual([{ cap: 1n, costMax: null, isOpen: true }]);
 });
 
 test('what is still asked for when the session ends is given back', async () => {
   const { context, held } = contextNearItsLimit();
   await Promise.all([context.prepare(), context.close()]);
-  expect(held).toMatchObject([{ cap: 1n, isOpen: false }]);
+  expect(held).toEqual([{ cap: 1n, costMax: null, isOpen: false }]);
 });
 
 test('the next utterance is paid for at the price by which it will be charged, though room was held at another', async () => {

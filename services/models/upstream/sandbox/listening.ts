@@ -16,8 +16,8 @@ const samplesMax = 2_000;
 /** Describes audio: its duration, and how loud each five seconds of it are where that can be read without a codec (WAV). */
 export async function listen(bytes: Buffer, lengths: AudioLengthReader): Promise<Heard> {
   const sound = readWav(bytes);
-  const length = new AudioLength({ head: bytes, bytes: bytes.length, content: bytes }, lengths);
-  const seconds = (sound?.durationMs ?? (await length.measuredMs())) / 1000;
+  const file = { head: bytes, bytes: bytes.length, content: bytes };
+  const seconds = (sound?.durationMs ?? (await new AudioLength(file, lengths).measuredMs())) / 1000;
   const segments: Segment[] = [];
   for (let start = 0; start < seconds || segments.length === 0; start += segmentSeconds) {
     const end = Math.min(start + segmentSeconds, seconds);
