@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
 import { ManualClock } from '#shared/clock.ts';
+import { createLogger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, ownerPassword, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { asTableOwner, operatorOf, ownerOf } from '../../../test/support/people.ts';
@@ -12,12 +13,27 @@ import { waitFor } from '../../../test/support/wait-for.ts';
 
 type Received = { to: string[]; raw: string };
 
-/** A real mail server that keeps what it takes, once `hold` resolves; `refuse` is its answer to the next mails instead. */
+type Step = 'AUTH' | 'MAIL FROM' | 'RCPT TO' | 'DATA';
+
+/** A real mail server that keeps what it takes, once `hold` resolves; `refusals` are its answers to the next mails instead. */
 async function startMailServer(options: { port?: number; hold?: () => Promise<void> } = {}) {
   const received: Received[] = [];
-  const refusals: { responseCode: number }[] = [];
+  const refusals: { to?: Step; responseCode: number; message?: string }[] = [];
+  const refusalOf = (step: Step): Error | null => {
+    const next = refusals[0];
+    if (next === undefined || (next.to ?? 'DATA') !== step) return null;
+    refusals.shift();
+    return Object.assign(new Error(next.message ?? 'not now'), { responseCode: next.responseCode });
+  };
   const server = new SMTPServer({
     authOptional: true,
+    onAuth({ username }, _session, done) {
+      const refusal = refusalOf('AUTH');
+      if (refusal === null) done(null, { user: username });
+      else done(refusal);
+    },
+    onMailFrom: (_address, _session, done) => done(refusalOf('MAIL FROM')),
+    onRcptTo: (_address, _session, done) => done(refusalOf('RCPT TO')),
     // The sender keeps its connections; closing does not wait for it.
     closeTimeout: 50,
     disabledCommands: ['STARTTLS'],
@@ -26,9 +42,9 @@ async function startMailServer(options: { port?: number; hold?: () => Promise<vo
       stream.on('data', (chunk) => chunks.push(chunk));
       stream.on('end', async () => {
         await options.hold?.();
-        const refusal = refusals.shift();
-        if (refusal !== undefined) {
-          done(Object.assign(new Error('not now'), refusal));
+        const refusal = refusalOf('DATA');
+        if (refusal !== null) {
+          done(refusal);
           return;
         }
         received.push({
@@ -42,7 +58,8 @@ async function startMailServer(options: { port?: number; hold?: () => Promise<vo
   await new Promise<void>((resolve) => server.listen(options.port ?? 0, '127.0.0.1', resolve));
   const { port } = server.server.address() as AddressInfo;
   const close = () => new Promise<void>((resolve) => server.close(() => resolve()));
-  return { received, refusals, port, url: `smtp://127.0.0.1:${port}`, close, [Symbol.asyncDispose]: close };
+  const url = `smtp://gateway:password@127.0.0.1:${port}`;
+  return { received, refusals, port, url, close, [Symbol.asyncDispose]: close };
 }
 
 const mail = (dedupeKey: string, fields: object = {}) => ({
@@ -108,6 +125,56 @@ test('a refusal for now is tried again later, a refusal for good is not', async 
   await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
   await statusIs(fixture, MailStatus.FAILED);
   expect(server.received).toHaveLength(1);
+});
+
+test('what a mail server says of the gateway, its login or its sender, ends no mail, but what it says of the recipient does', async () => {
+  await using server = await startMailServer();
+  const clock = new ManualClock(Date.now());
+  const lines: Record<string, unknown>[] = [];
+  const destination = { write: (line: string) => void lines.push(JSON.parse(line)) };
+  const logger = createLogger({ level: 'warn', name: 'auth', destination });
+  await using fixture = await startTestAuth({ smtpUrl: server.url, clock, logger });
+  server.refusals.push({ to: 'AUTH', responseCode: 535 }, { to: 'MAIL FROM', responseCode: 550 });
+  await fixture.auth.sendMail({ mails: [mail('later')] }, asService('models'));
+  for (const [attempts, waitMs] of [
+    [1, 10_000],
+    [2, 20_000],
+  ] as const) {
+    const isRefused = async () => {
+      const [kept] = await listed(fixture);
+      return kept!.attempts === attempts && kept!.lastError !== '';
+    };
+    await waitFor(isRefused, { description: `refusal ${attempts}` });
+    expect((await listed(fixture))[0]?.status).toBe(MailStatus.QUEUED);
+    clock.advance(waitMs);
+  }
+  await statusIs(fixture, MailStatus.SENT);
+
+  server.refusals.push({ to: 'RCPT TO', responseCode: 550, message: '<reader@example.com> is nobody here' });
+  await fixture.auth.sendMail({ mails: [mail('never')] }, asService('models'));
+  await statusIs(fixture, MailStatus.FAILED);
+  expect(server.received).toHaveLength(1);
+  expect(lines.map(({ msg }) => msg)).toEqual(['a mail was not taken', 'a mail was not taken', 'a mail was given up']);
+  expect(JSON.stringify(lines)).not.toContain('reader@example.com');
+});
+
+test('a mail is tried until it expires, however long the mail server is not to be had, and one without an expiry for two days', async () => {
+  const away = await startMailServer();
+  await away.close();
+  const clock = new ManualClock(Date.now());
+  await using fixture = await startTestAuth({ smtpUrl: away.url, clock });
+  const expiresAt = timestampFromMs(clock.now() + 7 * 86_400_000);
+  await fixture.auth.sendMail({ mails: [mail('expires', { expiresAt }), mail('does not')] }, asService('models'));
+  const triesFailed = (attempts: number) =>
+    waitFor(async () => (await listed(fixture)).every((kept) => kept.attempts === attempts && kept.lastError !== ''), {
+      description: `try ${attempts} of both`,
+    });
+  await triesFailed(1);
+  await asTableOwner(fixture, 'update mails set attempts = 19');
+  clock.advance(10_000);
+  await triesFailed(20);
+  const statuses = (await listed(fixture)).map(({ mail: kept, status }) => [kept!.dedupeKey, status]);
+  expect(Object.fromEntries(statuses)).toEqual({ expires: MailStatus.QUEUED, 'does not': MailStatus.FAILED });
 });
 
 test('the mail of an invitation that was withdrawn, or of a reset that another password made void, does not go out', async () => {

@@ -9,7 +9,7 @@ import { startRecurringWork } from '#shared/recurring-work.ts';
 import { MailEntity, type MailRow } from '../db/mail.entity.ts';
 import { claimDueMails } from '../db/mail.repository.ts';
 import { findUser } from '../db/user.repository.ts';
-import { isPermanentRefusal, retryAfterFailure } from '../domain/mail-retry.ts';
+import { isPermanentRefusal, retryAfterFailure, type SendingError } from '../domain/mail-retry.ts';
 import type { MailOutbox } from './outbox.ts';
 
 /** How often the outbox is looked at, in milliseconds. */
@@ -61,6 +61,13 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
 
   const handle = async (mail: MailRow, signal: AbortSignal): Promise<void> => {
     if (await isStale(mail)) {
+      const { id: mailId, kind, attempts } = mail;
+      // This claim counted as one.
+      if (attempts > 1)
+        logger.warn(
+          { mailId, kind, attempts: attempts - 1 },
+          'a mail was given up: its time is over, or its recipient left',
+        );
       await settle(mail, { status: MailStatus.DROPPED });
       return;
     }
@@ -78,7 +85,7 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
         headers: { 'Auto-Submitted': 'auto-generated' },
       });
     } catch (error) {
-      await retryLater(mail, error as Error & { responseCode?: number });
+      await retryLater(mail, error as SendingError);
       return;
     }
     await noteSent(mail, signal);
@@ -104,13 +111,14 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
     return user === null || !user.isActive;
   };
 
-  const retryLater = async (mail: MailRow, error: Error & { responseCode?: number }): Promise<void> => {
-    const waitMs = retryAfterFailure(mail.attempts, isPermanentRefusal(error.responseCode));
+  const retryLater = async (mail: MailRow, error: SendingError): Promise<void> => {
+    const { id: mailId, kind, attempts, expiresAt } = mail;
+    const waitMs = isPermanentRefusal(error) ? null : retryAfterFailure({ attempts, expires: expiresAt != null });
     const lastError = error.message.slice(0, 1_000);
-    logger.warn(
-      { mailId: mail.id, kind: mail.kind, attempts: mail.attempts, lastError, waitMs },
-      'a mail was not taken',
-    );
+    // Mail servers like to repeat the address.
+    const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
+    if (waitMs === null) logger.warn(fields, 'a mail was given up');
+    else logger.warn({ ...fields, waitMs }, 'a mail was not taken');
     if (waitMs === null) await settle(mail, { status: MailStatus.FAILED, lastError });
     else await update(mail, { lastError, nextAttemptAt: new Date(clock.now() + waitMs) });
   };
