@@ -19,6 +19,8 @@ test('a deployment is pending until something succeeds', () => {
   expect(told).toEqual({ status: Status.PENDING, reason: 'refused' });
   expect(health(['a', nothingYet, 0]).judge(as(Status.PENDING, 'refused'), 0)).toBeNull();
   expect(health(['a', good, 0]).judge(as(Status.PENDING), 0)?.status).toBe(Status.RUNNING);
+  // Switched on again after it had been stopped.
+  expect(health(['a', good, 0], ['a', nothingYet, 60_000]).judge(as(Status.PENDING, 'refused'), 60_000)).toBeNull();
 });
 
 test('it has failed when every edge gave it up, and is degraded while one of them did', () => {
@@ -39,6 +41,18 @@ test('it comes back on trial first, and runs once a call has succeeded', () => {
   expect(recovering.judge(as(Status.FAILED), 5_000)?.status).toBe(Status.DEGRADED);
   recovering.take('a', good, 12_000);
   expect(recovering.judge(as(Status.DEGRADED), 12_000)).toEqual({ status: Status.RUNNING, reason: '' });
+});
+
+test('one that failed stays so until something succeeds, however long nobody has tried', () => {
+  const nobodyTried = { ...bad, failures: 0, ejected: false };
+  const dead = health(['a', good, 0], ['a', bad, 1_000], ['a', nobodyTried, 16_000]);
+  expect(dead.judge(as(Status.FAILED), 16_000)).toBeNull();
+  // An edge that has just started knows of no failures.
+  dead.take('b', { ...nobodyTried, consecutiveFailures: 0 }, 17_000);
+  expect(dead.judge(as(Status.FAILED), 17_000)).toBeNull();
+  expect(dead.judge(as(Status.RUNNING), 17_000)?.status).toBe(Status.DEGRADED);
+  dead.take('a', { ...nobodyTried, successes: 1 }, 18_000);
+  expect(dead.judge(as(Status.FAILED), 18_000)?.status).toBe(Status.DEGRADED);
 });
 
 test('errors degrade it for ten seconds, an accident does not', () => {

@@ -46,9 +46,11 @@ export class DeploymentHealth {
     const edges = [...this.#edges.values()];
     if (edges.length === 0 || current.status === DeploymentStatus.STOPPED) return null;
     const judged = this.#statusOf(edges, nowMs);
-    if (current.status === DeploymentStatus.PENDING && !this.#hasSucceeded && judged !== DeploymentStatus.FAILED) {
-      // What has never answered is not serving, however little is known against it.
-      const isNews = edges.some(({ failures }) => failures > 0) && this.#lastError !== current.reason;
+    const answers = isServing(current.status) || edges.some(({ successes }) => successes > 0);
+    if (!answers && judged !== DeploymentStatus.FAILED) {
+      // What does not serve begins to once something succeeds, however little is known against it.
+      const isFailing = edges.some(({ failures }) => failures > 0);
+      const isNews = current.status === DeploymentStatus.PENDING && isFailing && this.#lastError !== current.reason;
       return isNews ? { status: current.status, reason: this.#lastError } : null;
     }
     if (judged === null || judged === current.status) return null;
