@@ -3,7 +3,7 @@ import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
-import { readEnv } from '#shared/env.ts';
+import { originAt, readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -17,7 +17,7 @@ import { Switchboard } from './switchboard.ts';
 // services, at RPC_URLS or at RPC_HOST and RPC_PORT.
 try {
   const env = readEnv(process.env);
-  const here = `http${env.rpcTls ? 's' : ''}://${env.rpcHost}:${env.rpcPort}`;
+  const here = originAt(env.rpcHost, env.rpcPort, env.rpcTls ? 'https' : 'http');
   const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
   const switchboard = new Switchboard({
     clock: env.clock,

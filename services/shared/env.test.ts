@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { selfSignedCertificate } from '../../test/support/certificate.ts';
-import { readEnv } from './env.ts';
+import { originAt, readEnv } from './env.ts';
 
 let dataDir: string;
 let secrets: string;
@@ -54,6 +54,7 @@ test.each([
   ['UPSTREAM_BASE_URL', 'https://host/v1?api-version=1'],
   ['UPSTREAM_BASE_URL', 'https://user:password@host/v1'],
   ['HOST', 'http://0.0.0.0'],
+  ['RPC_HOST', '[::1]'],
   ['BOOTSTRAP_PASSWORD', 'seven77'],
   ['SMTP_URL', 'smtp://'],
   ['SMTP_URL', 'smtp://mail.example:25?from=nobody'],
@@ -102,6 +103,12 @@ test('origins, senders, peppers and times are taken as operators write them', ()
     ],
   });
   expect(Math.abs(env.clock.now() - Date.parse('2026-01-31T11:00:00Z'))).toBeLessThan(60_000);
+});
+
+test('an origin has brackets around an IPv6 address, and loopback in place of all addresses', () => {
+  expect(originAt('fd00::1', 8_081, 'https')).toBe('https://[fd00::1]:8081');
+  expect(['0.0.0.0', '::'].map((host) => originAt(host, 80))).toEqual(['http://127.0.0.1:80', 'http://127.0.0.1:80']);
+  expect(readEnv({ DATA_DIR: dataDir, HOST: '::1' }).publicUrl).toBe('http://[::1]:8080');
 });
 
 test('what is not set has the default of the README', () => {

@@ -70,13 +70,13 @@ export function readEnv(source: Source): Env {
   const dataDir = resolve(source.DATA_DIR || '.data');
   const secret = (name: string): string => readSecret(source, name, dataDir, production);
 
-  const host = source.HOST || '127.0.0.1';
+  const host = readHost(source, 'HOST');
   const port = readInteger(source, 'PORT', 8080, 0, 65_535);
   return {
     port,
     host,
     rpcPort: readInteger(source, 'RPC_PORT', 8081, 0, 65_535),
-    rpcHost: source.RPC_HOST || '127.0.0.1',
+    rpcHost: readHost(source, 'RPC_HOST'),
     rpcTls: readRpcTls(source),
     metricsPort: source.METRICS_PORT ? readInteger(source, 'METRICS_PORT', 0, 0, 65_535) : undefined,
     rpcUrls: readRpcUrls(source),
@@ -167,12 +167,18 @@ function readOrigin(source: Source, name: string, protocols: readonly string[]):
   return text;
 }
 
-/** Where clients on this machine reach a listener in clear text; one on all addresses by its loopback. */
-export function originAt(host: string, port: number): string {
-  const origin = `http://${urlHost(host)}:${port}`;
-  if (!URL.canParse(origin)) throw bad('HOST', 'an address or the name of a host');
-  return origin;
+function readHost(source: Source, name: string): string {
+  const text = source[name] || '127.0.0.1';
+  if (!URL.canParse(originAt(text, 0))) throw bad(name, 'an address or the name of a host');
+  return text;
 }
+
+/** Where clients on this machine reach a listener; one on all addresses by its loopback. */
+export const originAt = (host: string, port: number, scheme: 'http' | 'https' = 'http'): string =>
+  `${scheme}://${urlHost(host)}:${port}`;
+
+const urlHost = (host: string): string =>
+  host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;
 
 function readSmtpUrl(source: Source): string | undefined {
   const text = readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']);
@@ -338,6 +344,3 @@ function readPeppers(text: string): readonly KeyPepper[] {
   }
   return peppers;
 }
-
-const urlHost = (host: string): string =>
-  host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host.includes(':') ? `[${host}]` : host;

@@ -54,7 +54,7 @@ export type TestRpcServer = AsyncDisposable & {
 /** Serves services on a port of loopback: a free one unless one is given. */
 export async function serveRpc(
   services: readonly RpcService[],
-  options: { tls?: boolean; clock?: Clock; drainMs?: number; port?: number } = {},
+  options: { tls?: boolean; clock?: Clock; drainMs?: number; host?: string; port?: number } = {},
 ): Promise<TestRpcServer> {
   const { lines, logger } = logCollector();
   const clock = options.clock ?? systemClock;
@@ -67,7 +67,7 @@ export async function serveRpc(
     tls: certificate && { key: certificate.key, cert: certificate.cert },
     drainMs: options.drainMs ?? 200,
   });
-  const url = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 });
+  const url = await server.listen({ host: options.host ?? '127.0.0.1', port: options.port ?? 0 });
   return { url, server, lines, ca: certificate?.ca, [Symbol.asyncDispose]: () => server.close() };
 }
 

@@ -96,8 +96,13 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
  * the transport is closed, and an `error` event that nobody hears would end the process: a frozen service could take its callers along.
  */
 class OutlivingSessions extends Http2SessionManager {
-  override async request(...call: Parameters<Http2SessionManager['request']>): Promise<ClientHttp2Stream> {
-    const stream = await super.request(...call);
+  // Node leaves out the brackets of an IPv6 address (RFC 3986 section 3.2.2).
+  readonly #host = new URL(this.authority).host;
+
+  override async request(
+    ...[method, path, headers, options]: Parameters<Http2SessionManager['request']>
+  ): Promise<ClientHttp2Stream> {
+    const stream = await super.request(method, path, { ...headers, ':authority': this.#host }, options);
     const { session } = stream;
     if (session?.listenerCount('error', heard) === 0) session.on('error', heard);
     return stream;

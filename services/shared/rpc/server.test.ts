@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { connect, constants } from 'node:http2';
+import { networkInterfaces } from 'node:os';
 import type { HandlerContext } from '@connectrpc/connect';
 import { describe, expect, test, vi } from 'vitest';
 import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
@@ -46,6 +47,16 @@ describe('health', () => {
     port.server.health.set('later', false);
     expect((await watched.next()).value?.status).toBe(Status.NOT_SERVING);
   });
+});
+
+const hasIpv6 = Object.values(networkInterfaces()).some((all) => all?.some(({ address }) => address === '::1'));
+
+test.runIf(hasIpv6)('a server at an IPv6 address is reached by the URL that it answers', async () => {
+  const getKey = ({ keyId: id }: { keyId: string }) => ({ key: { id } });
+  await using port = await serveRpc(testServices({ keys: { getKey } }), { host: '::1' });
+  expect(port.url).toMatch(/^http:\/\/\[::1\]:\d+$/);
+  using transport = transportTo(port.url);
+  expect((await createRpcClient(KeysService, transport).getKey({ keyId }, asCaller())).key?.id).toBe(keyId);
 });
 
 describe('a closing server', () => {

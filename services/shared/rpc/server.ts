@@ -2,6 +2,7 @@ import { constants, type Http2ServerResponse, type Http2Session } from 'node:htt
 import type { SecureContextOptions } from 'node:tls';
 import { fastifyConnectPlugin } from '@connectrpc/connect-fastify';
 import { type FastifyInstance, type FastifyReply, type FastifyRequest, fastify } from 'fastify';
+import { originAt } from '../env.ts';
 import { ErrorReason, gatewayError } from '../errors.ts';
 import type { CallReport } from './call-report.ts';
 import { toConnectError } from './connect-errors.ts';
@@ -24,7 +25,7 @@ export type RpcServerDeps = {
 };
 
 export type RpcServer = {
-  /** Binds and answers the base URL for clients. */
+  /** Binds and answers the base URL for clients on this machine. */
   listen(address: { host: string; port: number }): Promise<string>;
   health: RpcHealth;
   /** Refuses new calls, ends subscriptions at once and other calls after `drainMs`; resolves when all connections are closed. */
@@ -77,7 +78,7 @@ export function createRpcServer(deps: RpcServerDeps): RpcServer {
       await app.listen({ host, port });
       const address = app.server.address();
       const boundPort = typeof address === 'object' && address !== null ? address.port : port;
-      return `${tls ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${boundPort}`;
+      return originAt(host, boundPort, tls ? 'https' : 'http');
     },
     async close() {
       health.stopServing();
