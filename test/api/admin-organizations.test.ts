@@ -71,6 +71,17 @@ test('a change that is cut off in the middle is finished by the same request, an
     .toEqual(['key_quota_updated', 'organization_rate_limits_updated', 'organization_updated', 'plan_assigned']);
 });
 
+test('two operators who set different rate limits at the same moment both succeed', async () => {
+  await admin('PATCH', id, { rate_limits: null });
+  for (let limit = 1; limit <= 20; limit += 1) {
+    const changes = [{ requests_per_minute: limit }, { tokens_per_minute: limit }, { concurrent_requests: limit }];
+    await Promise.all(changes.map((rate_limits) => admin('PATCH', id, { rate_limits })));
+    expect((await admin('GET', id)).json.rate_limits).toEqual(Object.assign({}, ...changes));
+  }
+  const left = await admin('PATCH', id, { rate_limits: { tokens_per_minute: null } });
+  expect(left.json.rate_limits).toEqual({ requests_per_minute: 20, tokens_per_minute: null, concurrent_requests: 20 });
+});
+
 test('no organization is made for an owner who has an account already, and could not accept the invitation', async () => {
   const path = '/api/v1/admin/organizations';
   const answer = await gateway.call('POST', path, operator, { name: 'Second', owner_email: 'Owner@Example.com' });

@@ -15,20 +15,12 @@ export const limitsSchema = Type.Object(
   { additionalProperties: false },
 );
 
-type GivenLimits = Static<typeof limitsSchema>;
-
-/** The limits once what was given has been changed, 0 where none is set; null given: none of their own. */
-export function changedLimits(before: RateLimits | undefined, given: GivenLimits | null) {
-  const changed = (name: keyof GivenLimits, was: number | undefined): number => {
-    const value = given?.[name];
-    return given === null || value === null ? 0 : (value ?? was ?? 0);
-  };
-  return {
-    requestsPerMinute: changed('requests_per_minute', before?.requestsPerMinute),
-    tokensPerMinute: changed('tokens_per_minute', before?.tokensPerMinute),
-    concurrentRequests: changed('concurrent_requests', before?.concurrentRequests),
-  };
-}
+/** The limits that were given, 0 for null, which takes one away. */
+export const givenLimits = (given: Static<typeof limitsSchema>) => ({
+  requestsPerMinute: given.requests_per_minute === null ? 0 : given.requests_per_minute,
+  tokensPerMinute: given.tokens_per_minute === null ? 0 : given.tokens_per_minute,
+  concurrentRequests: given.concurrent_requests === null ? 0 : given.concurrent_requests,
+});
 
 /** Rate limits in force, of each key and of each user's sessions; or what is left of them. */
 export const rateLimitsSchema = Type.Object(

@@ -9,19 +9,22 @@ import { effectiveRateLimits, ownRateLimits } from '../rate-limits/read-limits.t
 
 export const setOrganizationRateLimits =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'setOrganizationRateLimits'> =>
-  async ({ tenantId: id, rateLimits: asked }, context) => {
+  async ({ tenantId: id, rateLimits, changes }, context) => {
     const caller = operatorCaller(context);
     const tenantId = id.toLowerCase();
-    const limits: RateLimits = {
-      requestsPerMinute: asked?.requestsPerMinute ?? 0,
-      tokensPerMinute: asked?.tokensPerMinute ?? 0,
-      concurrentRequests: asked?.concurrentRequests ?? 0,
-    };
-    await sqlTransaction(database, async (sql) => {
+    const limits = await sqlTransaction(database, async (sql) => {
       await lockAccount(sql, tenantId);
-      const before = ownLimitFields(await ownRateLimits(sql, tenantId));
+      const own = await ownRateLimits(sql, tenantId);
+      const next = (name: keyof RateLimits) =>
+        changes === undefined ? (rateLimits?.[name] ?? 0) : (changes[name] ?? own[name]);
+      const limits: RateLimits = {
+        requestsPerMinute: next('requestsPerMinute'),
+        tokensPerMinute: next('tokensPerMinute'),
+        concurrentRequests: next('concurrentRequests'),
+      };
+      const before = ownLimitFields(own);
       const after = ownLimitFields(limits);
-      if (JSON.stringify(before) === JSON.stringify(after)) return;
+      if (JSON.stringify(before) === JSON.stringify(after)) return limits;
       await sql.query({
         text: `update accounts set requests_per_minute = $2, tokens_per_minute = $3, concurrent_requests = $4
           where tenant_id = $1`,
@@ -37,6 +40,7 @@ export const setOrganizationRateLimits =
         asOperator: true,
       };
       await audit(sql, caller, change, await databaseNow(sql));
+      return limits;
     });
     return { rateLimits: limits, effectiveRateLimits: await effectiveRateLimits(database.pool, tenantId) };
   };

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { type Organization, OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import type { KeyQuotaSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption, UsageError } from './command.ts';
-import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 const statuses: Readonly<Record<string, OrganizationStatus>> = {
@@ -100,10 +100,13 @@ export const organizationCommands: readonly AdminCommand[] = [
       const tenantId = argument(args, 0, "the organization's id");
       await auth.adminGetOrganization({ tenantId }, asOperator);
       const given = limitsOf(args);
-      const { rateLimits: own, effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
-      if (given === null && args.values['plan-limits'] !== true) return { output: shownLimits(effectiveRateLimits) };
-      const rateLimits = args.values['plan-limits'] === true ? {} : { ...givenLimits(own), ...given };
-      const answer = await billing.setOrganizationRateLimits({ tenantId, rateLimits }, asOperator);
+      const planLimits = args.values['plan-limits'] === true;
+      if (given === null && !planLimits) {
+        const { effectiveRateLimits } = await billing.getAccount({ tenantId }, asOperator);
+        return { output: shownLimits(effectiveRateLimits) };
+      }
+      const changes = planLimits || given === null ? undefined : given;
+      const answer = await billing.setOrganizationRateLimits({ tenantId, changes }, asOperator);
       return { output: shownLimits(answer.effectiveRateLimits) };
     },
   },

@@ -6,7 +6,7 @@ import { idFilter, pageOf, pageQuerySchema, paginationJson } from '../../../http
 import { nullable } from '../../../http/nullable.ts';
 import { keyIdInPath, keyIdParams, keyStatuses, keyTypeField, keyTypes } from '../api-keys/key-fields.ts';
 import { adminKeyJson, adminKeySchema } from '../api-keys/key-json.ts';
-import { changedLimits, limitsSchema } from '../rate-limit-fields.ts';
+import { givenLimits, limitsSchema } from '../rate-limit-fields.ts';
 
 /** /api/v1/admin/keys: any key, for platform operators. */
 export const adminKeyRoutes: Routes = (app, { keys }) => {
@@ -82,7 +82,7 @@ export const adminKeyRoutes: Routes = (app, { keys }) => {
     },
     async (request) => {
       const { key } = await keys.setKeyRateLimits(
-        { keyId: keyIdInPath(request.params.key_id), rateLimits: changedLimits(undefined, request.body) },
+        { keyId: keyIdInPath(request.params.key_id), rateLimits: givenLimits(request.body) },
         asCaller(request),
       );
       return adminKeyJson(key!);

@@ -18,13 +18,7 @@ import {
   walletJson,
   walletSchema,
 } from '../billing/billing-json.ts';
-import {
-  changedLimits,
-  limitsJson,
-  ownLimitsJson,
-  ownRateLimitsSchema,
-  rateLimitsSchema,
-} from '../rate-limit-fields.ts';
+import { givenLimits, limitsJson, ownLimitsJson, ownRateLimitsSchema, rateLimitsSchema } from '../rate-limit-fields.ts';
 import { existingOrganization } from './organization-id.ts';
 
 const tenantParams = Type.Object({ tenant_id: idSchema });
@@ -114,7 +108,7 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
             code: request.params.code,
             name: body.name,
             paygEnabled: body.payg_enabled,
-            rateLimits: changedLimits(undefined, body.rate_limits ?? null),
+            rateLimits: givenLimits(body.rate_limits ?? {}),
             included: {
               monthlyCreditNanoUsd: readAmount(body.monthly_credit_usd ?? 0, 'monthly_credit_usd', 'from 0'),
               features: body.features ?? [],

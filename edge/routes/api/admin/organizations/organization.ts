@@ -8,7 +8,7 @@ import { idSchema } from '../../../../http/json.ts';
 import { nullable, orNull } from '../../../../http/nullable.ts';
 import { organizationNameSchema } from '../../organization.ts';
 import {
-  changedLimits,
+  givenLimits,
   limitsJson,
   limitsSchema,
   ownLimitsJson,
@@ -83,8 +83,8 @@ export const adminOrganizationRoutes: Routes = (app, deps) => {
       await auth.adminUpdateOrganization({ tenantId, name }, options);
       if (plan !== undefined) await billing.assignPlan({ tenantId, planCode: plan }, options);
       if (rateLimits !== undefined) {
-        const { rateLimits: before } = await billing.getAccount({ tenantId }, options);
-        await billing.setOrganizationRateLimits({ tenantId, rateLimits: changedLimits(before, rateLimits) }, options);
+        const changes = rateLimits === null ? undefined : givenLimits(rateLimits);
+        await billing.setOrganizationRateLimits({ tenantId, changes }, options);
       }
       if (keyQuota !== undefined) await keys.setKeyQuota({ tenantId, quota: quotaOf(keyQuota) }, options);
       return detailsOf(deps, tenantId, options);
