@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
-import { takeTurn } from './db/turns.ts';
+import { takeTurn } from './db/locks.ts';
 import {
   addressWaitMs,
   hourlyInvitationsMax,

@@ -20,7 +20,10 @@ export async function withdrawPending(
 ): Promise<Pick<InvitationRow, 'id' | 'tenantId' | 'email'>[]> {
   const pending = { $and: [which, pendingAt(now)] };
   const withdrawn = [];
-  for (const found of await em.find(InvitationEntity, pending, { fields: ['id', 'tenantId', 'email'] })) {
+  for (const found of await em.find(InvitationEntity, pending, {
+    fields: ['id', 'tenantId', 'email'],
+    orderBy: { id: 'asc' },
+  })) {
     // One that was accepted meanwhile is not withdrawn.
     const row = { id: found.id, ...pendingAt(now) };
     if ((await em.nativeUpdate(InvitationEntity, row, { withdrawnAt: now })) === 1) withdrawn.push(found);

@@ -1,7 +1,8 @@
-import { LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { OrganizationStatus } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import type { PageRows } from '#shared/page.ts';
+import { lockRow } from './locks.ts';
 import { OrganizationEntity, type OrganizationRow } from './organization.entity.ts';
 import { containing } from './text-search.ts';
 
@@ -14,7 +15,7 @@ export async function getOrganizationRow(em: SqlEntityManager, id: string): Prom
 
 /** An organization, locked until the transaction ends. Fails with NOT_FOUND. */
 export async function lockOrganization(em: SqlEntityManager, id: string): Promise<OrganizationRow> {
-  const organization = await em.findOne(OrganizationEntity, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  const organization = await lockRow(em, OrganizationEntity, { id });
   if (organization === null) throw notFound('organization');
   return organization;
 }

@@ -1,7 +1,8 @@
-import { LockMode, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { notFound } from '#shared/errors.ts';
 import type { PageRows } from '#shared/page.ts';
 import { Role } from '#shared/rpc/caller.ts';
+import { lockRow } from './locks.ts';
 import { containing } from './text-search.ts';
 import { UserEntity, type UserRow } from './user.entity.ts';
 
@@ -12,7 +13,7 @@ export const findUser = (em: SqlEntityManager, id: string): Promise<UserRow | nu
 
 /** The user, locked until the transaction ends. Fails with NOT_FOUND. */
 export async function lockUser(em: SqlEntityManager, where: { id: string; tenantId?: string }): Promise<UserRow> {
-  const user = await em.findOne(UserEntity, where, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  const user = await lockRow(em, UserEntity, where);
   if (user === null) throw notFound('user');
   return user;
 }

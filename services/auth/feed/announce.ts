@@ -1,4 +1,5 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { type Audited, recordAudit } from '../audit.ts';
 import { endUserSessions } from '../db/session.repository.ts';
 import type { UserRow } from '../db/user.entity.ts';
 import type { AuthDeps } from '../deps.ts';
@@ -8,20 +9,22 @@ import { forgetAfterMs, recordChange } from './changes.ts';
 type Deps = Pick<AuthDeps, 'clock' | 'feed' | 'keyRefreshes'>;
 
 /**
- * Makes a user's access tokens from before invalid, in the transaction of the change that calls for it; call this last. With
+ * Audits the change of a user and makes their access tokens from before invalid, in the transaction of the change; call this last. With
  * `endSessions` the refresh tokens die too; with `tellKeys` the user's keys follow their state.
  */
 export async function recordUserChange(
   em: SqlEntityManager,
   user: UserRow,
-  options: { endSessions: boolean; tellKeys: boolean },
+  change: Pick<Audited, 'type' | 'actor' | 'before' | 'after'> & { endSessions: boolean; tellKeys: boolean },
   { clock, keyRefreshes }: Pick<Deps, 'clock' | 'keyRefreshes'>,
 ): Promise<bigint> {
+  const { endSessions, tellKeys, ...audited } = change;
   const nowMs = clock.now();
   user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
-  if (options.endSessions) await endUserSessions(em, user.id, new Date(nowMs));
+  if (endSessions) await endUserSessions(em, user.id, new Date(nowMs));
+  await recordAudit(em, clock, { tenantId: user.tenantId, target: { type: 'user', id: user.id }, ...audited });
   const version = await recordChange(em, { kind: 'user', subjectId: user.id, forgetAfterMs: forgetAfterMs(nowMs) });
-  if (options.tellKeys) await keyRefreshes.record(em, { kind: 'user', subjectId: user.id, version });
+  if (tellKeys) await keyRefreshes.record(em, { kind: 'user', subjectId: user.id, version });
   return version;
 }
 

@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { type AuditActor, recordAudit } from '../audit.ts';
+import type { AuditActor } from '../audit.ts';
 import { dropQueued } from '../db/mail.repository.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import type { UserRow } from '../db/user.entity.ts';
@@ -36,11 +36,6 @@ export async function setPassword(
       secret: false,
     },
   ]);
-  await recordAudit(em, clock, {
-    tenantId: user.tenantId,
-    type: change.type,
-    actor: change.actor,
-    target: { type: 'user', id: user.id },
-  });
-  return recordUserChange(em, user, { endSessions: true, tellKeys: false }, deps);
+  const { type, actor } = change;
+  return recordUserChange(em, user, { type, actor, endSessions: true, tellKeys: false }, deps);
 }

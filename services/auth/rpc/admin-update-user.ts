@@ -3,7 +3,7 @@ import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
-import { actorOf, recordAudit } from '../audit.ts';
+import { actorOf } from '../audit.ts';
 import { userMessage } from '../db/user.message.ts';
 import { isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -16,7 +16,7 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 export const adminUpdateUser =
   (deps: Deps): AuthRpc<'adminUpdateUser'> =>
   async (request, context) => {
-    const { database, clock } = deps;
+    const { database } = deps;
     const caller = operatorCaller(context);
     const { user, version } = await transaction(database, async (em) => {
       // Two operators who unmake each other at the same moment take turns.
@@ -35,16 +35,16 @@ export const adminUpdateUser =
       found.isActive = after.is_active;
       found.operator = after.operator;
       await em.flush();
-      await withdrawUnentitled(em, found, actorOf(caller, true), deps);
-      await recordAudit(em, clock, {
-        tenantId: found.tenantId,
-        type: 'user_updated',
-        actor: actorOf(caller, true),
-        target: { type: 'user', id: found.id },
+      const actor = actorOf(caller, true);
+      await withdrawUnentitled(em, found, actor, deps);
+      const change = {
+        type: 'user_updated' as const,
+        actor,
         ...changes,
-      });
-      const endSessions = !after.is_active;
-      return { user: found, version: await recordUserChange(em, found, { endSessions, tellKeys: true }, deps) };
+        endSessions: !after.is_active,
+        tellKeys: true,
+      };
+      return { user: found, version: await recordUserChange(em, found, change, deps) };
     });
     await announce(version, deps);
     return { user: userMessage(user) };

@@ -25,10 +25,10 @@ export const resetPassword =
     const passwordHash = await passwords.hash(request.newPassword);
 
     const { version, email } = await transaction(database, async (em) => {
-      const usedAt = new Date(clock.now());
-      if ((await em.nativeUpdate(PasswordResetEntity, usable(), { usedAt })) !== 1) throw invalidCode();
       const user = await lockUser(em, { id: reset.userId });
       if (!user.isActive) throw invalidCode();
+      const usedAt = new Date(clock.now());
+      if ((await em.nativeUpdate(PasswordResetEntity, usable(), { usedAt })) !== 1) throw invalidCode();
       // Whoever reads the mail owns the address.
       user.emailVerified = true;
       const change = { passwordHash, type: 'password_reset' as const, actor: userActor(user.id, caller) };

@@ -4,7 +4,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
-import { actorOf, recordAudit } from '../audit.ts';
+import { actorOf } from '../audit.ts';
 import { lockOrganization } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { countOtherActiveOwners, isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
@@ -19,7 +19,7 @@ type Deps = Pick<AuthDeps, 'database' | 'clock' | 'feed' | 'keyRefreshes'>;
 export const updateMember =
   (deps: Deps): AuthRpc<'updateMember'> =>
   async (request, context) => {
-    const { database, clock } = deps;
+    const { database } = deps;
     const caller = sessionCaller(context, Role.ADMIN);
     const { member, version } = await transaction(database, async (em) => {
       if (request.isActive === false) await lockOperators(em);
@@ -45,16 +45,16 @@ export const updateMember =
       if (changes === null) return { member: user, version: await currentVersion(em) };
       Object.assign(user, after);
       await em.flush();
-      await withdrawUnentitled(em, user, actorOf(caller), deps);
-      await recordAudit(em, clock, {
-        tenantId: user.tenantId,
-        type: 'member_updated',
-        actor: actorOf(caller),
-        target: { type: 'user', id: user.id },
+      const actor = actorOf(caller);
+      await withdrawUnentitled(em, user, actor, deps);
+      const change = {
+        type: 'member_updated' as const,
+        actor,
         ...changes,
-      });
-      const endSessions = !after.isActive;
-      return { member: user, version: await recordUserChange(em, user, { endSessions, tellKeys: true }, deps) };
+        endSessions: !after.isActive,
+        tellKeys: true,
+      };
+      return { member: user, version: await recordUserChange(em, user, change, deps) };
     });
     await announce(version, deps);
     return { member: { ...userMessage(member), operator: false } };

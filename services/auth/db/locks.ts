@@ -1,0 +1,33 @@
+import type { EntitySchema, QBFilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
+
+/*
+ * Whoever takes several locks takes them in this order, so that nobody waits for somebody who waits for them: turns (an idempotency key's
+ * first), an organization, a user, one-time tokens (invitations, resets) and their mails, sessions, the head of an audit chain, the
+ * version of the feed. Whatever refers to an organization or a user locks it for the check of that reference at the commit, behind all
+ * else: that check gets by a lock of `lockRow`, not by FOR UPDATE.
+ */
+
+/** A row, locked until the transaction ends for whoever changes it, but not for those that refer to it; null if there is none. */
+export async function lockRow<Row extends object>(
+  em: SqlEntityManager,
+  entity: EntitySchema<Row>,
+  where: QBFilterQuery<Row>,
+): Promise<Row | null> {
+  const { sql, params } = em.createQueryBuilder(entity).where(where).toQuery();
+  const [row] = await em.execute<object[]>(`${sql} for no key update`, [...params]);
+  return row === undefined ? null : em.map(entity, row);
+}
+
+/** Whoever takes the same turn waits until the transaction ends. */
+export async function takeTurn(em: SqlEntityManager, subject: string): Promise<void> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [subject]);
+}
+
+/** The same for whoever must not wait; answers whether it is their turn. */
+export async function tryTurn(em: SqlEntityManager, subject: string): Promise<boolean> {
+  const [row] = await em.execute<{ taken: boolean }[]>(
+    'select pg_try_advisory_xact_lock(hashtextextended(?, 0)) as taken',
+    [subject],
+  );
+  return row!.taken;
+}
