@@ -15,7 +15,8 @@ import {
   type TestBilling,
   usageEvent,
 } from '../../services/billing/fixtures/test-billing.ts';
-import { lateMs } from '../../services/billing/leasing/lapse.ts';
+import { lateMs, rememberedMs } from '../../services/billing/leasing/lapse.ts';
+import { tidyLeases } from '../../services/billing/workers/tidy-leases.ts';
 import { Budgets, type BudgetsDeps } from '../../services/models/limits/budgets.ts';
 import type { Hold } from '../../services/models/limits/hold.ts';
 import { settleIntervalMs, timeToLiveMs } from '../../services/models/limits/lease-settler.ts';
@@ -387,6 +388,88 @@ test('what a vanished edge held is free once nothing of it can be told any more,
   const event = usageEvent({ ...caller, costNanoUsd: costMax, leaseIds: [...used.leaseIds] });
   await billing.billing.charge({ events: [event] }, service);
   expect(await heldNow()).toBe(0n);
+});
+
+test('a call that finds a cap full of slices waits until their holders were heard, and has the room that they do without', async () => {
+  await using billing = await startTestBilling();
+  const caller = someone();
+  const ask = async (sliceNanoUsd: bigint) => {
+    const [holderId, leaseId] = [uuidv7(), uuidv7()];
+    const demands = [{ kind: BudgetKind.API_KEY, leaseId, limitNanoUsd: 16n * costMax, sliceNanoUsd }];
+    await billing.billing.lease({ holderId, ...caller, costMaxNanoUsd: costMax, demands }, service);
+    return { holderId, settlements: [{ leaseId, fencingToken: 1n }] };
+  };
+  const slice = await ask(costMax);
+  for (let left = 14; left > 0; left -= 1) await ask(0n);
+  const { recalls } = billing.deps;
+  const { wait } = recalls;
+  recalls.wait = async (...waiting) => {
+    await billing.billing.settle(slice, service);
+    await wait(...waiting);
+  };
+  await ask(0n);
+});
+
+test('without anybody who asks, what a vanished edge held is free as well, and what it had used when no charge can come any more', async () => {
+  await using billing = await startTestBilling();
+  const { tenantId, userId, apiKeyId } = someone();
+  await billing.billing.assignPlan({ tenantId, planCode: 'prepaid' }, operator);
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PURCHASE, amountNanoUsd: 100n * costMax };
+  await billing.billing.grantCredit(credit, operator);
+  const holderId = uuidv7();
+  const lease = async () => {
+    const demands = [BudgetKind.API_KEY, BudgetKind.ORGANIZATION].map((kind) => {
+      const limit = kind === BudgetKind.API_KEY ? { limitNanoUsd: 100n * costMax } : {};
+      return { kind, leaseId: uuidv7(), sliceNanoUsd: costMax, ...limit };
+    });
+    await billing.billing.lease(
+      {
+        holderId,
+        tenantId,
+        userId,
+        apiKeyId,
+        costMaxNanoUsd: costMax,
+        demands,
+        timeToLive: durationFromMs(timeToLiveMs),
+      },
+      service,
+    );
+    return demands.map(({ leaseId }) => leaseId);
+  };
+  const settle = (leaseIds: readonly string[], usedNanoUsd: bigint, keep: boolean, fencingToken = 1n) => {
+    const settlements = leaseIds.map((leaseId) => ({ leaseId, fencingToken, usedNanoUsd, keep }));
+    return billing.billing.settle({ holderId, settlements, timeToLive: durationFromMs(timeToLiveMs) }, service);
+  };
+  const heldNow = async (): Promise<bigint[]> => {
+    const { rows } = await billing.deps.database.pool.query<{ held: bigint }>(
+      `select held_nano_usd as held from spend where tenant_id = $1
+        union all select held_nano_usd from accounts where tenant_id = $1`,
+      [tenantId],
+    );
+    return rows.map(({ held }) => held);
+  };
+  const [vanished, closed] = [await lease(), await lease()];
+  await settle(vanished, costMax, true);
+  // Of another lease by this id, so that it closes nothing.
+  await settle(closed, 0n, false, 2n);
+  await settle(closed, costMax, false);
+  billing.travel(timeToLiveMs + lateMs - 60_000);
+  const held = await heldNow();
+  await tidyLeases(billing.deps);
+  expect(await heldNow()).toEqual(held);
+  billing.travel(60_000);
+  await tidyLeases(billing.deps);
+  expect(await heldNow()).toEqual([2n * costMax, 2n * costMax]);
+  // The room of one that has lapsed may be somebody else's by now, and no closed one takes more than it took.
+  await settle([...vanished, ...closed], 2n * costMax, false);
+  expect(await heldNow()).toEqual([2n * costMax, 2n * costMax]);
+  billing.travel(rememberedMs - timeToLiveMs - lateMs);
+  await tidyLeases(billing.deps);
+  expect(await heldNow()).toEqual([costMax, costMax]);
+  billing.travel(timeToLiveMs + lateMs);
+  await tidyLeases(billing.deps);
+  expect(await heldNow()).toEqual([0n, 0n]);
+  expect((await billing.deps.database.pool.query('select from leases')).rowCount).toBe(0);
 });
 
 test('a slice admits nothing behind the end of its day: calls of the new day count there', async () => {

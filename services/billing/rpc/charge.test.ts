@@ -1,5 +1,6 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -120,6 +121,40 @@ test('one bad event is refused and the others of its batch are charged', async (
   const answer = await test1.billing.charge({ events: [...bad, usageEvent({ tenantId, costNanoUsd: 7n })] }, service);
   expect(answer.charged).toBe(1);
   expect(answer.refused.map(({ eventId }) => eventId)).toEqual(bad.map(({ id }) => id));
+});
+
+test('a call counts on the day on which room was found for it, or else on which it was made; a clock that is ahead makes it none of tomorrow', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId, userId } = owner;
+  const apiKeyId = uuidv7();
+  const charge = (atMs: number, leaseIds: string[] = []) =>
+    billing.charge({ events: [usageEvent({ tenantId, userId, apiKeyId, costNanoUsd: 1n, atMs, leaseIds })] }, service);
+  const now = () => deps.databaseNow(deps.database.pool);
+  const spentToday = async () => {
+    const { spends } = await billing.getSpendToday({ apiKeyIds: [apiKeyId] }, as(owner));
+    return [spends[0]?.spentNanoUsd, (await billing.getCostLimit({}, as(owner))).budget!.spentNanoUsd];
+  };
+  // Just behind midnight.
+  started.travel(dayMs - ((await now()) % dayMs));
+  await billing.setCostLimit({ limitNanoUsd: usd }, as(owner));
+  const demands = [
+    { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: usd },
+    { kind: BudgetKind.USER, leaseId: uuidv7() },
+  ];
+  const asked = { holderId: uuidv7(), tenantId, userId, apiKeyId, costMaxNanoUsd: 1n, demands };
+  await billing.lease(asked, service);
+  await charge((await now()) + dayMs);
+  expect(await spentToday()).toEqual([1n, 1n]);
+  const yesterdayMs = (await now()) - dayMs;
+  await charge(yesterdayMs);
+  expect(await spentToday()).toEqual([1n, 1n]);
+  await charge(
+    yesterdayMs,
+    demands.map(({ leaseId }) => leaseId),
+  );
+  expect(await spentToday()).toEqual([2n, 2n]);
 });
 
 test('truth, ledger, counters and invoice lines agree to the nano-USD on a random workload', async () => {

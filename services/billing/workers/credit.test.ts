@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import {
   as,
@@ -105,6 +106,29 @@ test('a call, or a job, that has a hold of its own is paid by the credit in whic
   const { invoices } = await billing.listInvoices({}, as(person({ tenantId })));
   expect(invoices).toMatchObject([{ creditsNanoUsd: 2n * usd, totalNanoUsd: 0n }]);
   await sound(started);
+});
+
+test('a commitment pays for calls from its begin, and what credit there is can be spent though a cap was set below what was spent', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId, userId } = owner;
+  const ask = (costMaxNanoUsd: bigint) => {
+    const demands = [{ kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() }];
+    return billing.lease({ holderId: uuidv7(), tenantId, userId, costMaxNanoUsd, demands }, service);
+  };
+  await billing.charge({ events: [usageEvent({ tenantId, userId, costNanoUsd: 5n * usd })] }, service);
+  await billing.setPaygSpendCap({ limitNanoUsd: 2n * usd }, as(owner));
+  const nowMs = await deps.databaseNow(deps.database.pool);
+  const period = { periodStart: timestampFromMs(nowMs + hourMs), periodEnd: timestampFromMs(nowMs + 100 * dayMs) };
+  await billing.createCommitment({ requestId: uuidv7(), tenantId, amountNanoUsd: 9n * usd, ...period }, operator);
+  await expect(ask(usd)).rejects.toMatchObject({ reason: ErrorReason.PAYG_CAP_EXCEEDED });
+  const credit = { requestId: uuidv7(), tenantId, source: LotSource.PURCHASE, amountNanoUsd: usd };
+  await billing.grantCredit(credit, operator);
+  expect((await ask(usd)).leases).toMatchObject([{ heldNanoUsd: usd }]);
+  await expect(ask(usd)).rejects.toMatchObject({ reason: ErrorReason.PAYG_CAP_EXCEEDED });
+  started.travel(hourMs);
+  expect((await ask(9n * usd)).leases).toMatchObject([{ heldNanoUsd: 9n * usd }]);
 });
 
 test("a plan's credit is given once a month and ends with it", async () => {

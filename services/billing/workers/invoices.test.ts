@@ -228,6 +228,25 @@ test('a refund gives back what credit paid for, and nothing of what a voided inv
   await sound(started);
 });
 
+test('a refund gives back a charge of one month whole, though the invoice of another was voided', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const { owner, tenantId, invoice } = await invoiced(started);
+  const { transactions } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
+  const late = usageEvent({ tenantId, costNanoUsd: 3n * usd });
+  await billing.charge({ events: [late] }, service);
+  await toNextMonth(started, 2 * hourMs);
+  await finalizeInvoices(started.deps);
+  const { invoices } = await billing.listInvoices({}, as(owner));
+  const other = invoices.find(({ id }) => id !== invoice.id)!;
+  await billing.voidInvoice({ tenantId, invoiceId: other.id }, operator);
+  const refunded = await billing.refundTransaction(
+    { requestId: uuidv7(), tenantId, transactionId: transactions[0]!.id, description: 'Sorry' },
+    operator,
+  );
+  expect(refunded.transaction!.amountNanoUsd).toBe(4n * usd);
+});
+
 /** All orders of some things. */
 const ordersOf = <Thing>(things: readonly Thing[]): Thing[][] =>
   things.length === 0

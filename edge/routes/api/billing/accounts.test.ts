@@ -103,11 +103,15 @@ test('operators put an organization on a plan that there is, and no other', asyn
   expect((await edge.call('PUT', `${edge.organization}/plan`, 'operator', { code: 'none' })).status).toBe(404);
 });
 
-test('operators agree one commitment for a time', async () => {
-  const agreed = { amount_usd: 100, period_start: '2026-01-01', period_end: '2099-01-01' };
-  const commitments = `${edge.organization}/commitments`;
-  expect((await edge.call('POST', commitments, 'operator', agreed)).status).toBe(201);
-  expect((await edge.call('POST', commitments, 'operator', agreed)).status).toBe(409);
+test('operators agree one commitment for a time, and the next from the moment at which it ends', async () => {
+  const agree = async (amount_usd: number, period_start: string, period_end: string) =>
+    (await edge.call('POST', `${edge.organization}/commitments`, 'operator', { amount_usd, period_start, period_end }))
+      .status;
+  expect(await agree(100, '2026-01-01', '2098-01-01')).toBe(201);
+  expect(await agree(100, '2026-01-01', '2098-01-01')).toBe(409);
+  expect(await agree(300, '2099-01-01', '2100-01-01')).toBe(201);
+  expect(await agree(200, '2098-01-01', '2099-01-02')).toBe(409);
+  expect(await agree(200, '2098-01-01', '2099-01-01')).toBe(201);
   expect((await edge.call('GET', '/billing/commitment', 'owner')).json).toMatchObject({
     amount_usd: 100,
     remaining_usd: 100,

@@ -25,6 +25,18 @@ test('a coupon gives its credit once, however its code is written, and is listed
   expect(listed.text).not.toContain(code);
 });
 
+test('a coupon that is switched off gives nothing, and its code reads like one that there never was', async () => {
+  const { id, code } = (await edge.call('POST', '/admin/coupons', 'operator', { amount_usd: 5 })).json as {
+    id: string;
+    code: string;
+  };
+  expect((await edge.call('POST', `/admin/coupons/${id}/disable`, 'operator')).status).toBe(200);
+  const refused = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code });
+  const unknown = await edge.call('POST', '/billing/coupons/redeem', 'owner', { code: 'NO-SUCH-CODE' });
+  expect([refused.status, refused.text]).toEqual([400, unknown.text]);
+  expect((await edge.call('GET', '/billing/wallet', 'owner')).json).toMatchObject({ balance_usd: 0 });
+});
+
 test('codes can be guessed a few times only, and the refusal says how long to wait', async () => {
   let last: Answer | undefined;
   // Twenty are allowed in an hour, which may end meanwhile.
