@@ -234,18 +234,19 @@ describe('what an upstream leaves out or repeats', () => {
   });
 
   test.each([
-    ['alone', {}],
-    ['beside no choices', { choices: [], usage: { prompt_tokens: 7, completion_tokens: 0 } }],
-  ])(
-    'an error %s is an upstream fault for which nobody pays, though its status says success',
-    async (_what, beside) => {
-      bench.simulator.next({ instead: { status: 200, body: { ...beside, error: { message: 'out of memory' } } } });
-      await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toBeInstanceOf(
-        OpenAI.InternalServerError,
-      );
-      await bench.event({ success: false, error_code: 'upstream_error', input_tokens: 0, cost_usd: 0 });
-    },
-  );
+    ['alone', { error: { message: 'out of memory' } }],
+    ['that is flat', { object: 'error', message: 'out of memory', type: 'InternalServerError', code: 500 }],
+    [
+      'beside no choices',
+      { choices: [], usage: { prompt_tokens: 7, completion_tokens: 0 }, error: { message: 'out of memory' } },
+    ],
+  ])('an error %s is an upstream fault for which nobody pays, though its status says success', async (_what, body) => {
+    bench.simulator.next({ instead: { status: 200, body } });
+    await expect(bench.client.chat.completions.create({ model: 'sim-chat', messages })).rejects.toBeInstanceOf(
+      OpenAI.InternalServerError,
+    );
+    await bench.event({ success: false, error_code: 'upstream_error', input_tokens: 0, cost_usd: 0 });
+  });
 
   test('unknown and nested members arrive intact, numbers that no double holds included', async () => {
     const extra = '"extra" : {"deep":[{"ключ":["\\u0000",1e-7,-0,{"a":null}]}],"big":12345678901234567890}';

@@ -262,6 +262,57 @@ describe('a stream that breaks', () => {
   });
 });
 
+describe('an error within a stream', () => {
+  const said = 'Bad key the-upstreams-own-key.';
+  const frames = [
+    ['an event of that name', `event: error\ndata: ${JSON.stringify({ message: said })}\n\n`],
+    ['an event of that name that is no JSON', `event: error\ndata: ${said}\n\n`],
+    ['an event of that type', `data: ${JSON.stringify({ type: 'error', message: said })}\n\n`],
+    ['flat, as vLLM writes it', `data: ${JSON.stringify({ object: 'error', message: said, code: 500 })}\n\n`],
+    ['a line, as llama.cpp writes it', `error: ${JSON.stringify({ message: said })}\n\n`],
+    ['a member', `data: ${JSON.stringify({ error: { message: said } })}\n\n`],
+  ] as const;
+  const streams = [
+    [
+      'chat',
+      '/chat/completions',
+      { model: 'sim-chat', messages, stream: true },
+      { choices: [{ delta: { content: 'Hi' } }] },
+    ],
+    [
+      'images',
+      '/images/generations',
+      { model: 'sim-image', prompt: 'A cat', stream: true },
+      { type: 'image_generation.partial_image', b64_json: 'AAAA' },
+    ],
+    [
+      'speech',
+      '/audio/speech',
+      { model: 'sim-speech', voice: 'alloy', input: 'Hi', stream_format: 'sse' },
+      { type: 'speech.audio.delta', audio: 'AAAA' },
+    ],
+  ] as const;
+  const cases = streams.flatMap((stream) => frames.map((frame) => [...frame, ...stream] as const));
+
+  test.each(cases)('that is %s (%j) of %s ends it with an error in the gateway’s words', async (...given) => {
+    const [, frame, , path, body, piece] = given;
+    // A success in between, so that the breaker stays closed.
+    await gateway.call('POST', `/v1${path}`, bench.key.key, body);
+    const events = `data: ${JSON.stringify(piece)}\n\n${frame}`;
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: events } });
+    const answer = await gateway.call('POST', `/v1${path}`, bench.key.key, body);
+    expect(answer.status).toBe(200);
+    expect(answer.text).not.toContain('the-upstreams-own-key');
+    expect(
+      answer.text
+        .trimEnd()
+        .split('\n\n')
+        .map((one) => 'error' in JSON.parse(one.slice(6))),
+    ).toEqual([false, true]);
+    await lastEvent('upstream_error');
+  });
+});
+
 describe('a success that is no answer', () => {
   const page = '<html>\n\n<p>Sign in\n\n</html>\n\n';
   const events = 'text/event-stream';

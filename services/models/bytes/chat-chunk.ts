@@ -11,6 +11,7 @@ export const chunkFields = fieldSet(
   'usage',
   'service_tier',
   'error',
+  'type',
   'obfuscation',
 );
 const choiceFields = fieldSet('index', 'delta', 'text', 'finish_reason');

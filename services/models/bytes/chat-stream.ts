@@ -14,7 +14,7 @@ import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
 import { applySplices, type Splice } from './splice.ts';
 import { type SseFrame, SseSplitter } from './sse.ts';
-import { ownError, readErrorText, type UpstreamStreamError } from './stream-error.ts';
+import { errorInFrame } from './stream-error.ts';
 
 export type ChatStreamOptions = {
   operation: ChatOperation;
@@ -42,8 +42,10 @@ export type ChatStreamEnd = {
   serviceTier: null | string;
   /** By the choice's index. */
   finishReasons: ReadonlyMap<number, string | null>;
-  /** What the upstream said: its error's members, or a message of ours about its bytes. */
-  error: UpstreamStreamError | null;
+  /** The error that the upstream told, as it wrote it; null: none. */
+  said: string | null;
+  /** What is wrong with its bytes; null: nothing. */
+  problem: string | null;
 };
 
 /** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
@@ -85,7 +87,8 @@ export class ChatStream {
   /** The chunk with it, as the client gets it at the end; null: the upstream told it with words of the answer. */
   #usageFrame: Buffer | null = null;
   #serviceTier: string | null = null;
-  #error: UpstreamStreamError | null = null;
+  #said: string | null = null;
+  #problem: string | null = null;
   /** What the current call passes on; its last piece, while it grows, is what was written, or `run[runStart, runEnd)`. */
   #forward: Uint8Array[] = [];
   readonly #written = new GrowingBuffer();
@@ -114,7 +117,7 @@ export class ChatStream {
   push(chunk: Uint8Array): readonly Uint8Array[] {
     if (this.state !== 'open') return nothing;
     if (!this.#splitter.push(asBuffer(chunk)) && this.state === 'open')
-      this.#fail(ownError('The upstream sent an event that is too long.'));
+      this.#fail('the upstream sent an event that is too long');
     this.#viewed = null;
     this.#view = null;
     return this.#flush();
@@ -141,7 +144,8 @@ export class ChatStream {
       isUsageFinal: this.#isUsageFinal,
       serviceTier: this.#serviceTier,
       finishReasons,
-      error: this.#error,
+      said: this.#said,
+      problem: this.#problem,
     };
   }
 
@@ -164,15 +168,15 @@ export class ChatStream {
   #take(frame: SseFrame): void {
     if (this.state !== 'open') return;
     if (frame.error !== null) {
-      this.#fail(readErrorText(frame.error));
+      this.#failAsTold(frame.error);
     } else if (frame.dataStart === -1) {
       // Comments, blank lines, retry times; but the name of an event without data breaks clients.
       if (frame.event === '' && !frame.hasGarbage) this.#pass(frame);
     } else if (isDone(frame)) {
       this.state = 'done';
     } else if (frame.dataStart !== frame.dataEnd && frame.event !== 'ping' && !this.#takeKnown(frame)) {
-      const failure = this.#takeChunk(frame);
-      if (failure !== null) this.#fail(failure);
+      const problem = this.#takeChunk(frame);
+      if (problem !== null) this.#fail(problem);
     }
   }
 
@@ -217,15 +221,18 @@ export class ChatStream {
     this.#shapesMade += 1;
   }
 
-  #takeChunk(frame: SseFrame): UpstreamStreamError | null {
+  /** Answers what is wrong with a chunk; null: nothing, or it was an error. */
+  #takeChunk(frame: SseFrame): string | null {
     const { data, dataStart, dataEnd } = frame;
     const scan = this.#scan;
     const problem = scan.read(data, dataStart, dataEnd);
-    if (frame.event === 'error' || (problem === null && isError(scan))) {
-      return readErrorText(data.toString('utf8', dataStart, dataEnd));
+    const said = errorInFrame(frame, problem === null ? scan : null);
+    if (said !== null) {
+      this.#failAsTold(said);
+      return null;
     }
     // Of a member that stands there twice clients could read either.
-    if (problem !== null || scan.hasDuplicate) return ownError('The upstream sent an event that is no JSON object.');
+    if (problem !== null || scan.hasDuplicate) return 'the upstream sent an event that is no JSON object';
     // Data of several lines is written as one; in JSON that is well-formed they part at white space.
     if (data !== frame.bytes) replaceByte(data, 0x0a, 0x20);
     if (this.#id === null) this.#begin(scan);
@@ -236,7 +243,7 @@ export class ChatStream {
     if (scan.kind('choices') === 'array') {
       const { valueStart, valueEnd } = scan.member('choices')!;
       choices = this.#choices.read(data, valueStart, valueEnd, splices);
-      if (choices === -1) return ownError('The upstream sent choices that cannot be read.');
+      if (choices === -1) return 'the upstream sent choices that cannot be read';
     }
     const hasUsage = this.#noteUsage(scan, choices);
     const { operation, includeUsage } = this.#options;
@@ -285,9 +292,15 @@ export class ChatStream {
     if (this.#text.length + end - start <= textBytesMax) this.#text.append(bytes, start, end);
   }
 
-  #fail(error: UpstreamStreamError): void {
+  #fail(problem: string): void {
     this.state = 'failed';
-    this.#error = error;
+    this.#problem = problem;
+  }
+
+  /** Ends with an error of the upstream's, as it wrote it. */
+  #failAsTold(said: string): void {
+    this.state = 'failed';
+    this.#said = said;
   }
 
   /** Passes a frame on as it came; neighbours in one chunk go as one slice. */
@@ -343,14 +356,6 @@ const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {
   const { valueStart, valueEnd } = scan.member(name)!;
   return Buffer.from(scan.bytes.subarray(valueStart, valueEnd));
 };
-
-/** `{"error":{…}}`, or the flat `{"object":"error",…}` of old vLLM. */
-function isError(scan: ObjectScan<ChunkField>): boolean {
-  const kind = scan.kind('error');
-  return (
-    (kind !== undefined && kind !== 'null') || (scan.valueBytes('object') === 7 && scan.string('object') === 'error')
-  );
-}
 
 function isDone({ data, dataStart, dataEnd }: SseFrame): boolean {
   return data[dataStart] === 0x5b && data.toString('latin1', dataStart, dataEnd).trim() === '[DONE]';

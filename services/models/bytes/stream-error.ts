@@ -1,28 +1,24 @@
-/** An error which an upstream wrote into its stream, or ours about what it wrote. */
-export type UpstreamStreamError = { message: string; type: string | null; code: string | number | null };
+import { errorBytesMax } from '../upstream/error-body.ts';
+import type { ObjectScan } from './json-scan.ts';
+import type { SseFrame } from './sse.ts';
 
-/** An error in our words. */
-export const ownError = (message: string): UpstreamStreamError => ({ message, type: null, code: null });
-
-/** Reads an error in any of the shapes that upstreams write: an object, one within `error`, or mere text. */
-export const readErrorText = (text: string): UpstreamStreamError => readError(parseOrText(text));
-
-function parseOrText(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return text;
-  }
+/**
+ * Whether an object is an error in place of an answer, or of a piece of one: `{"error":{…}}`, the flat `{"object":"error",…}` of vLLM, or
+ * an event of the type `error`.
+ */
+export function isError<Name extends string>(scan: ObjectScan<Name | 'error' | 'object' | 'type'>): boolean {
+  const kind = scan.kind('error');
+  return (kind !== undefined && kind !== 'null') || saysError(scan, 'object') || saysError(scan, 'type');
 }
 
-/** The members of an error in any of the shapes that upstreams write. */
-function readError(json: unknown): UpstreamStreamError {
-  const outer = typeof json === 'object' && json !== null && 'error' in json ? json.error : json;
-  if (typeof outer !== 'object' || outer === null) return { message: String(outer), type: null, code: null };
-  const { message, type, code } = outer as Record<string, unknown>;
-  return {
-    message: typeof message === 'string' ? message : JSON.stringify(outer),
-    type: typeof type === 'string' ? type : null,
-    code: typeof code === 'string' || typeof code === 'number' ? code : null,
-  };
+const saysError = <Name extends string>(scan: ObjectScan<Name>, name: Name): boolean =>
+  scan.valueBytes(name) === '"error"'.length && scan.string(name) === 'error';
+
+/** The error that a frame's data tell, as its upstream wrote it; null: none. `scan` has read them; null: they are no object. */
+export function errorInFrame<Name extends string>(
+  { event, data, dataStart, dataEnd }: SseFrame,
+  scan: ObjectScan<Name | 'error' | 'object' | 'type'> | null,
+): string | null {
+  if (event !== 'error' && (scan === null || !isError(scan))) return null;
+  return data.toString('utf8', dataStart, Math.min(dataEnd, dataStart + errorBytesMax));
 }

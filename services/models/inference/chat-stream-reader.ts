@@ -40,7 +40,7 @@ export class ChatStreamReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const { forward, outcome, usage, isUsageFinal, error } = this.#stream.end(cut);
+    const { forward, outcome, usage, isUsageFinal, said, problem } = this.#stream.end(cut);
     // Beside its words some upstreams tell zeroes (openai-contract.md section 3): a stream that broke off has used what went by.
     const told =
       usage === null || isUsageFinal || outcome === 'complete'
@@ -65,7 +65,8 @@ export class ChatStreamReader implements AnswerReader {
             ? (await this.#tools.tokenizer()).count(this.#stream.outputText())
             : this.#stream.deltas,
       }),
-      failure: outcome === 'complete' ? null : (error?.message ?? failures[outcome]),
+      failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
+      said,
     };
   }
 

@@ -2,6 +2,7 @@ import { asBuffer } from '#shared/as-buffer.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { type SseFrame, SseSplitter } from '../bytes/sse.ts';
+import { errorInFrame } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
@@ -41,7 +42,7 @@ export type EventsOfChunks = {
 export const isEventStream = (head: UpstreamHead): boolean =>
   head.header('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false;
 
-const eventFields = fieldSet('type', 'usage', 'error', 'choices');
+const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
 
 /**
  * Passes the events of images, transcripts and speech on as they are (openai-contract.md section 4), but for those that break
@@ -57,6 +58,7 @@ export class EventStreamReader implements AnswerReader {
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0 };
   #forward: Uint8Array[] = [];
   #failure: string | null = null;
+  #said: string | null = null;
 
   constructor(rules: EventStreamRules) {
     this.#rules = rules;
@@ -88,26 +90,33 @@ export class EventStreamReader implements AnswerReader {
       reported: this.#rules.measure(seen),
       counted: async () => this.#rules.counted?.(seen) ?? {},
       failure,
+      said: this.#said,
     };
   }
 
   #take(frame: SseFrame): void {
     if (this.#failure !== null) return;
-    const { bytes, start, end, data, dataStart, dataEnd } = frame;
+    const { bytes, start, end, dataStart, dataEnd } = frame;
     if (frame.error !== null) {
-      this.#failure = `the upstream sent an error: ${frame.error.slice(0, 300)}`;
+      this.#failAsTold(frame.error);
     } else if (dataStart === -1) {
       // The name of an event without data breaks clients.
       if (frame.event === '' && !frame.hasGarbage) this.#forward.push(bytes.subarray(start, end));
-    } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(data, dataStart, dataEnd)) {
+    } else if (dataStart !== dataEnd && frame.event !== 'ping' && this.#mayPass(frame)) {
       this.#forward.push(bytes.subarray(start, end));
     }
   }
 
   /** Notes what an event says. False for one that is not for the client: the upstream failed, or it came as a chunk. */
-  #mayPass(data: Buffer, start: number, end: number): boolean {
+  #mayPass(frame: SseFrame): boolean {
+    const { data, dataStart: start, dataEnd: end } = frame;
     const scan = this.#scan;
     const problem = scan.read(data, start, end);
+    const said = errorInFrame(frame, problem === null ? scan : null);
+    if (said !== null) {
+      this.#failAsTold(said);
+      return false;
+    }
     if (problem !== null) {
       if (data.toString('latin1', start, Math.min(end, start + 16)).trim() === '[DONE]') {
         this.#completeChunks();
@@ -117,10 +126,6 @@ export class EventStreamReader implements AnswerReader {
       return false;
     }
     const type = scan.string('type');
-    if (type === 'error' || (scan.kind('error') !== undefined && scan.kind('error') !== 'null')) {
-      this.#failure = `the upstream sent an error: ${data.toString('utf8', start, Math.min(end, start + 300))}`;
-      return false;
-    }
     if (type === this.#rules.lastEvent) this.#seen.lastEvents += 1;
     if (type === this.#rules.deltaEvent) this.#seen.deltas += 1;
     if (scan.kind('usage') === 'object') this.#seen.usage = readUsage(scan.json('usage')) ?? this.#seen.usage;
@@ -132,6 +137,12 @@ export class EventStreamReader implements AnswerReader {
       this.#forwardEvent(delta);
     }
     return false;
+  }
+
+  /** Ends with an error of the upstream's, as it wrote it. */
+  #failAsTold(said: string): void {
+    this.#failure = 'the upstream sent an error';
+    this.#said = said;
   }
 
   #completeChunks(): void {

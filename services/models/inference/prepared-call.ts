@@ -87,4 +87,6 @@ export type AnswerEnd = {
   counted(): Promise<Partial<Measures>>;
   /** Why the answer is not whole, for the log; null when it is. */
   failure: string | null;
+  /** The error that the upstream told in its answer, as it wrote it; null or undefined: none. */
+  said?: string | null;
 };

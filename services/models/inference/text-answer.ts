@@ -3,6 +3,7 @@ import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
+import { isError } from '../bytes/stream-error.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd } from './prepared-call.ts';
 import { outputText } from './prompt-text.ts';
@@ -15,7 +16,7 @@ export type TextAnswerRules = {
   countInputTokens(): Promise<number>;
 };
 
-const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error');
+const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error', 'type');
 const choiceFields = fieldSet('index');
 
 /**
@@ -37,7 +38,7 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
   // Some servers answer 200 and an error.
-  if (scan.itemCount <= 0 && scan.kind('error') !== undefined && scan.kind('error') !== 'null') return null;
+  if (scan.itemCount <= 0 && isError(scan)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
