@@ -126,6 +126,7 @@ export async function startInference(options: {
       budgets,
       journal: countingTokens(registry, journal),
       clock,
+      logger,
       tools,
     }),
     catalogVersion: () => catalog.version,

@@ -5,8 +5,9 @@ import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
 
 let bench: InferenceBench;
+const logLines: string[] = [];
 beforeAll(async () => {
-  bench = await startInferenceBench();
+  bench = await startInferenceBench({ logLines });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
@@ -69,7 +70,7 @@ const tokens = { prompt_tokens: 7, completion_tokens: 5, total_tokens: 12 };
 const inputTokens = { input_tokens: 7, output_tokens: 5, total_tokens: 12 };
 const duration = { type: 'duration', seconds: 2 };
 
-test.each([
+const calls = [
   [
     'a chat',
     post('/chat/completions', chat),
@@ -153,7 +154,14 @@ test.each([
     duration,
     ['output_tokens', 'audio_seconds'],
   ],
-] as const)(
+] as const;
+
+const measuresOf = (event: Record<string, unknown>) =>
+  ['success', 'input_tokens', 'cached_input_tokens', 'output_tokens', 'images', 'audio_seconds'].map(
+    (name) => event[name],
+  );
+
+test.each(calls)(
   '%s whose upstream reports what cannot be true is metered as if it reported nothing',
   async (_what, call, answer, figures, counted) => {
     const reports: Body[] = [{}];
@@ -168,13 +176,137 @@ test.each([
       await call();
     }
     const metered = await storedEvents(reports.length);
-    const measures = metered.map((event) =>
-      ['success', 'input_tokens', 'cached_input_tokens', 'output_tokens', 'images', 'audio_seconds'].map(
-        (name) => event[name],
-      ),
-    );
+    const measures = metered.map(measuresOf);
     expect(measures).toEqual(reports.map(() => measures[0]));
     for (const name of counted) expect([name, Number(metered[0]![name]) > 0]).toEqual([name, true]);
+  },
+);
+
+/** What the log says of reports that the gateway did not go by. */
+const disbelieved = () =>
+  logLines.map((line) => JSON.parse(line)).filter(({ msg }) => /reported more than/.test(String(msg)));
+
+test.each([
+  ...calls,
+  [
+    'speech as events',
+    post('/audio/speech', { model: 'sim-speech', voice: 'alloy', input: 'Hello there', stream_format: 'sse' }),
+    events({ type: 'speech.audio.delta', audio: 'AAAA' }, { type: 'speech.audio.done' }),
+    inputTokens,
+    ['characters'],
+  ],
+] as const)(
+  '%s whose upstream reports more than such a call can use is metered as if it reported nothing, and the log says so',
+  async (_what, call, answer, figures, counted) => {
+    const beyond = { prompt_tokens: 200_000, input_tokens: 200_000, completion_tokens: 40_000, output_tokens: 40_000 };
+    const reports: Body[] = [{}];
+    for (const [name, figure] of Object.entries({ ...beyond, seconds: 4 })) {
+      if (name in figures) reports.push({ usage: { ...figures, [name]: figure } });
+    }
+    logLines.length = 0;
+    for (const report of reports) {
+      bench.simulator.next({ instead: answer(report) });
+      await call();
+    }
+    const metered = await storedEvents(reports.length);
+    expect(metered.map(measuresOf)).toEqual(metered.map(() => measuresOf(metered[0]!)));
+    for (const name of counted) expect([name, Number(metered[0]![name]) > 0]).toEqual([name, true]);
+    const lines = disbelieved();
+    expect(lines).toHaveLength(reports.length - 1);
+    for (const line of lines) {
+      expect(line).toMatchObject({ model: metered[0]!.model, deployment: expect.any(String) });
+      expect(Object.keys(line.reported)).not.toHaveLength(0);
+      expect(line.charged.outputTokens).toBe(metered[0]!.output_tokens);
+    }
+  },
+);
+
+test("no report is believed of more tokens than the model's context window and the call's own limit allow", async () => {
+  await bench.admin('POST', '/models', { name: 'small', operations: ['chat_completions'], context_window: 4_000 });
+  await bench.admin('POST', '/deployments', {
+    model: 'small',
+    base_url: bench.simulator.url,
+    upstream_model: 'sim-chat',
+  });
+  const reports = [
+    // An image at an address may take what no count of the request's words tells.
+    [4_000, 50, [4_000, 50]],
+    [4_001, 50, 'counted'],
+    [400, 50, [400, 50]],
+    [400, 51, 'counted'],
+  ] as const;
+  for (const [prompt_tokens, completion_tokens] of reports) {
+    bench.simulator.next({ tokens: 3, usage: 'always', usageReported: { prompt_tokens, completion_tokens } });
+    await post('/chat/completions', { ...chat, model: 'small', max_tokens: 25, n: 2 })();
+  }
+  const metered = await storedEvents(reports.length);
+  const tokensOf = metered.map(({ input_tokens, output_tokens }) => [input_tokens, output_tokens]);
+  const own = tokensOf[1]!;
+  expect(Number(own[0])).toBeLessThan(100);
+  expect(Number(own[1])).toBeLessThan(50);
+  expect(tokensOf).toEqual(reports.map(([, , charged]) => (charged === 'counted' ? own : charged)));
+});
+
+test.each([
+  ['whole', {}, whole({ created: 1, data: Array.from({ length: 1_000 }, () => ({ b64_json: 'AAAA' })) })],
+  [
+    'as events',
+    { stream: true },
+    events(...Array.from({ length: 1_000 }, () => ({ type: 'image_generation.completed', b64_json: 'AAAA' }))),
+  ],
+])(
+  'images that come %s are charged as far as they were asked for, or fewer where fewer came',
+  async (_how, how, many) => {
+    await bench.admin('POST', '/prices', { model: 'sim-image', per_image_usd: 1 });
+    for (const [n, answer] of [
+      [1, many({})],
+      [3, many({})],
+      [
+        2,
+        'stream' in how
+          ? events({ type: 'image_generation.completed', b64_json: 'AAAA' })({})
+          : whole({ created: 1, data: [{ url: 'https://images.invalid/1' }] })({}),
+      ],
+    ] as const) {
+      bench.simulator.next({ instead: answer });
+      await post('/images/generations', { ...image, ...how, n })();
+    }
+    const metered = await storedEvents(3);
+    expect(metered.map(({ images, cost_usd }) => [images, cost_usd])).toEqual([
+      [1, 1],
+      [3, 3],
+      [1, 1],
+    ]);
+  },
+);
+
+test('a file of which nobody can tell the length is no longer than the slowest speech of its size', async () => {
+  const send = async (seconds: number) => {
+    bench.simulator.next({ instead: whole({ text: 'Good day' })({ usage: { type: 'duration', seconds } }) });
+    const file = await toFile(Buffer.alloc(16_000, 7), 'speech.mp3');
+    await bench.client.audio.transcriptions.create({ file, model: 'sim-transcribe' });
+  };
+  for (const seconds of [32, 99_999]) await send(seconds);
+  expect((await storedEvents(2)).map(({ audio_seconds }) => audio_seconds)).toEqual([32, 2]);
+});
+
+test.each([
+  ['the duration of its JSON', 'verbose_json', { status: 200, body: { text: 'Good day', duration: 86_000 } }, 2],
+  [
+    // 64,044 bytes at 4 kbit/s.
+    'its last subtitle',
+    'srt',
+    { status: 200, body: '1\n00:00:00,000 --> 23:00:00,000\nGood day', contentType: 'text/plain' },
+    128.088,
+  ],
+])(
+  'a transcript is charged for no more audio than there is, whatever %s says',
+  async (_what, response_format, instead, charged) => {
+    bench.simulator.next({ instead });
+    // What is no WAV any more has no length that can be read.
+    const file = await toFile(response_format === 'srt' ? Buffer.alloc(wav.length, 7) : wav, 'speech.wav');
+    await bench.client.audio.transcriptions.create({ file, model: 'sim-transcribe', response_format } as never);
+    await bench.event({ success: true, audio_seconds: charged });
   },
 );
 

@@ -1,5 +1,7 @@
 /** What a second of compressed speech takes, 64 kbit/s, where its length is not known. */
 const bytesPerSecondGuess = 8_000;
+/** The slowest codec of speech, 4 kbit/s. */
+const bytesPerSecondMin = 500;
 /** 192 kHz in stereo with 32 bits: no speech takes more, whatever its header says. */
 const bytesPerSecondMax = 192_000 * 2 * 4;
 
@@ -17,6 +19,9 @@ export function estimatedDurationMs(head: Buffer, totalBytes: number): number {
   const durationMs = mp3DurationMs(head, totalBytes) ?? (totalBytes / bytesPerSecondGuess) * 1000;
   return statedDurationMs(head, totalBytes) ?? plausibleDurationMs(durationMs, totalBytes);
 }
+
+/** The length in milliseconds that no speech of so many bytes exceeds. */
+export const longestDurationMs = (totalBytes: number): number => (totalBytes / bytesPerSecondMin) * 1000;
 
 /** What a file says is the client's word and seconds are charged, so that none is shorter than its size allows, nor longer than a day. */
 export function plausibleDurationMs(durationMs: number, totalBytes: number): number {

@@ -1,5 +1,5 @@
 import type { BodyPiece } from '../upstream/upstream.ts';
-import { estimatedDurationMs, plausibleDurationMs, statedDurationMs } from './audio-duration.ts';
+import { estimatedDurationMs, longestDurationMs, plausibleDurationMs, statedDurationMs } from './audio-duration.ts';
 import type { AudioLengthReader } from './audio-length-reader.ts';
 
 /** The audio file of an upload. */
@@ -33,7 +33,15 @@ export class AudioLength {
   /** The file's length in milliseconds; of one that cannot be read the estimate, or `heardMs` if more was heard of it. */
   async measuredMs(heardMs = 0): Promise<number> {
     const readMs = await this.#read();
-    return plausibleDurationMs(readMs ?? Math.max(this.estimateMs, heardMs), this.#file.bytes);
+    const { bytes } = this.#file;
+    const heardMsMax = Math.min(heardMs, longestDurationMs(bytes));
+    return plausibleDurationMs(readMs ?? Math.max(this.estimateMs, heardMsMax), bytes);
+  }
+
+  /** The longest that the file can be, in milliseconds: its length, or of one that cannot be read what its size allows. */
+  async longestMs(): Promise<number> {
+    const { bytes } = this.#file;
+    return plausibleDurationMs((await this.#read()) ?? longestDurationMs(bytes), bytes);
   }
 
   #read(): Promise<number | null> {

@@ -1,4 +1,4 @@
-/** The names of members to look for, prepared for comparison with bytes. Lower-case letters and underscores only. */
+/** The names of members to look for, prepared for comparison with bytes. Lower-case letters, digits and underscores only. */
 export type FieldSet<Name extends string = string> = {
   readonly names: readonly Name[];
   /** Names by their length, since nearly every other key differs in it already. */
@@ -11,7 +11,7 @@ type FieldBytes = { index: number; bytes: Uint8Array };
 export function fieldSet<const Name extends string>(...names: Name[]): FieldSet<Name> {
   const byLength: FieldBytes[][] = [];
   names.forEach((name, index) => {
-    if (!/^[a-z_]+$/.test(name)) throw new TypeError(`${name} is not a name that can be looked for`);
+    if (!/^[a-z0-9_]+$/.test(name)) throw new TypeError(`${name} is not a name that can be looked for`);
     byLength[name.length] ??= [];
     byLength[name.length]!.push({ index, bytes: Buffer.from(name) });
   });
@@ -32,7 +32,7 @@ export function matchPlainKey(fields: FieldSet, bytes: Uint8Array, start: number
     for (; offset < wanted.length; offset += 1) {
       const byte = bytes[start + offset]!;
       if (byte === wanted[offset]) continue;
-      // Names consist of lower-case letters and underscores, whose upper-case forms lack one bit, or do not exist.
+      // Names consist of lower-case letters, whose upper-case forms lack one bit, and of what has no other case.
       if (byte < 0x41 || byte > 0x5a || (byte | 0x20) !== wanted[offset]) break;
       exact = false;
     }

@@ -9,9 +9,11 @@ import { errorBytesMax } from '../upstream/error-body.ts';
 import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 import { modelUnavailable } from './admission.ts';
 import { PulledExchange } from './exchange.ts';
+import { usageBound } from './hold-budget.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
 import { exchangeError, mayTryElsewhere, upstreamError } from './upstream-errors.ts';
+import type { UsageBound } from './usage-bound.ts';
 
 export type Answered = { exchange: PulledExchange; reader: AnswerReader };
 
@@ -20,6 +22,8 @@ const attemptsMax = 3;
 
 /** Tries the deployments of a model until one answers with success. Nothing is tried again behind the first byte. */
 export class Attempts implements CancelListener {
+  /** What the call can be charged for on the word of its upstream. */
+  readonly usageBound: UsageBound;
   readonly #model: ServedModel;
   readonly #call: PreparedCall;
   readonly #metered: MeteredCall;
@@ -38,6 +42,7 @@ export class Attempts implements CancelListener {
     signal: Cancellation,
     operation: Operation = metered.event.operation,
   ) {
+    this.usageBound = usageBound(call, model);
     this.#model = model;
     this.#call = call;
     this.#metered = metered;
@@ -131,7 +136,7 @@ export class Attempts implements CancelListener {
       }
       if (event.kind !== 'head') continue;
       const { head } = event;
-      const reader = hasAnswer(head) ? this.#call.reader(head) : null;
+      const reader = hasAnswer(head) ? this.#call.reader(head, this.usageBound) : null;
       if (reader !== null) return { kind: 'answered', reader };
       const body = upstream.redact((await this.#errorBody(exchange)).toString());
       const error = upstreamError(head, body);

@@ -14,6 +14,8 @@ export type AudioForm = {
   background: boolean;
   responseFormat: string;
   file: AudioFile;
+  /** Bytes of all that is sent beside the file, such as a prompt. */
+  besideBytes: number;
   /** The body with another name of the model; all other parts are the client's own bytes. */
   bodyFor(deployment: Pick<BodyTarget, 'upstreamModel'>): readonly BodyPiece[];
 };
@@ -55,6 +57,7 @@ export async function readAudioForm(request: InvokeRequest): Promise<AudioForm> 
       bytes: file.contentEnd - file.contentStart,
       content: range(file.contentStart, file.contentEnd),
     },
+    besideBytes: bodyBytes - (file.contentEnd - file.contentStart),
     bodyFor({ upstreamModel }) {
       const edits = [{ start: modelPart.contentStart, end: modelPart.contentEnd, text: upstreamModel }];
       const background = parts.find((part) => part.name === 'background');

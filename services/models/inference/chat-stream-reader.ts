@@ -3,6 +3,7 @@ import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { textUsed } from './text-answer.ts';
+import type { UsageBound } from './usage-bound.ts';
 
 const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>> = {
   cut: 'the stream was cut',
@@ -16,12 +17,19 @@ export class ChatStreamReader implements AnswerReader {
   readonly passesOn = true;
   readonly #stream: ChatStream;
   readonly #tools: CallTools;
+  readonly #bound: UsageBound;
   readonly #countInputTokens: () => Promise<number>;
   readonly #includeUsage: boolean;
 
-  constructor(options: { chat: ChatStreamOptions; tools: CallTools; countInputTokens(): Promise<number> }) {
+  constructor(options: {
+    chat: ChatStreamOptions;
+    tools: CallTools;
+    bound: UsageBound;
+    countInputTokens(): Promise<number>;
+  }) {
     this.#stream = new ChatStream(options.chat);
     this.#tools = options.tools;
+    this.#bound = options.bound;
     this.#countInputTokens = options.countInputTokens;
     this.#includeUsage = options.chat.includeUsage;
   }
@@ -40,7 +48,8 @@ export class ChatStreamReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const { forward, outcome, usage, isUsageFinal, said, problem } = this.#stream.end(cut);
+    const { forward, outcome, usage: reported, isUsageFinal, said, problem } = this.#stream.end(cut);
+    const usage = this.#bound.believed(reported);
     // Beside its words some upstreams tell zeroes (openai-contract.md section 3): a stream that broke off has used what went by.
     const told =
       usage === null || isUsageFinal || outcome === 'complete'
@@ -50,7 +59,7 @@ export class ChatStreamReader implements AnswerReader {
             inputTokens: usage.inputTokens || null,
             outputTokens: Math.max(usage.outputTokens ?? 0, this.#stream.deltas),
           };
-    const isUntold = this.#includeUsage && usage === null && outcome === 'complete';
+    const isUntold = this.#includeUsage && reported === null && outcome === 'complete';
     return {
       forward,
       forwardWith: isUntold

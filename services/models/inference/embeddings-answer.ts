@@ -1,6 +1,7 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, type Splice } from '../bytes/splice.ts';
+import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
 export type EmbeddingFormat = 'float' | 'base64';
@@ -15,6 +16,7 @@ const itemFields = fieldSet('embedding');
 export function readEmbeddings(
   body: Buffer,
   format: EmbeddingFormat,
+  bound: UsageBound,
   countInputTokens: () => Promise<number>,
 ): WholeAnswer | null {
   const item = new ObjectScan(itemFields);
@@ -29,10 +31,11 @@ export function readEmbeddings(
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
   const usage = readUsage(scan.json('usage'));
+  // Embeddings have no output tokens, whatever some upstreams report.
+  const used = usage === null ? null : { ...measuresOf(usage), outputTokens: 0 };
   return {
     forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, splices),
-    // Embeddings have no output tokens, whatever some upstreams report.
-    reported: usage === null ? null : { ...measuresOf(usage), outputTokens: 0 },
+    reported: used !== null && bound.allows(used) ? used : null,
     counted: async () => ({ inputTokens: await countInputTokens() }),
   };
 }

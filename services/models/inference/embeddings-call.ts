@@ -40,7 +40,9 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     }),
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
-    reader: () =>
-      new WholeAnswerReader((body) => readEmbeddings(body, format, countInputTokens), { bytesMax: vectorBytesMax }),
+    reader: (_head, bound) =>
+      new WholeAnswerReader((body) => readEmbeddings(body, format, bound, countInputTokens), {
+        bytesMax: vectorBytesMax,
+      }),
   };
 }

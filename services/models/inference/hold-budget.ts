@@ -5,12 +5,14 @@ import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../dom
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { PreparedCall } from './prepared-call.ts';
+import { UsageBound } from './usage-bound.ts';
 
 /** Estimates count four bytes to a token; no token is shorter than one byte, so this is the most it can be. */
 const tokensPerEstimatedToken = 4;
 
-/** The most output of a model of which nothing is known, in tokens. */
+/** The most output of a model of which nothing is known, and the most that its prompt may have, in tokens. */
 const outputTokensUnknown = 32_768;
+const contextWindowUnknown = 131_072;
 
 /** An answer which is cut shorter than this for want of money is worth nothing. */
 const outputTokensWorthIt = 256;
@@ -31,6 +33,16 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
     audioMs,
     characters,
   };
+}
+
+/**
+ * What a call can be charged for at most on the word of its upstream: what is held for it, but for the prompt, which may fill the model's
+ * context whatever its text is, by images that stand elsewhere.
+ */
+export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
+  const most = largestUse(call, model);
+  const context = (model.contextWindow || contextWindowUnknown) * call.estimate.prompts;
+  return new UsageBound({ ...most, inputTokens: Math.max(most.inputTokens, context) });
 }
 
 /** What a call can cost at most, and the least with which it is worth running; 0: only with all. */

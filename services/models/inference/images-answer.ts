@@ -1,20 +1,50 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import type { Measures } from '../domain/price.ts';
+import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
-const fields = fieldSet('data', 'usage');
-/** An image is counted, whatever it says. */
-const imageFields = fieldSet();
+export type ImagesAsked = {
+  /** How many images were asked for. */
+  images: number;
+  bound: UsageBound;
+};
 
-/** Reads a list of images; it is passed on byte for byte. Null when it is none. */
-export function readImages(body: Buffer): WholeAnswer | null {
-  const scan = new ObjectScan(fields, { in: 'data', scan: new ObjectScan(imageFields), take() {} });
-  if (scan.read(body) !== null || scan.itemCount === -1) return null;
-  const usage = readUsage(scan.json('usage'));
+const fields = fieldSet('data', 'usage');
+const imageFields = fieldSet('b64_json', 'url');
+
+/** Reads a list of images; it is passed on byte for byte. Null when it is none, or one of them is neither there nor elsewhere. */
+export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null {
+  const image = new ObjectScan(imageFields);
+  let areImages = true;
+  const scan = new ObjectScan(fields, {
+    in: 'data',
+    scan: image,
+    take() {
+      areImages &&= hasText(image, 'b64_json') || hasText(image, 'url');
+    },
+  });
+  if (scan.read(body) !== null || scan.itemCount < 1 || !areImages) return null;
   return {
     forward: [body],
-    // A model is priced by images or by tokens: both are measured, and its price says which is sold.
-    reported: { ...(usage === null ? undefined : measuresOf(usage)), images: scan.itemCount },
+    reported: imagesUsed(readUsage(scan.json('usage')), scan.itemCount, asked),
     counted: async () => ({}),
   };
 }
+
+/** What images that came are charged for: a model is priced by them or by tokens; both are measured, and its price says which is sold. */
+export const imagesUsed = (
+  usage: ReportedUsage | null,
+  images: number,
+  { images: asked, bound }: ImagesAsked,
+): Partial<Measures> => {
+  const believed = bound.believed(usage);
+  return {
+    ...(believed === null ? undefined : measuresOf(believed)),
+    images: bound.allows({ images }) ? images : asked,
+  };
+};
+
+/** Whether a member is a string, and longer than the two quotes of an empty one. */
+const hasText = (image: ObjectScan<'b64_json' | 'url'>, name: 'b64_json' | 'url'): boolean =>
+  image.kind(name) === 'string' && image.valueBytes(name) > 2;

@@ -1,11 +1,11 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
-import { readImages } from './images-answer.ts';
+import { imagesUsed, readImages } from './images-answer.ts';
 import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
-import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
+import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 // `background` of a string is the image's own, transparent or opaque; it passes (openai-contract.md section 0).
 const fields = fieldSet('model', 'stream', 'background', 'n');
@@ -15,8 +15,11 @@ const imagesMax = 128;
 const imageBytesMax = 256 * 1024 * 1024;
 /** Bytes that an event of a stream may have: an image of 4,096 × 4,096 in base64, as a PNG that cannot be compressed. */
 const eventBytesMax = 68 * 1024 * 1024;
-/** Output tokens of the largest image that OpenAI's models make at their highest quality; for estimates before a call. */
-const tokensPerImageMax = 6_240;
+/**
+ * Output tokens of the largest image that OpenAI's models make at their highest quality, 6,240, and of the three partial ones at most that
+ * a stream may have before it, 100 each.
+ */
+const tokensPerImageMax = 6_540;
 
 /** Reads a request for images. */
 export function prepareImages(request: InvokeRequest): PreparedCall {
@@ -35,17 +38,14 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
     // Some models do not stream and answer whole all the same.
-    reader: (head) =>
+    reader: (head, bound) =>
       streamed && isEventStream(head)
         ? new EventStreamReader({
             lastEvent: 'image_generation.completed',
             deltaEvent: null,
             eventBytesMax,
-            measure: ({ usage, lastEvents }) => ({
-              ...(usage === null ? undefined : measuresOf(usage)),
-              images: lastEvents,
-            }),
+            measure: ({ usage, lastEvents }) => imagesUsed(usage, lastEvents, { images, bound }),
           })
-        : new WholeAnswerReader(readImages, { bytesMax: imageBytesMax }),
+        : new WholeAnswerReader((body) => readImages(body, { images, bound }), { bytesMax: imageBytesMax }),
   };
 }

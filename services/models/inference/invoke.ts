@@ -2,6 +2,7 @@ import type { HandlerContext } from '@connectrpc/connect';
 import type { InvokeRequest, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { cancelled, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
@@ -11,7 +12,7 @@ import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
-import { failureOf, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import { failureOf, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { Attempts } from './attempts.ts';
@@ -29,6 +30,7 @@ export type InvokeDeps = {
   budgets: Pick<Budgets, 'hold' | 'holdOfJob'>;
   journal: MeteringJournal;
   clock: Clock;
+  logger: Pick<Logger, 'warn'>;
   tools: CallTools;
 };
 
@@ -126,6 +128,8 @@ export const invoke = (deps: InvokeDeps) =>
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
       attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
       rate?.release(metered.event.inputTokens + metered.event.outputTokens);
+      const { disbelieved } = attempts.usageBound;
+      if (disbelieved !== null) logDisbelieved(deps.logger, metered, disbelieved);
     }
   };
 

@@ -1,5 +1,6 @@
 import type { Measures } from '../domain/price.ts';
 import type { BodyPiece, UpstreamHead } from '../upstream/upstream.ts';
+import type { UsageBound } from './usage-bound.ts';
 
 /** What a call will cost at most, known before it runs; budgets and token limits are held against it. */
 export type Estimate = {
@@ -55,8 +56,11 @@ export type PreparedCall = {
   contentType: string;
   /** Cuts each answer to so many tokens; there only where the request names no limit of its own. */
   limitOutputTokens?(tokens: number): void;
-  /** Reads the answer of one attempt, once its head has a status of success; null: its type is none that answers this call. */
-  reader(head: UpstreamHead): AnswerReader | null;
+  /**
+   * Reads the answer of one attempt, once its head has a status of success; null: its type is none that answers this call. `bound` says
+   * which reports of its usage are believed.
+   */
+  reader(head: UpstreamHead, bound: UsageBound): AnswerReader | null;
 };
 
 /** Turns the upstream's bytes into the client's, and finds out what was used. */

@@ -7,11 +7,13 @@ import { isError } from '../bytes/stream-error.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd } from './prepared-call.ts';
 import { outputText } from './prompt-text.ts';
+import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
 export type TextAnswerRules = {
   isChat: boolean;
   tools: CallTools;
+  bound: UsageBound;
   /** Tokens of the prompt, for an upstream that does not say. */
   countInputTokens(): Promise<number>;
 };
@@ -23,7 +25,10 @@ const choiceFields = fieldSet('index');
  * Reads a whole chat or text completion. What its upstream leaves out is added, and an id that is not unique replaced
  * (openai-contract.md section 4); all else stays byte for byte. Null when it is no completion.
  */
-export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }: TextAnswerRules): WholeAnswer | null {
+export function readTextAnswer(
+  body: Buffer,
+  { isChat, tools, bound, countInputTokens }: TextAnswerRules,
+): WholeAnswer | null {
   const splices: Splice[] = [];
   const choice = new ObjectScan(choiceFields);
   const scan = new ObjectScan(answerFields, {
@@ -48,7 +53,8 @@ export function readTextAnswer(body: Buffer, { isChat, tools, countInputTokens }
   if (edits.length > 0) splices.push(...memberSplices(scan, edits));
 
   const countOutputTokens = async () => (await tools.tokenizer()).count(outputText(body));
-  const { reported, counted } = textUsed(readUsage(scan.json('usage')), { countInputTokens, countOutputTokens });
+  const usage = bound.believed(readUsage(scan.json('usage')));
+  const { reported, counted } = textUsed(usage, { countInputTokens, countOutputTokens });
   const forward = splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices));
   return { forward, reported, counted };
 }

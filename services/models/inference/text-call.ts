@@ -69,16 +69,17 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
     const limit = outputTokensLimit === null ? null : ([limitField, String(outputTokensLimit)] as const);
     return [usage, limit].filter((edit) => edit !== null);
   };
+  const estimate = textEstimate(
+    Math.ceil(request.body.byteLength / bytesPerToken),
+    outputTokensMax === null ? null : outputTokensMax * answers,
+    { prompts, answers },
+  );
   const countInputTokens = async () => countPrompt(request.body, await tools.tokenizer());
   return {
     model,
     streamed,
     background: asksForJob(scan),
-    estimate: textEstimate(
-      Math.ceil(request.body.byteLength / bytesPerToken),
-      outputTokensMax === null ? null : outputTokensMax * answers,
-      { prompts, answers },
-    ),
+    estimate,
     contentType: 'application/json',
     bodyFor: (deployment) => bodyForUpstream(scan, deployment.upstreamModel, edits(deployment)),
     worksWithoutStreamOptions,
@@ -86,13 +87,17 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
       outputTokensMax === null
         ? (tokens) => {
             outputTokensLimit = tokens;
+            estimate.outputTokensMax = tokens * answers;
           }
         : undefined,
-    reader: (head) => {
-      if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, countInputTokens }));
+    reader: (head, bound) => {
+      if (!streamed) {
+        return new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, bound, countInputTokens }));
+      }
       if (!isEventStream(head)) return null;
       return new ChatStreamReader({
         tools,
+        bound,
         countInputTokens,
         chat: {
           operation: isChat ? 'chat' : 'completions',

@@ -1,16 +1,39 @@
 import type { AudioLength } from '../audio/audio-length.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
-import { readUsage } from '../bytes/reported-usage.ts';
+import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
+import { canTranscriptUse, type UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+
+/** What is known of the audio of a call, against which is held what its upstream says that it heard. */
+export type Heard = {
+  length: Pick<AudioLength, 'estimateMs' | 'measuredMs' | 'longestMs'>;
+  /** Bytes that were sent beside the audio. */
+  besideBytes: number;
+  bound: UsageBound;
+};
+
+/** What an upstream reported, unless the audio is too short for it: null then, as when it reported nothing. */
+export async function believedOfAudio(
+  usage: ReportedUsage | Pick<Measures, 'audioMs'> | null,
+  { length, besideBytes, bound }: Heard,
+): Promise<Partial<Measures> | null> {
+  if (usage === null) return null;
+  const used = 'totalTokens' in usage ? measuresOf(usage) : usage;
+  // Files need not be read for what their size allows.
+  if (canTranscriptUse(used, length.estimateMs, besideBytes)) return used;
+  if (canTranscriptUse(used, await length.longestMs(), besideBytes)) return used;
+  bound.disbelieve(used);
+  return null;
+}
 
 export type TranscriptRules = {
   /** Whether the upstream answers JSON. */
   isJson: boolean;
   /** Whether the client wants a text. */
   isText: boolean;
-  /** The file's own length, for an upstream that does not say. */
-  length: Pick<AudioLength, 'measuredMs'>;
+  heard: Heard;
   tools: Pick<CallTools, 'tokenizer'>;
 };
 
@@ -21,29 +44,34 @@ const fields = fieldSet('text', 'usage', 'duration');
  * measured whatever else the upstream counts: a model is priced by them or by tokens, and its price says which is sold. Null when it
  * is no transcript.
  */
-export function readTranscript(body: Buffer, { isJson, isText, length, tools }: TranscriptRules): WholeAnswer | null {
+export function readTranscript(body: Buffer, { isJson, isText, heard, tools }: TranscriptRules): WholeAnswer | null {
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
   const forward = isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
-  const counting = (text: string, audioMs: () => Promise<number>): WholeAnswer => ({
-    forward,
-    reported: null,
-    counted: async () => ({ audioMs: await audioMs(), outputTokens: (await tools.tokenizer()).count(text) }),
+  const countTokens = async (text: string): Promise<Partial<Measures>> => ({
+    outputTokens: (await tools.tokenizer()).count(text),
   });
   // Subtitles and plain text carry no usage.
   if (!isJson) {
     const text = body.toString('utf8');
-    return counting(text, () => length.measuredMs(lastCueMs(text)));
+    const counted = async () => ({
+      ...(await countTokens(text)),
+      audioMs: await heard.length.measuredMs(lastCueMs(text)),
+    });
+    return { forward, reported: null, counted };
   }
 
   const duration = scan.number('duration');
-  const told = duration !== undefined && duration >= 0 && duration < 86_400 ? Math.round(duration * 1000) : null;
-  const audioMs = async (): Promise<number> => told ?? length.measuredMs();
-  const usage = readUsage(scan.json('usage'));
-  if (usage === null) return counting(scan.string('text')!, audioMs);
-  const counted = measuresOf(usage);
-  if (usage.audioMs !== null) return { forward, reported: counted, counted: async () => ({}) };
-  return { forward, reported: null, counted: async () => ({ ...counted, audioMs: await audioMs() }) };
+  const told = duration !== undefined && duration >= 0 ? { audioMs: Math.round(duration * 1000) } : null;
+  const counted = async () => {
+    const used = await believedOfAudio(readUsage(scan.json('usage')), heard);
+    const audioMs = used?.audioMs ?? (await believedOfAudio(told, heard))?.audioMs;
+    return {
+      ...(used ?? (await countTokens(scan.string('text')!))),
+      audioMs: audioMs ?? (await heard.length.measuredMs()),
+    };
+  };
+  return { forward, reported: null, counted };
 }
 
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;

@@ -5,9 +5,9 @@ import { readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
 import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
-import { readTranscript } from './transcript-answer.ts';
+import { believedOfAudio, type Heard, readTranscript } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
-import { measuresOf, WholeAnswerReader } from './whole-answer-reader.ts';
+import { WholeAnswerReader } from './whole-answer-reader.ts';
 
 /** Tokens of a second of speech at most, heard and written; for estimates before a call. */
 const audioTokensPerSecond = 10;
@@ -43,32 +43,31 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
       return form.bodyFor(deployment);
     },
     // Some models do not stream and answer whole all the same.
-    reader: (head) =>
-      form.streamed && isEventStream(head)
-        ? transcriptEvents(length)
-        : wholeTranscript(form.responseFormat, length, tools, head),
+    reader: (head, bound) => {
+      const heard = { length, besideBytes: form.besideBytes, bound };
+      return form.streamed && isEventStream(head)
+        ? transcriptEvents(heard)
+        : wholeTranscript(form.responseFormat, heard, tools, head);
+    },
   };
 }
 
-const transcriptEvents = (length: AudioLength): EventStreamReader =>
+const transcriptEvents = (heard: Heard): EventStreamReader =>
   new EventStreamReader({
     lastEvent: 'transcript.text.done',
     deltaEvent: 'transcript.text.delta',
     chunks: new TranscriptChunks(),
-    measure({ usage, deltas, lastEvents }) {
-      if (usage === null) return deltas > 0 || lastEvents > 0 ? null : {};
-      return usage.audioMs === null ? null : measuresOf(usage);
+    measure: ({ usage, deltas, lastEvents }) => (usage === null && deltas === 0 && lastEvents === 0 ? {} : null),
+    async counted({ usage, deltas }) {
+      const used = (await believedOfAudio(usage, heard)) ?? { outputTokens: deltas };
+      return { ...used, audioMs: used.audioMs ?? (await heard.length.measuredMs()) };
     },
-    counted: async ({ usage, deltas }) => ({
-      ...(usage === null ? { outputTokens: deltas } : measuresOf(usage)),
-      audioMs: await length.measuredMs(),
-    }),
   });
 
 /** Null where words are asked for and the type, which alone tells, says that the answer is an error or a page. */
 function wholeTranscript(
   responseFormat: string,
-  length: AudioLength,
+  heard: Heard,
   tools: CallTools,
   head: UpstreamHead,
 ): WholeAnswerReader | null {
@@ -77,6 +76,6 @@ function wholeTranscript(
   // vLLM puts plain text into JSON as well.
   const isJson = textType === undefined || (responseFormat === 'text' && jsonType.test(type));
   if (!isJson && (jsonType.test(type) || pageType.test(type))) return null;
-  const rules = { isJson, isText: textType !== undefined, length, tools };
+  const rules = { isJson, isText: textType !== undefined, heard, tools };
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }

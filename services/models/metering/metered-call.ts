@@ -3,7 +3,8 @@ import { errorCode } from '#shared/error-codes.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import type { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
+import type { Logger } from '#shared/logger.ts';
+import { allMeasures, type Measures, noMeasures, type PriceVersion, priceUsage } from '../domain/price.ts';
 import type { Hold } from '../limits/hold.ts';
 import type { Journal } from './journal.ts';
 import type { MeteredEvent, MeteredProgress } from './metered-event.ts';
@@ -53,6 +54,19 @@ export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   errorCode: errorCode(error) ?? '',
   reason: error.reason,
 });
+
+/** Says that an upstream reported more than a call, which has ended, can have used. */
+export function logDisbelieved(
+  logger: Pick<Logger, 'warn'>,
+  { event }: Pick<MeteredCall, 'event'>,
+  reported: Partial<Measures>,
+): void {
+  const { model, deploymentId: deployment, requestId: request } = event;
+  logger.warn(
+    { model, deployment, request, reported, charged: allMeasures(event) },
+    'an upstream reported more than its call can have used: the gateway charges what it counts itself',
+  );
+}
 
 /** One admitted call on its way through the journal: begun at construction, ended exactly once. */
 export class MeteredCall {

@@ -1,0 +1,57 @@
+import type { ReportedUsage } from '../bytes/reported-usage.ts';
+import type { Measures } from '../domain/price.ts';
+import { measuresOf } from './whole-answer-reader.ts';
+
+/** What a transcript can use at most for each half minute of audio: models hear it in such windows, however short the last one is. */
+const windowMs = 30_000;
+const windowInputTokens = 1_200;
+const windowOutputTokens = 450;
+
+/** Output tokens of a transcript at most. */
+export const transcriptTokensMax = (audioMs: number): number => Math.ceil(audioMs / windowMs) * windowOutputTokens;
+
+/**
+ * Whether a transcript of so much audio can have used what is said of it. `promptBytes` is how much was sent beside the audio; no token is
+ * shorter than a byte. Lengths differ by a tenth, and upstreams round up to seconds.
+ */
+export function canTranscriptUse(used: Partial<Measures>, audioMs: number, promptBytes: number): boolean {
+  if (audioMs === 0) return Object.values(used).every((measure) => measure === 0);
+  return (
+    (used.audioMs ?? 0) <= Math.ceil((audioMs * 1.1) / 1000) * 1000 &&
+    (used.inputTokens ?? 0) <= Math.ceil(audioMs / windowMs) * windowInputTokens + promptBytes &&
+    (used.outputTokens ?? 0) <= transcriptTokensMax(audioMs)
+  );
+}
+
+/** What one call can be charged for at most on the word of its upstream, and what that said beyond it. */
+export class UsageBound {
+  readonly #max: Measures;
+  #disbelieved: Partial<Measures> | null = null;
+
+  constructor(max: Measures) {
+    this.#max = max;
+  }
+
+  /** What was reported and cannot be; null: nothing. */
+  get disbelieved(): Partial<Measures> | null {
+    return this.#disbelieved;
+  }
+
+  /** Whether the call can have used so much; a length of audio is not looked at. */
+  allows(used: Partial<Measures>): boolean {
+    const isPossible = (['inputTokens', 'outputTokens', 'images'] as const).every(
+      (measure) => (used[measure] ?? 0) <= this.#max[measure],
+    );
+    if (!isPossible) this.disbelieve(used);
+    return isPossible;
+  }
+
+  /** A report as it is, or null when it says more than the call can have used: the gateway then counts by itself. */
+  believed(usage: ReportedUsage | null): ReportedUsage | null {
+    return usage !== null && this.allows(measuresOf(usage)) ? usage : null;
+  }
+
+  disbelieve(used: Partial<Measures>): void {
+    this.#disbelieved = { ...this.#disbelieved, ...used };
+  }
+}
