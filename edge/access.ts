@@ -21,7 +21,7 @@ export const operatorOnly = { access: { surface: 'operator' } } as const;
 declare module 'fastify' {
   interface FastifyContextConfig {
     access?: Access;
-    /** Finds who makes the request, where that is not told by a bearer token of the edge's credentials alone. */
+    /** Finds who makes the request, where that is not told by a bearer token of the edge's credentials alone. For routes without a body. */
     authenticate?: (request: FastifyRequest) => Principal | Promise<Principal>;
     /**
      * Inference, jobs and realtime: refused while the organization is suspended (decisions.md, Auth), and what is posted also while there

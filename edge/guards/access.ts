@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Access } from '../access.ts';
+import { hasBody } from '../http/bodies.ts';
 import type { KeyPrincipal, Principal } from '../principal.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
 import { bearerToken } from './bearer.ts';
@@ -29,8 +30,9 @@ export type Credentials = {
   /**
    * The principal behind a token: at once when the edge knows it, else a promise. Throws, or rejects with, a GatewayError
    * when there is none: INVALID_API_KEY, EXPIRED_API_KEY, INVALID_TOKEN, EXPIRED_TOKEN; OVERLOADED when nobody can tell.
+   * `again`: in the same request, which is one use of a key.
    */
-  authenticate(token: string): Principal | Promise<Principal>;
+  authenticate(token: string, again?: boolean): Principal | Promise<Principal>;
   /**
    * Calls back once the principal is no longer served (revoked, expired, deactivated, suspended, signed out), with the refusal, so that a
    * connection which stays open can say it and close; and with what its key may do now whenever that may have changed. Answers how to
@@ -44,8 +46,9 @@ export type Credentials = {
 };
 
 /**
- * Authenticates and admits every request before its body is read. A route that declares no access does not register: a
- * forgotten declaration must not open an endpoint.
+ * Authenticates and admits every request before its body is read, and again behind the body, which may take ten minutes to arrive: what
+ * was revoked meanwhile does nothing more. A route that declares no access does not register: a forgotten declaration must not open an
+ * endpoint.
  */
 export function installAccess(app: FastifyInstance, credentials: Credentials): void {
   app.decorateRequest('principal', null);
@@ -71,36 +74,43 @@ export function installAccess(app: FastifyInstance, credentials: Credentials): v
       done();
       return;
     }
-    try {
-      const principal =
-        authenticate === undefined ? credentials.authenticate(bearerToken(request.raw)) : authenticate(request);
-      if (principal instanceof Promise) {
-        principal.then((loaded) => enter(request, loaded, rule)).then(() => done(), done);
-      } else {
-        enter(request, principal, rule);
-        done();
-      }
-    } catch (refusal) {
-      done(refusal as Error);
-    }
+    enter(
+      request,
+      () => (authenticate === undefined ? credentials.authenticate(bearerToken(request.raw)) : authenticate(request)),
+      { admits: !rule.admitBehindBody, done },
+    );
   });
 
-  app.addHook('preHandler', (request, _reply, done) => {
-    const { rule } = request;
-    if (rule === undefined || !rule.admitBehindBody) {
+  // In front of validation: who may no longer do a thing learns nothing about how.
+  app.addHook('preValidation', (request, _reply, done) => {
+    const { rule, principal } = request;
+    if (principal === null || !(rule!.admitBehindBody || hasBody(request.raw))) {
       done();
       return;
     }
-    try {
-      admit(request.principal!, rule, request.ip);
-      done();
-    } catch (refusal) {
-      done(refusal as Error);
-    }
+    enter(request, () => credentials.authenticate(bearerToken(request.raw), true), { admits: true, done });
   });
 }
 
-function enter(request: FastifyRequest, principal: Principal, rule: CompiledAccess): void {
-  request.principal = principal;
-  if (!rule.admitBehindBody) admit(principal, rule, request.ip);
+/** Lets a request on as whoever it turns out to be made by. */
+function enter(
+  request: FastifyRequest,
+  authenticate: () => Principal | Promise<Principal>,
+  { admits, done }: { admits: boolean; done: (refusal?: Error) => void },
+): void {
+  const admitted = (principal: Principal): void => {
+    request.principal = principal;
+    if (admits) admit(principal, request.rule!, request.ip);
+  };
+  try {
+    const principal = authenticate();
+    if (principal instanceof Promise) {
+      principal.then(admitted).then(() => done(), done);
+    } else {
+      admitted(principal);
+      done();
+    }
+  } catch (refusal) {
+    done(refusal as Error);
+  }
 }

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import type { EdgeApp } from '../app.ts';
 import { duplicateMember } from './duplicate-member.ts';
@@ -33,6 +34,12 @@ export function refuseEncodedBodies(app: EdgeApp): void {
     );
   });
 }
+
+/** Whether a request is handled behind a body: as Fastify reads them, of all methods but GET and HEAD. */
+export const hasBody = ({ method, headers }: IncomingMessage): boolean =>
+  method !== 'GET' &&
+  method !== 'HEAD' &&
+  (headers['transfer-encoding'] !== undefined || (headers['content-length'] ?? '0') !== '0');
 
 /** Keeps JSON bodies as bytes: InferenceService scans them, and what the gateway does not read reaches the upstream untouched. */
 export function rawJsonBodies(app: EdgeApp): void {

@@ -54,7 +54,8 @@ export function openCredentials(deps: {
   });
 
   return {
-    authenticate: (token) => (token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token)),
+    authenticate: (token, again) =>
+      token.startsWith(jwtStart) ? sessions.authenticate(token) : apiKeys.authenticate(token, again),
     onEnded(principal, listener, change) {
       return principal.kind === 'key'
         ? apiKeys.onRevoked(principal, listener, change)

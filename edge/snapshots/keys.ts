@@ -21,9 +21,10 @@ import { SingleFlight } from './single-flight.ts';
 export type KeyCredentials = {
   /**
    * The principal behind a secret: at once when the edge knows it and the feed is live, else a promise. INVALID_API_KEY,
-   * EXPIRED_API_KEY, or OVERLOADED when Keys is out of reach: that nobody can tell says nothing about the key.
+   * EXPIRED_API_KEY, or OVERLOADED when Keys is out of reach: that nobody can tell says nothing about the key. `again`: in the same
+   * request, whose use of the key is counted.
    */
-  authenticate(token: string): KeyPrincipal | Promise<KeyPrincipal>;
+  authenticate(token: string, again?: boolean): KeyPrincipal | Promise<KeyPrincipal>;
   /**
    * Calls back, once and with the refusal, when the principal's secret is no longer served: its key is deleted or revoked, it has
    * expired, or the secret's grace period has, its user is deactivated or its organization suspended, be it before this call. Then a
@@ -105,10 +106,10 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const reportTimer = setInterval(() => uses.report(), reportEveryMs).unref();
 
   /** Expiry is reached by time alone, so each request checks it. */
-  const admit = (entry: CachedKey): KeyPrincipal => {
+  const admit = (entry: CachedKey, again: boolean): KeyPrincipal => {
     const nowMs = clock.now();
     if (entry.principal.expiresAtMs <= nowMs) throw expiredKey();
-    uses.count(entry, nowMs);
+    if (!again) uses.count(entry, nowMs);
     return entry.principal;
   };
 
@@ -123,19 +124,19 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   };
 
   return {
-    authenticate(token) {
+    authenticate(token, again = false) {
       const tokenHash = hash('sha256', token, 'latin1');
       const live = feed.isLive;
       if (live) {
         const entry = state.find(tokenHash);
-        if (entry !== undefined) return admit(entry);
+        if (entry !== undefined) return admit(entry, again);
         if (state.isUnknown(tokenHash)) throw invalidKey();
       }
       if (!isKeySecret(token)) throw invalidKey();
       // A change that comes while it is asked makes it ask again, so that with a live feed requests for one key may share the answer. Without
       // the feed another's answer may be older than a deletion that was answered before this request came.
       const answer = live ? asking.run(tokenHash, () => ask(token, tokenHash)) : ask(token, tokenHash);
-      return answer.then(admit);
+      return answer.then((entry) => admit(entry, again));
     },
     onRevoked: (principal, listener, change) => revocations.listen(principal, listener, change),
     get isLive() {

@@ -104,7 +104,7 @@ describe('an edge with a live feed', () => {
     expect(state.lookUps).toBe(2);
   });
 
-  test('counts uses, and reports them without a write per request', async () => {
+  test('counts uses, one for each request, and reports them without a write per request', async () => {
     const user = as(sessionOf());
     const { key, secret } = await service.keys.createKey({ name: 'counted' }, user);
     const read = async () => (await service.keys.getKey({ keyId: key!.id }, user)).key!;
@@ -113,6 +113,7 @@ describe('an edge with a live feed', () => {
       for (let use = 0; use < 25; use++) await edge.authenticate(secret);
       clock.set(startMs + 500);
       await edge.authenticate(secret);
+      await edge.authenticate(secret, true);
       await waitFor(async () => (await read()).usageCount === 26n, { description: 'the uses to be reported' });
       await edge.authenticate(secret);
       // Closing reports the last one.

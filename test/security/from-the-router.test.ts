@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { keyTypeOfScope } from '#shared/scopes.ts';
 import type { DeclaredRoute } from '../../edge/guards/access.ts';
 import { owner, startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { heldRequest } from '../support/held-request.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { declaredRoutes } from '../support/routes.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -192,6 +193,104 @@ describe('surfaces', () => {
         'insufficient_role',
       ]);
     }
+  });
+});
+
+describe('what ends while a body is on its way', () => {
+  /** A credential which the edge knows, so that it decides at once. */
+  const known = async (token: string, path = '/api/v1/profile') => {
+    expect((await gateway.call('GET', path, token)).status).toBe(200);
+    return token;
+  };
+  const hold = (token: string, method: string, path: string, body: object) =>
+    heldRequest(gateway.url, { method, path, token, body: JSON.stringify(body) });
+  const isUpload = ({ url }: DeclaredRoute) => /\/audio\/trans/.test(url);
+  const form = '--x\r\ncontent-disposition: form-data; name="model"\r\n\r\nsandbox-transcribe\r\n--x--\r\n';
+
+  test('does nothing on any route that takes one', async () => {
+    const doomed = await known(await gateway.login());
+    const inference = await gateway.createKey(session, { name: 'doomed' });
+    const management = await gateway.createKey(session, { name: 'doomed', key_type: 'management' });
+    await known(inference.key, '/v1/models');
+    await known(management.key, '/api/v1/profile');
+    const held: [what: string, send: Awaited<ReturnType<typeof heldRequest>>, code: string][] = [];
+    for (const route of routes) {
+      const { access, method } = route;
+      if (access.surface === 'public' || method === 'GET') continue;
+      const what = `${method} ${route.url}`;
+      const request = {
+        method,
+        path: addressOf(route),
+        ...(isUpload(route) ? { body: form, contentType: 'multipart/form-data; boundary=x' } : { body: '{}' }),
+      };
+      held.push([`session: ${what}`, await heldRequest(gateway.url, { ...request, token: doomed }), 'invalid_token']);
+      if (access.surface !== 'api') continue;
+      const { key } = keyTypeOfScope(access.scope) === 'inference' ? inference : management;
+      held.push([`key: ${what}`, await heldRequest(gateway.url, { ...request, token: key }), 'invalid_api_key']);
+    }
+    expect(held.length).toBeGreaterThan(70);
+    expect((await gateway.call('POST', '/api/v1/auth/logout', doomed)).status).toBe(204);
+    for (const { id } of [inference, management]) {
+      expect((await gateway.call('DELETE', `/api/v1/api-keys/${id}`, session)).status).toBe(204);
+    }
+    const answers = await Promise.all(held.map(async ([what, send]) => [what, await send()]));
+    expect(answers).toEqual(held.map(([what, , code]) => [what, { status: 401, code }]));
+  });
+
+  test('be it the scope of a key, or its address', async () => {
+    const narrowed: [change: object, code: string][] = [
+      [{ scopes: ['models:list'] }, 'missing_scope'],
+      [{ ip_allowlist: ['203.0.113.7'] }, 'ip_not_allowed'],
+    ];
+    for (const [change, code] of narrowed) {
+      const { id, key } = await gateway.createKey(session, { name: 'narrowed' });
+      const send = await hold(await known(key, '/v1/models'), 'POST', '/v1/chat/completions', chat);
+      expect((await gateway.call('PATCH', `/api/v1/api-keys/${id}`, session, change)).status).toBe(200);
+      expect(await send()).toEqual({ status: 403, code });
+    }
+  });
+
+  test('be it the right of an operator, the organization of a key, or an admin who would come back', async () => {
+    const { id, organization } = (await gateway.call('GET', '/api/v1/profile', stranger)).json;
+    const admin = async (method: string, path: string, body?: object) => {
+      const answer = await gateway.call(method, `/api/v1/admin${path}`, session, body);
+      expect(answer.status, answer.text).toBeLessThan(300);
+      return answer.json;
+    };
+    await admin('PATCH', `/users/${id}`, { operator: true });
+    const operator = await known(await gateway.login(strangerLogin));
+    const credits = `/api/v1/admin/organizations/${organization.id}/credits`;
+    const grant = await hold(operator, 'POST', credits, { amount_usd: 1_000 });
+    await admin('PATCH', `/users/${id}`, { operator: false });
+    expect(await grant()).toEqual({ status: 401, code: 'invalid_token' });
+
+    stranger = await known(await gateway.login(strangerLogin));
+    issued.add(operator).add(stranger);
+    const { key } = await gateway.createKey(stranger, { name: 'suspended' });
+    const call = await hold(await known(key, '/v1/models'), 'POST', '/v1/chat/completions', chat);
+    const change = await hold(stranger, 'PATCH', `/api/v1/members/${id}`, { is_active: true });
+    await admin('POST', `/organizations/${organization.id}/suspend`, { reason: 'unpaid' });
+    expect(await call()).toEqual({ status: 403, code: 'tenant_suspended' });
+    await admin('POST', `/organizations/${organization.id}/restore`);
+    await admin('PATCH', `/users/${id}`, { is_active: false });
+    expect(await change()).toEqual({ status: 401, code: 'invalid_token' });
+    const people = await admin('GET', `/users?search=${strangerLogin.email}`);
+    expect(people.data[0].is_active).toBe(false);
+    await admin('PATCH', `/users/${id}`, { is_active: true });
+    stranger = await gateway.login(strangerLogin);
+    issued.add(stranger);
+  });
+
+  test('and what does not is one use of a key', async () => {
+    const { id, key } = await gateway.createKey(session, { name: 'used' });
+    const calls = [chat, { ...chat, stream: true }, { ...chat, background: true }];
+    for (const body of calls)
+      expect((await gateway.call('POST', '/v1/chat/completions', key, body)).status).toBeLessThan(300);
+    await gateway.call('GET', '/v1/models', key);
+    // Reported together, so that a use too many would come with them.
+    const read = async () => (await gateway.call('GET', `/api/v1/api-keys/${id}`, session)).json.usage_count;
+    await waitFor(async () => (await read()) >= calls.length + 1, { description: 'the uses to be reported' });
+    expect(await read()).toBe(calls.length + 1);
   });
 });
 
