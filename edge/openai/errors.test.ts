@@ -36,6 +36,7 @@ const rows: readonly (readonly [keyof typeof ErrorReason, status: number, type: 
   ['CREDIT_BALANCE_EXHAUSTED', 429, 'insufficient_quota', 'credit_balance_exhausted'],
   ['MODEL_UNAVAILABLE', 503, 'service_unavailable_error', 'model_unavailable'],
   ['OVERLOADED', 503, 'service_unavailable_error', 'server_is_overloaded'],
+  ['NO_CAPACITY', 503, 'service_unavailable_error', 'server_is_overloaded'],
   ['UNAUTHENTICATED_SERVICE', 503, 'service_unavailable_error', 'server_is_overloaded'],
   ['REGISTRATION_UNAVAILABLE', 503, 'service_unavailable_error', 'registration_unavailable'],
   ['UPSTREAM_ERROR', 502, 'server_error', 'upstream_error'],

@@ -36,6 +36,7 @@ const types: Readonly<Record<KnownReason, string>> = {
   [ErrorReason.MODEL_NOT_ALLOWED]: 'permission_error',
   [ErrorReason.MODEL_UNAVAILABLE]: 'service_unavailable_error',
   [ErrorReason.OVERLOADED]: 'service_unavailable_error',
+  [ErrorReason.NO_CAPACITY]: 'service_unavailable_error',
   [ErrorReason.RATE_LIMITED]: 'requests',
   [ErrorReason.TOKEN_RATE_LIMITED]: 'tokens',
   [ErrorReason.SPEND_CAP_EXCEEDED]: 'insufficient_quota',
@@ -93,6 +94,7 @@ export const rateReasons: ReadonlySet<ErrorReason> = new Set([
 const unavailableReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.MODEL_UNAVAILABLE,
   ErrorReason.OVERLOADED,
+  ErrorReason.NO_CAPACITY,
   ErrorReason.UNAUTHENTICATED_SERVICE,
 ]);
 const unavailableWaitMs = { min: 5_000, max: 15_000 };

@@ -27,6 +27,7 @@ const codes: Readonly<Record<KnownReason, string | null>> = {
   [ErrorReason.MODEL_NOT_ALLOWED]: 'model_not_allowed',
   [ErrorReason.MODEL_UNAVAILABLE]: 'model_unavailable',
   [ErrorReason.OVERLOADED]: 'server_is_overloaded',
+  [ErrorReason.NO_CAPACITY]: 'server_is_overloaded',
   [ErrorReason.RATE_LIMITED]: 'rate_limit_exceeded',
   [ErrorReason.TOKEN_RATE_LIMITED]: 'rate_limit_exceeded',
   [ErrorReason.SPEND_CAP_EXCEEDED]: 'spend_cap_exceeded',

@@ -21,6 +21,7 @@ const statuses: Readonly<Record<KnownReason, number>> = {
   [ErrorReason.MODEL_NOT_ALLOWED]: 403,
   [ErrorReason.MODEL_UNAVAILABLE]: 503,
   [ErrorReason.OVERLOADED]: 503,
+  [ErrorReason.NO_CAPACITY]: 503,
   [ErrorReason.RATE_LIMITED]: 429,
   [ErrorReason.TOKEN_RATE_LIMITED]: 429,
   [ErrorReason.SPEND_CAP_EXCEEDED]: 429,

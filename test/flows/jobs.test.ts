@@ -3,6 +3,7 @@ import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
+import { parseJobId } from '../../services/jobs/domain/job-id.ts';
 import { attemptsMax } from '../../services/jobs/domain/retry.ts';
 import { openJobsDatabase } from '../../services/jobs/fixtures/test-queue.ts';
 import { workerDefaults } from '../../services/jobs/workers/job-worker.ts';
@@ -221,6 +222,65 @@ describe('attempts', () => {
     expect(await ended(id)).toMatchObject({ status: 'failed' });
     const all = await eventsOf(bench.key.id, 1);
     expect(all).toMatchObject([{ success: false, cost_usd: 0 }]);
+  });
+
+  describe('are not made while no deployment takes a call', () => {
+    let deployment: string;
+    beforeAll(async () => {
+      const { deployments } = await bench.admin('GET', '/models/sim-chat');
+      deployment = `/deployments/${deployments[0].id}`;
+    });
+    const attemptsOf = async (id: string): Promise<number> =>
+      (await bench.admin('GET', '/jobs?limit=100')).data.find((found: { id: string }) => found.id === id).attempts;
+
+    test('a job of a stopped model goes on waiting, and runs once it serves again', async () => {
+      await bench.renew();
+      const id = await parked();
+      const database = await openJobsDatabase(bench.gateway.env.databaseUrl!);
+      const timesTaken = async (): Promise<number> => {
+        const { rows } = await database.pool.query('select fence::int from jobs where id = $1', [parseJobId(id)]);
+        return rows[0].fence;
+      };
+      await bench.admin('PATCH', deployment, { enabled: false });
+      await waitFor(async () => (await call('POST', '/v1/chat/completions', bench.session, chat)).status === 503, {
+        description: 'the model to be stopped',
+      });
+      unpark();
+      await waitFor(async () => (await timesTaken()) > 2, { description: 'two tries behind the first' });
+      await inState(id, 'queued');
+      expect(await attemptsOf(id)).toBe(1);
+      await bench.admin('PATCH', deployment, { enabled: true });
+      expect((await ended(id)).status).toBe('completed');
+      expect(await attemptsOf(id)).toBe(2);
+      await database.close();
+    });
+
+    test('jobs of a model that takes one call at a time run one after the other, whoever else calls it', async () => {
+      await bench.renew();
+      const { simulator } = bench;
+      await bench.admin('PATCH', deployment, { concurrency_limit: 1 });
+      const callNow = () => call('POST', '/v1/chat/completions', bench.session, chat);
+      await waitFor(async () => (await Promise.all([callNow(), callNow()])).some(({ status }) => status === 503), {
+        description: 'the limit to hold',
+      });
+      const held = Promise.withResolvers<void>();
+      simulator.next({ hold: { until: held.promise } });
+      const seen = simulator.requests.length;
+      const other = callNow();
+      await waitFor(() => simulator.requests.length > seen, { description: 'the model to be full' });
+      const ids: string[] = [];
+      while (ids.length < 12) ids.push((await submit()).json.id);
+      await waitFor(async () => (await Promise.all(ids.map(job))).some(({ started_at: at }) => at !== null), {
+        description: 'a job to be tried',
+      });
+      held.resolve();
+      expect((await other).status).toBe(200);
+      for (const id of ids) expect((await ended(id)).status).toBe('completed');
+      const all = await eventsOf(bench.key.id, ids.length);
+      expect(all.map(({ success }) => success)).toEqual(ids.map(() => true));
+      for (const id of ids) expect(await attemptsOf(id)).toBe(1);
+      await bench.admin('PATCH', deployment, { concurrency_limit: 0 });
+    });
   });
 
   test('a request which the upstream refuses fails at once, with the error of the synchronous call', async () => {

@@ -5,7 +5,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { type Caller, CallerSchema } from '#shared/rpc/caller.ts';
-import { type Bounds, chooseLanes, type Lane } from '../domain/choose-lanes.ts';
+import { type Bounds, chooseLanes, type Lane, type ModelSlots } from '../domain/choose-lanes.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { presentSql } from './time.ts';
 
@@ -95,7 +95,7 @@ const take = `
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
-  worker: { workerId: string; slots: number; bounds: Bounds; shiftMs: number },
+  worker: { workerId: string; slots: number; bounds: Bounds; modelSlots: ModelSlots; shiftMs: number },
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     await sql.query({ name: 'jobs-takers-lock', text: 'select pg_advisory_xact_lock($1)', values: [takersLock] });
@@ -106,7 +106,7 @@ export function takeJobs(
     const running = rows
       .filter(({ tenant_id }) => tenant_id === null)
       .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
-    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds);
+    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds, worker.modelSlots);
     const { isBounded } = choice;
     if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
     const taken = await sql.query<TakenRow>({

@@ -3,9 +3,10 @@ import { chooseLanes } from './choose-lanes.ts';
 
 const lane = (tenantId: string, subjectId = tenantId, model = 'm') => ({ tenantId, subjectId, model });
 const wide = { perSubject: 100, perModel: 100 };
+const anyModel = new Map<string, number>();
 
 test('each organization is given a slot in turn, the one that waits the longest first', () => {
-  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide);
+  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide, anyModel);
   expect(lanes.map(({ tenantId, slots }) => [tenantId, slots])).toEqual([
     ['a', 2],
     ['b', 2],
@@ -16,20 +17,35 @@ test('each organization is given a slot in turn, the one that waits the longest 
 });
 
 test('an organization’s turns are shared among its callers and models', () => {
-  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], 4, wide);
+  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], 4, wide, anyModel);
   expect(Object.fromEntries(lanes.map(({ subjectId, slots }) => [subjectId, slots]))).toEqual({ k1: 1, k2: 1, b: 2 });
 });
 
 test('whoever is at a bound is left out, and the choice says so', () => {
   const running = [{ subjectId: 'k1', model: 'm', count: 2 }];
-  const bounded = chooseLanes([lane('a', 'k1'), lane('b')], running, 9, { perSubject: 2, perModel: 5 });
+  const bounded = chooseLanes([lane('a', 'k1'), lane('b')], running, 9, { perSubject: 2, perModel: 5 }, anyModel);
   expect(bounded.lanes.map(({ subjectId, slots }) => [subjectId, slots])).toEqual([['b', 2]]);
   expect(bounded.isBounded).toBe(true);
-  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], 9, { perSubject: 9, perModel: 1 });
+  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], 9, { perSubject: 9, perModel: 1 }, anyModel);
   expect(model.lanes.map(({ slots }) => slots)).toEqual([1, 1]);
 });
 
+test('of a model with so many slots no more are chosen, whoever asks, and others go past it', () => {
+  const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('b'), lane('b', 'b', 'n'), lane('c', 'c', 'stopped')];
+  const slots = new Map([
+    ['m', 2],
+    ['stopped', 0],
+  ]);
+  const { lanes: chosen, isBounded } = chooseLanes(lanes, [], 9, wide, slots);
+  expect(chosen.map(({ subjectId, model, slots }) => [subjectId, model, slots])).toEqual([
+    ['k1', 'm', 1],
+    ['b', 'm', 1],
+    ['b', 'n', 7],
+  ]);
+  expect(isBounded).toBe(true);
+});
+
 test('of no lanes, or for no slots, nothing is chosen', () => {
-  expect(chooseLanes([], [], 9, wide)).toEqual({ lanes: [], served: [], isBounded: false });
-  expect(chooseLanes([lane('a')], [], 0, wide).lanes).toEqual([]);
+  expect(chooseLanes([], [], 9, wide, anyModel)).toEqual({ lanes: [], served: [], isBounded: false });
+  expect(chooseLanes([lane('a')], [], 0, wide, anyModel).lanes).toEqual([]);
 });

@@ -4,6 +4,9 @@ export type Lane = { tenantId: string; subjectId: string; model: string };
 /** How many jobs may run at the same time, whatever the number of workers. */
 export type Bounds = { perSubject: number; perModel: number };
 
+/** How many jobs of some models may be chosen at most. */
+export type ModelSlots = ReadonlyMap<string, number>;
+
 /** Jobs that run now. */
 export type Running = { subjectId: string; model: string; count: number };
 
@@ -17,13 +20,15 @@ export type Choice = {
 
 /**
  * Shares free slots out among organizations, one each in turn, beginning with the one that waits the longest (`lanes` are in this
- * order); within an organization its lanes take turns. Callers and models at their bounds are left out.
+ * order); within an organization its lanes take turns. Callers and models at their bounds are left out, and
+ * so is more of a model than `modelSlots` says, if it does.
  */
 export function chooseLanes(
   lanes: readonly Lane[],
   running: readonly Running[],
   slots: number,
   { perSubject, perModel }: Bounds,
+  modelSlots: ModelSlots,
 ): Choice {
   const ofSubject = new Map<string, number>();
   const ofModel = new Map<string, number>();
@@ -33,8 +38,11 @@ export function chooseLanes(
     add(ofSubject, subjectId, count);
     add(ofModel, model, count);
   }
+  const chosenOfModel = new Map<string, number>();
   const isFull = ({ subjectId, model }: Lane): boolean =>
-    (ofSubject.get(subjectId) ?? 0) >= perSubject || (ofModel.get(model) ?? 0) >= perModel;
+    (ofSubject.get(subjectId) ?? 0) >= perSubject ||
+    (ofModel.get(model) ?? 0) >= perModel ||
+    (chosenOfModel.get(model) ?? 0) >= (modelSlots.get(model) ?? slots);
 
   const tenants = Map.groupBy(lanes, ({ tenantId }) => tenantId);
   const waiting = [...tenants.values()].map((ofTenant) => [...ofTenant]);
@@ -54,6 +62,7 @@ export function chooseLanes(
     chosen.set(lane, (chosen.get(lane) ?? 0) + 1);
     add(ofSubject, lane.subjectId, 1);
     add(ofModel, lane.model, 1);
+    add(chosenOfModel, lane.model, 1);
     left -= 1;
     served.delete(lane.tenantId);
     served.set(lane.tenantId, true);

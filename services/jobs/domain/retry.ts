@@ -10,11 +10,16 @@ const backoffMsMax = 60_000;
 const transientReasons: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.UPSTREAM_ERROR,
   ErrorReason.UPSTREAM_TIMEOUT,
-  ErrorReason.MODEL_UNAVAILABLE,
   // Of an upstream: a job's own limits were counted at its submission.
   ErrorReason.RATE_LIMITED,
   ErrorReason.OVERLOADED,
 ]);
+
+/** Nothing was called: no deployment of the model serves, or none has room. */
+const uncalledReasons: ReadonlySet<ErrorReason> = new Set([ErrorReason.MODEL_UNAVAILABLE, ErrorReason.NO_CAPACITY]);
+
+/** Whether the job waits for its model, without an attempt. */
+export const isUncalled = ({ reason }: GatewayError): boolean => uncalledReasons.has(reason);
 
 /** Whether the job makes its call again behind the failed attempt of this number (from 1). */
 export const isRetried = ({ reason }: GatewayError, attempt: number): boolean =>
@@ -26,6 +31,7 @@ export const isRetried = ({ reason }: GatewayError, attempt: number): boolean =>
  */
 export const unmeteredReasons = (attempt: number): ErrorReason[] => [
   ErrorReason.CANCELLED,
+  ...uncalledReasons,
   ...(attempt < attemptsMax ? transientReasons : []),
 ];
 

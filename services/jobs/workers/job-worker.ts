@@ -11,6 +11,7 @@ import { extendLeases, reclaimLapsed } from '../db/leases.ts';
 import { leaseMs, type TakenJob, takeJobs } from '../db/take-jobs.ts';
 import { clockShiftMs } from '../db/time.ts';
 import type { Bounds } from '../domain/choose-lanes.ts';
+import { ModelRoom } from '../domain/model-room.ts';
 import type { JobMetrics } from '../metrics.ts';
 import { type CurrentCallersDeps, currentCaller } from './current-callers.ts';
 import { createEndBatches, type EndBatches } from './end-batches.ts';
@@ -43,6 +44,7 @@ export class JobWorker {
   readonly #deps: JobWorkerDeps;
   readonly #options: JobWorkerOptions;
   readonly #ends: EndBatches;
+  readonly #room = new ModelRoom();
   readonly #runs = new Map<string, Run>();
   readonly #heartbeat: NodeJS.Timeout;
   #gathering: NodeJS.Timeout | null = null;
@@ -144,6 +146,7 @@ export class JobWorker {
       workerId: this.id,
       slots,
       bounds: this.#options.bounds,
+      modelSlots: this.#room.slots(this.#lookedMs),
       shiftMs: this.#shiftMs(),
     })
       .then(({ jobs, isMore, isBounded }) => {
@@ -166,7 +169,7 @@ export class JobWorker {
       const caller = callers.get(callerId) ?? currentCaller(this.#deps, job.caller);
       callers.set(callerId, caller);
       caller.catch(() => {});
-      if (job.attempts === 1) this.#deps.metrics.started(job.startedMs - job.createdMs);
+      if (job.fence === 1n) this.#deps.metrics.started(job.startedMs - job.createdMs);
       const body = async () => job.request ?? readBody(this.#deps.database.pool, job, bodyKinds.request);
       // A job that came back to this very worker ends its former run first.
       const former = this.#runs.get(job.id);
@@ -194,6 +197,8 @@ export class JobWorker {
 
   async #run({ job, leave }: Run, inputs: JobInputs): Promise<void> {
     const outcome = await runJob(this.#deps, job, inputs, leave.signal);
+    if (outcome.kind === 'refused') this.#room.refused(job.model, performance.now());
+    else this.#room.passed(job.model);
     await this.#conclude(job, outcome);
   }
 
@@ -212,6 +217,9 @@ export class JobWorker {
         await requeueJob(database, job, outcome, this.#shiftMs());
         return;
       }
+      case 'refused':
+        await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
+        return;
       case 'left':
         // The process ends: another worker may go on at once. Of jobs which are not its own any more nothing changes.
         if (this.#closing) {

@@ -18,7 +18,7 @@ import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { successEventId } from '../domain/job-id.ts';
-import { attemptsMax, backoffMs, isRetried, unmeteredReasons } from '../domain/retry.ts';
+import { attemptsMax, backoffMs, isRetried, isUncalled, unmeteredReasons } from '../domain/retry.ts';
 import type { CurrentCaller } from './current-callers.ts';
 
 export type RunJobDeps = {
@@ -41,6 +41,8 @@ export type RunOutcome =
   | { kind: 'ended'; ending: Ending; unused?: JobHold }
   /** It goes back into the queue. */
   | { kind: 'again'; delayMs: number; countsAsAttempt: boolean }
+  /** No deployment took its call: it keeps its place in the queue. */
+  | { kind: 'refused' }
   /** It was cancelled, or another worker has it. */
   | { kind: 'left' };
 
@@ -173,8 +175,9 @@ function beforeCall(error: GatewayError, hold: JobHold): RunOutcome {
     : { kind: 'again', delayMs: outOfReachMs, countsAsAttempt: false };
 }
 
-/** The call failed, and its room is still held. */
+/** The call failed, or no deployment took it; its room is still held. */
 function behindCall({ random }: RunJobDeps, job: TakenJob, error: GatewayError, hold: JobHold): RunOutcome {
+  if (isUncalled(error)) return { kind: 'refused' };
   if (!isRetried(error, job.attempts)) return failed(error, hold);
   const delayMs = backoffMs(job.attempts, random(), error.details.retryAfterMs);
   return delayMs < job.leftMs ? { kind: 'again', delayMs, countsAsAttempt: true } : failed(error, hold);

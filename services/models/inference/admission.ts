@@ -52,7 +52,7 @@ export const modelUnavailable = (model: string, internal?: string): GatewayError
 
 /** Nothing may run unmetered. */
 export const cannotMeter = (): GatewayError =>
-  gatewayError(ErrorReason.OVERLOADED, 'The gateway cannot take new requests at the moment. Try again shortly.', {
+  gatewayError(ErrorReason.NO_CAPACITY, 'The gateway cannot take new requests at the moment. Try again shortly.', {
     retryAfterMs: 5_000,
     internal: 'the metering journal refuses writes',
   });

@@ -197,7 +197,7 @@ function noDeployment(model: ServedModel): GatewayError {
   if (!model.deployments.some(({ available }) => available)) {
     return modelUnavailable(model.name, 'every deployment is failed, stopped or ejected');
   }
-  return gatewayError(ErrorReason.OVERLOADED, `The model \`${model.name}\` is overloaded. Try again shortly.`, {
+  return gatewayError(ErrorReason.NO_CAPACITY, `The model \`${model.name}\` is overloaded. Try again shortly.`, {
     retryAfterMs: 5_000,
     internal: 'every deployment is at its concurrency limit',
   });

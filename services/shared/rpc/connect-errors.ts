@@ -25,6 +25,7 @@ const codeByReason: Record<KnownReason, Code> = {
   [ErrorReason.MODEL_NOT_ALLOWED]: Code.PermissionDenied,
   [ErrorReason.MODEL_UNAVAILABLE]: Code.Unavailable,
   [ErrorReason.OVERLOADED]: Code.Unavailable,
+  [ErrorReason.NO_CAPACITY]: Code.Unavailable,
   [ErrorReason.RATE_LIMITED]: Code.ResourceExhausted,
   [ErrorReason.TOKEN_RATE_LIMITED]: Code.ResourceExhausted,
   [ErrorReason.SPEND_CAP_EXCEEDED]: Code.ResourceExhausted,

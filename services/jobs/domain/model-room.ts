@@ -1,0 +1,35 @@
+/** For how long no job of a model is begun behind one that was refused, in milliseconds. */
+const pauseMs = 1_000;
+
+/** A model with as many slots is no longer limited: a worker runs no more jobs at a time. */
+const slotsMax = 64;
+
+/**
+ * How many jobs a worker begins at a time of models that lately refused one without a call, since no deployment serves or all are full:
+ * one each second, and two more for each that was not refused. So it finds the room that there is, and does not try what waits over and over.
+ */
+export class ModelRoom {
+  readonly #models = new Map<string, { slots: number; refusedMs: number }>();
+
+  /** A job of the model was refused. Times are monotonic, in milliseconds. */
+  refused(model: string, nowMs: number): void {
+    this.#models.set(model, { slots: 0, refusedMs: nowMs });
+  }
+
+  /** A job of the model was not refused, and its call is over. */
+  passed(model: string): void {
+    const limited = this.#models.get(model);
+    if (limited === undefined) return;
+    limited.slots += 2;
+    if (limited.slots > slotsMax) this.#models.delete(model);
+  }
+
+  /** How many jobs of which models may be begun now; of all others any number. */
+  slots(nowMs: number): ReadonlyMap<string, number> {
+    const entries = [...this.#models].map(([model, { slots, refusedMs }]): [string, number] => [
+      model,
+      nowMs - refusedMs < pauseMs ? slots : Math.max(slots, 1),
+    ]);
+    return new Map(entries);
+  }
+}
