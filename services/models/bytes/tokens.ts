@@ -1,50 +1,89 @@
-/** Real token counts, in the o200k_base vocabulary. Text that looks like a special token counts as plain text. */
+import { setImmediate as nextTurn } from 'node:timers/promises';
+
+/**
+ * Real token counts, in the o200k_base vocabulary. Text that looks like a special token counts as plain text. All who read texts by one
+ * tokenizer share short turns of the event loop: a megabyte of random letters takes seconds.
+ */
 export type Tokenizer = {
-  /** The number of tokens; stops soon after `max`, so that an endless text costs no more than the window it exceeds. */
-  count(text: string, max?: number): number;
-  encode(text: string): number[];
+  /**
+   * The number of tokens; stops soon after `max`, so that an endless text costs no more than the window it exceeds. Of a text of more than
+   * 1 MiB characters so many, evenly spread, are counted, and stand for the others.
+   */
+  count(text: string, max?: number): Promise<number>;
+  encode(text: string): Promise<number[]>;
   /** The text of token ids; null when one of them is no token. */
   decode(tokens: readonly number[]): string | null;
   /** The part of `text` that its first `max` tokens spell, with the number of tokens used. */
-  first(text: string, max: number): { text: string; tokens: number; whole: boolean };
+  first(text: string, max: number): Promise<{ text: string; tokens: number; whole: boolean }>;
 };
 
 /** Texts up to this length have their count remembered, and this many of them: 4 MB at most. */
 const rememberedLengthMax = 1_000;
 const rememberedMax = 2_000;
+/** Words of several tokens that the library remembers. It drops the oldest at a cost that grows with their number. */
+const mergesRemembered = 1_000;
+/** How long the event loop is held at a time, in milliseconds, and for the piece that was begun. */
+const turnMsMax = 2;
+/** How much of a text is counted, in characters, and in how many parts. */
+const countedLengthMax = 1024 * 1024;
+const samples = 16;
 
 /** Loads the vocabulary: 160 ms of CPU and about 60 MB, hence only when the first call needs it. */
 export async function loadTokenizer(): Promise<Tokenizer> {
   const vocabulary = await import('gpt-tokenizer/encoding/o200k_base');
+  vocabulary.setMergeCacheSize(mergesRemembered);
   const options = { disallowedSpecial: new Set<string>() };
-  const encode = (text: string) => {
-    const pieces = splitLongRuns(text);
-    return pieces.length === 1
-      ? vocabulary.encode(text, options)
-      : pieces.flatMap((piece) => vocabulary.encode(piece, options));
-  };
-  const countPieces = (text: string, max: number) => {
-    let total = 0;
-    for (const piece of splitLongRuns(text)) {
-      total += vocabulary.countTokens(piece, options);
-      if (total > max) break;
+
+  let turnEndMs = 0;
+  let turnComing: Promise<void> | undefined;
+  /** Takes a text's pieces, until one does not go on, in turns of the event loop which last `turnMsMax` for all texts together. */
+  async function eachPiece(text: string, take: (piece: string) => { goesOn: boolean }): Promise<void> {
+    for (const piece of piecesOf(text)) {
+      while (performance.now() >= turnEndMs) {
+        turnComing ??= nextTurn().then(() => {
+          turnComing = undefined;
+          turnEndMs = performance.now() + turnMsMax;
+        });
+        await turnComing;
+      }
+      if (!take(piece).goesOn) return;
     }
-    return total;
-  };
+  }
+
+  async function encode(text: string, max = Number.POSITIVE_INFINITY): Promise<number[]> {
+    const tokens: number[] = [];
+    await eachPiece(text, (piece) => {
+      tokens.push(...vocabulary.encode(piece, options));
+      return { goesOn: tokens.length <= max };
+    });
+    return tokens;
+  }
+  async function countPieces(text: string, max: number): Promise<number> {
+    const scale = Math.max(1, text.length / countedLengthMax);
+    let counted = 0;
+    for (const part of partsCounted(text)) {
+      await eachPiece(part, (piece) => {
+        counted += vocabulary.countTokens(piece, options);
+        return { goesOn: counted * scale <= max };
+      });
+      if (counted * scale > max) break;
+    }
+    return Math.round(counted * scale);
+  }
   // Counting is half the CPU of a small answer, and load comes as the same texts again and again.
   const counts = new Map<string, number>();
-  const count = (text: string, max = Number.POSITIVE_INFINITY) => {
+  async function count(text: string, max = Number.POSITIVE_INFINITY): Promise<number> {
     if (text.length > rememberedLengthMax) return countPieces(text, max);
     const known = counts.get(text);
     if (known !== undefined) return known;
+    const counted = await countPieces(text, Number.POSITIVE_INFINITY);
     if (counts.size === rememberedMax) counts.clear();
-    const counted = countPieces(text, Number.POSITIVE_INFINITY);
     counts.set(text, counted);
     return counted;
-  };
+  }
   return {
     count,
-    encode,
+    encode: (text) => encode(text),
     decode(tokens) {
       if (tokens.some((token) => !Number.isInteger(token) || token < 0)) return null;
       try {
@@ -53,10 +92,14 @@ export async function loadTokenizer(): Promise<Tokenizer> {
         return null;
       }
     },
-    first(text, max) {
-      const total = count(text);
-      if (total <= max) return { text, tokens: total, whole: true };
-      let cut = vocabulary.decode(encode(text).slice(0, max));
+    async first(text, max) {
+      if (text.length <= rememberedLengthMax) {
+        const total = await count(text);
+        if (total <= max) return { text, tokens: total, whole: true };
+      }
+      const tokens = await encode(text, max);
+      if (tokens.length <= max) return { text, tokens: tokens.length, whole: true };
+      let cut = vocabulary.decode(tokens.slice(0, max));
       // A token may end inside a character, which then decodes to a replacement character.
       while (!text.startsWith(cut)) cut = cut.slice(0, -1);
       return { text: cut, tokens: max, whole: false };
@@ -64,37 +107,49 @@ export async function loadTokenizer(): Promise<Tokenizer> {
   };
 }
 
+/** What is counted of a text: all of it, or parts of a long one. */
+function partsCounted(text: string): string[] {
+  if (text.length <= countedLengthMax) return [text];
+  const length = countedLengthMax / samples;
+  const distance = (text.length - length) / (samples - 1);
+  return Array.from({ length: samples }, (_, sample) => {
+    const start = Math.round(sample * distance);
+    return text.slice(start, start + length);
+  });
+}
+
 /** The tokenizer's time is quadratic in the length of a run of non-space (or of space): 100,000 equal characters take seconds. */
 const runLengthMax = 400;
-/** A piece is counted in one go; long texts are cut at the start of a run, so that counting can stop early. */
-const pieceLengthMax = 100_000;
+/** A piece is read in one go, so it is to be short; one without a good end is cut at a bad one once it is twice as long. */
+const pieceLengthMax = 500;
 
-/** Splits a text inside its over-long runs, which changes their count a little, and leaves every other text whole. */
-export function splitLongRuns(text: string): string[] {
-  if (text.length <= runLengthMax) return [text];
-  const pieces: string[] = [];
+/** A text in pieces. Over-long runs are cut, and pieces without a good end, which changes their count a little; nothing else changes it. */
+export function* piecesOf(text: string): Generator<string> {
   let pieceStart = 0;
   let runStart = 0;
   let runIsSpace = isSpace(text.charCodeAt(0));
   for (let i = 1; i < text.length; i++) {
     const code = text.charCodeAt(i);
+    let isEnd = false;
     if (isSpace(code) !== runIsSpace) {
-      // " word" is one token and so is "!\n", so a text is only ever cut before a blank.
-      if (code === 0x20 && i - pieceStart > pieceLengthMax) {
-        pieces.push(text.slice(pieceStart, i));
-        pieceStart = i;
-      }
+      // " word" is one token and so are "!\n" and "!\n//": a text is cut before a space that ends no line, and behind the end of one.
+      const isGood = runIsSpace ? isLineEnd(text.charCodeAt(i - 1)) && code !== 0x2f : !isLineEnd(code);
+      isEnd = i - pieceStart > (isGood ? pieceLengthMax : 2 * pieceLengthMax);
       runStart = i;
       runIsSpace = !runIsSpace;
     } else if (i - runStart >= runLengthMax && (code & 0xfc00) !== 0xdc00) {
-      pieces.push(text.slice(pieceStart, i));
-      pieceStart = i;
+      isEnd = true;
       runStart = i;
     }
+    if (isEnd) {
+      yield text.slice(pieceStart, i);
+      pieceStart = i;
+    }
   }
-  pieces.push(text.slice(pieceStart));
-  return pieces;
+  yield text.slice(pieceStart);
 }
+
+const isLineEnd = (code: number): boolean => code === 0x0a || code === 0x0d;
 
 /** What \s matches, without the price of a regular expression for each character. */
 const isSpace = (code: number): boolean =>

@@ -7,7 +7,7 @@ const notWords = new Set(['model', 'image_url', 'input_audio', 'file', 'user', '
 type Words = { texts: string[]; tokens: number };
 
 /** Tokens of a request's prompt, for when the upstream has not said how many they were. Token arrays count as they are. */
-export function countPrompt(body: Uint8Array, tokenizer: Tokenizer): number {
+export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promise<number> {
   const parsed = JSON.parse(asBuffer(body).toString('utf8')) as Record<string, unknown>;
   const words: Words = { texts: [], tokens: 0 };
   for (const part of [parsed.messages, parsed.tools]) collect(part, words);
@@ -15,7 +15,7 @@ export function countPrompt(body: Uint8Array, tokenizer: Tokenizer): number {
     collect(part, words);
     words.tokens += tokensGiven(part);
   }
-  return words.tokens + tokenizer.count(words.texts.join('\n'));
+  return words.tokens + (await tokenizer.count(words.texts.join('\n')));
 }
 
 /** The words of a whole completion: contents, reasoning, and what calls of tools say. */

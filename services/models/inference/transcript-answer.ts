@@ -49,7 +49,7 @@ export function readTranscript(body: Buffer, { isJson, isText, heard, tools }: T
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
   const forward = isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
   const countTokens = async (text: string): Promise<Partial<Measures>> => ({
-    outputTokens: (await tools.tokenizer()).count(text),
+    outputTokens: await (await tools.tokenizer()).count(text),
   });
   // Subtitles and plain text carry no usage.
   if (!isJson) {

@@ -19,18 +19,18 @@ export type ChatChoice = {
 export type ChoiceRequest = { prompt: ChatPrompt; tools: readonly JsonObject[]; stop: string[]; tokensMax: number };
 
 /** Says what the request asks for: tool calls, JSON, or text. */
-export function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): ChatChoice {
+export async function makeChoice({ json, tokens }: Call, request: ChoiceRequest, choice: number): Promise<ChatChoice> {
   const { prompt, tokensMax } = request;
   const calls = toolCallsFor(json, request.tools, prompt.lastUserText, prompt.toolResult !== '');
   if (calls.length === 0) {
     const full =
       jsonText(json, prompt) ?? replyText({ prompt: prompt.lastUserText, toolResult: prompt.toolResult, choice });
-    const said = tokens.first(cutAtStop(full, request.stop), tokensMax);
+    const said = await tokens.first(cutAtStop(full, request.stop), tokensMax);
     return { content: said.text, toolCalls: [], finishReason: said.whole ? 'stop' : 'length', tokens: said.tokens };
   }
   const made: ChatChoice = { content: null, toolCalls: [], finishReason: 'tool_calls', tokens: 0 };
   for (const call of calls) {
-    const input = tokens.first(call.input, tokensMax - made.tokens);
+    const input = await tokens.first(call.input, tokensMax - made.tokens);
     made.toolCalls.push({ ...call, input: input.text });
     made.tokens += input.tokens;
     if (!input.whole) {

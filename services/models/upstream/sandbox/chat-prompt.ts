@@ -20,7 +20,7 @@ const tokensOfAnswerStart = 3;
 const tokensPerAttachment = 85;
 
 /** Reads and counts the messages, and refuses a prompt that leaves no room in the context window. */
-export function readChatPrompt({ json, model, tokens }: Call, tools: readonly JsonObject[]): ChatPrompt {
+export async function readChatPrompt({ json, model, tokens }: Call, tools: readonly JsonObject[]): Promise<ChatPrompt> {
   const messages = json.messages;
   if (!Array.isArray(messages) || messages.length === 0) {
     throw new Refusal("Invalid value for 'messages': expected an array of at least one message.", {
@@ -29,20 +29,21 @@ export function readChatPrompt({ json, model, tokens }: Call, tools: readonly Js
     });
   }
   const prompt: ChatPrompt = { lastUserText: '', toolResult: '', tokens: tokensOfAnswerStart };
-  const count = (text: string) => {
-    prompt.tokens += countWithin(tokens, text, model.contextWindowTokens);
+  const count = async (text: string) => {
+    const counted = await countWithin(tokens, text, model.contextWindowTokens);
+    prompt.tokens += counted;
   };
-  messages.forEach((message, index) => {
+  for (const [index, message] of messages.entries()) {
     const { role, text, attachments } = readMessage(message, index);
     prompt.tokens += tokensPerMessage + attachments * tokensPerAttachment;
-    count(role);
-    count(text);
-    if (typeof message.name === 'string') count(message.name);
-    if (Array.isArray(message.tool_calls)) count(JSON.stringify(message.tool_calls));
+    await count(role);
+    await count(text);
+    if (typeof message.name === 'string') await count(message.name);
+    if (Array.isArray(message.tool_calls)) await count(JSON.stringify(message.tool_calls));
     prompt.toolResult = role === 'tool' || role === 'function' ? text : '';
     if (role === 'user') prompt.lastUserText = text;
-  });
-  if (tools.length > 0) count(JSON.stringify(tools));
+  }
+  if (tools.length > 0) await count(JSON.stringify(tools));
   return prompt;
 }
 

@@ -9,7 +9,7 @@ import { checkContext, outputLimit } from './text-limits.ts';
 import { textUsage } from './text-usage.ts';
 
 /** POST /chat/completions. */
-export function chatCompletions(call: Call): Answer {
+export async function chatCompletions(call: Call): Promise<Answer> {
   const { json, model } = call;
   const stream = flagField(json, 'stream');
   const n = integerField(json, 'n', 1, 128) ?? 1;
@@ -20,9 +20,12 @@ export function chatCompletions(call: Call): Answer {
     integerField(json, 'max_tokens', 1, Number.MAX_SAFE_INTEGER);
   const tokensMax = outputLimit(asked, model.outputTokensMax);
 
-  const prompt = readChatPrompt(call, tools);
+  const prompt = await readChatPrompt(call, tools);
   checkContext(model.contextWindowTokens, prompt.tokens, asked ?? 1, 'messages');
-  const choices = Array.from({ length: n }, (_, i) => makeChoice(call, { prompt, tools, stop, tokensMax }, i));
+  const choices: ChatChoice[] = [];
+  while (choices.length < n) {
+    choices.push(await makeChoice(call, { prompt, tools, stop, tokensMax }, choices.length));
+  }
   const usage = textUsage(
     prompt.tokens,
     choices.reduce((sum, choice) => sum + choice.tokens, 0),

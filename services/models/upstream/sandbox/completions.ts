@@ -13,7 +13,7 @@ const promptsMax = 128;
 type Choice = { text: string; tokens: number; finishReason: 'stop' | 'length' };
 
 /** POST /completions: one answer for each prompt and each of `n`, in that order. */
-export function textCompletions(call: Call): Answer {
+export async function textCompletions(call: Call): Promise<Answer> {
   const { json, model, tokens } = call;
   const stream = flagField(json, 'stream');
   const echo = flagField(json, 'echo');
@@ -28,21 +28,22 @@ export function textCompletions(call: Call): Answer {
   const prompts = readInputs(json.prompt ?? '', 'prompt', promptsMax, tokens);
   let promptTokens = 0;
   for (const prompt of prompts) {
-    const count = prompt.tokens ?? countWithin(tokens, prompt.text, model.contextWindowTokens);
+    const count = prompt.tokens ?? (await countWithin(tokens, prompt.text, model.contextWindowTokens));
     checkContext(model.contextWindowTokens, count, asked, 'prompt');
     promptTokens += count;
   }
-  const choices = prompts.flatMap(({ text: prompt }) =>
-    Array.from({ length: n }, (_, choice): Choice => {
+  const choices: Choice[] = [];
+  for (const { text: prompt } of prompts) {
+    for (let choice = 0; choice < n; choice++) {
       const full = replyText({ prompt, toolResult: '', choice });
-      const said = tokens.first(cutAtStop(full, stop), tokensMax);
-      return {
+      const said = await tokens.first(cutAtStop(full, stop), tokensMax);
+      choices.push({
         text: echo ? prompt + said.text : said.text,
         tokens: said.tokens,
         finishReason: said.whole ? 'stop' : 'length',
-      };
-    }),
-  );
+      });
+    }
+  }
   const usage = textUsage(
     promptTokens,
     choices.reduce((sum, choice) => sum + choice.tokens, 0),

@@ -26,7 +26,8 @@ export async function embeddings({ json, model, tokens }: Call): Promise<Answer>
   const data: string[] = [];
   for await (const slice of inTurns(inputs, inputsPerTurn)) {
     for (const input of slice) {
-      total += countInput(input, tokens, model.contextWindowTokens);
+      const counted = await countInput(input, tokens, model.contextWindowTokens);
+      total += counted;
       if (total > requestTokensMax) {
         throw new Refusal(`Requested more than ${requestTokensMax} tokens per request.`, {
           param: 'input',
@@ -42,14 +43,14 @@ export async function embeddings({ json, model, tokens }: Call): Promise<Answer>
   return jsonTextAnswer(`{"object":"list","data":[${data.join(',')}],${tail.slice(1)}`);
 }
 
-function countInput(input: Input, tokens: Tokenizer, windowTokens: number): number {
+async function countInput(input: Input, tokens: Tokenizer, windowTokens: number): Promise<number> {
   if (input.text === '') {
     throw new Refusal("Invalid value for 'input': input cannot be an empty string.", {
       param: 'input',
       code: 'invalid_value',
     });
   }
-  const count = input.tokens ?? countWithin(tokens, input.text, windowTokens);
+  const count = input.tokens ?? (await countWithin(tokens, input.text, windowTokens));
   if (count > windowTokens) {
     throw new Refusal(
       `This model's maximum context length is ${windowTokens} tokens, however you requested more in one input.`,

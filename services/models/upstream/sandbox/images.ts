@@ -33,7 +33,7 @@ export async function imageGenerations({ json, model, created, tokens }: Call): 
     quality: request.quality,
     size: `${request.width}x${request.height}`,
   };
-  const textTokens = tokens.count(request.prompt);
+  const textTokens = await tokens.count(request.prompt);
   const imageTokens = n * tokensPerImage(request);
   const usage = {
     input_tokens: textTokens,

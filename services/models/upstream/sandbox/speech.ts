@@ -11,7 +11,7 @@ const inputCharactersMax = 4_096;
 const tokensPerSecond = 20;
 
 /** POST /audio/speech: tones as WAV or PCM, silence of the same length as MP3 or AAC, which need no codec for that. */
-export function speech({ json, tokens }: Call): Answer {
+export async function speech({ json, tokens }: Call): Promise<Answer> {
   const input = textField(json, 'input');
   if ([...input].length > inputCharactersMax) {
     throw new Refusal(`Invalid value for 'input': at most ${inputCharactersMax} characters.`, {
@@ -25,7 +25,7 @@ export function speech({ json, tokens }: Call): Answer {
   const framing = wordField(json, 'stream_format', ['audio', 'sse']);
   const { contentType, pieces } = soundAs(format, input, speed);
   if (framing === 'audio') return streamAnswer(contentType, pieces);
-  const inputTokens = tokens.count(input);
+  const inputTokens = await tokens.count(input);
   const outputTokens = Math.ceil((durationMsOf(input, speed) / 1000) * tokensPerSecond);
   const usage = { input_tokens: inputTokens, output_tokens: outputTokens, total_tokens: inputTokens + outputTokens };
   return streamAnswer(sseContentType, speechEvents(pieces, usage));

@@ -2,7 +2,7 @@ import type { Tokenizer } from '../../bytes/tokens.ts';
 import { Refusal } from './answer.ts';
 
 /** Counts until it is certain that the text cannot fit: a token has at most 128 characters. */
-export function countWithin(tokens: Tokenizer, text: string, windowTokens: number): number {
+export async function countWithin(tokens: Tokenizer, text: string, windowTokens: number): Promise<number> {
   return text.length > windowTokens * 128 ? windowTokens + 1 : tokens.count(text, windowTokens);
 }
 

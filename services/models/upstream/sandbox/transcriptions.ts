@@ -24,9 +24,9 @@ export async function transcriptions(call: FormCall): Promise<Answer> {
   const granularities =
     form.fields.get('timestamp_granularities[]') ?? form.fields.get('timestamp_granularities') ?? [];
   const heard = await listen(audioOf(form), call.lengths);
-  const usage = audioUsage(call, heard, fields);
+  const usage = await audioUsage(call, heard, fields);
   if (wordField(fields, 'stream', ['false', 'true']) === 'true') {
-    return streamAnswer(sseContentType, transcriptEvents(heard.text, tokenUsage(call, heard, fields)));
+    return streamAnswer(sseContentType, transcriptEvents(heard.text, await tokenUsage(call, heard, fields)));
   }
   switch (format) {
     case 'verbose_json': {
@@ -58,7 +58,7 @@ export async function translations(call: FormCall): Promise<Answer> {
   const fields = lastValues(call.form);
   const format = wordField(fields, 'response_format', ['json', 'text', 'srt', 'verbose_json', 'vtt']);
   const heard = await listen(audioOf(call.form), call.lengths);
-  const usage = audioUsage(call, heard, fields);
+  const usage = await audioUsage(call, heard, fields);
   if (format === 'json') return jsonAnswer({ text: heard.text, usage });
   if (format === 'verbose_json') return jsonAnswer({ ...verbose('translate', 'english', heard, []), usage });
   return asText(format, heard);
@@ -81,16 +81,16 @@ function audioOf({ file }: Form): Buffer {
   return file;
 }
 
-const audioUsage = (call: FormCall, heard: Heard, fields: JsonObject): object =>
+const audioUsage = async (call: FormCall, heard: Heard, fields: JsonObject): Promise<object> =>
   call.model.audioUsage === 'duration'
     ? { type: 'duration', seconds: Math.ceil(heard.seconds) }
     : tokenUsage(call, heard, fields);
 
 /** The only usage that OpenAI's events know: clients with strict types cannot read a length there. */
-function tokenUsage({ tokens }: FormCall, heard: Heard, fields: JsonObject) {
-  const textTokens = typeof fields.prompt === 'string' ? tokens.count(fields.prompt) : 0;
+async function tokenUsage({ tokens }: FormCall, heard: Heard, fields: JsonObject) {
+  const textTokens = typeof fields.prompt === 'string' ? await tokens.count(fields.prompt) : 0;
   const audioTokens = Math.ceil(heard.seconds * tokensPerSecond);
-  const outputTokens = tokens.count(heard.text);
+  const outputTokens = await tokens.count(heard.text);
   return {
     type: 'tokens',
     input_tokens: textTokens + audioTokens,
