@@ -6,6 +6,7 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { uuidv7 } from '#shared/ids.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { namedBehaviours } from '../support/simulator/behaviour.ts';
 import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -49,8 +50,8 @@ const record = async () =>
 
 const chat = (options: object = {}) => bench.client.chat.completions.create({ model, messages, ...options });
 /** The status of one chat, and its error's code. */
-const outcome = (): Promise<[number, string | null]> =>
-  chat().then(
+const outcome = (options: object = {}): Promise<[number, string | null]> =>
+  chat(options).then(
     () => [200, null],
     (error) => [error.status, error.code],
   );
@@ -177,10 +178,20 @@ describe('one deployment', () => {
     expect((await record()).is_serviceable).toBe(false);
   });
 
-  test('refusals of bad requests are no failures', async () => {
+  const { status: _, ...overflow } = namedBehaviours['vllm-error'].instead;
+  const overflowFrame = `data: ${JSON.stringify(overflow.body)}\n\n`;
+  test.each([
+    ['by their status', 'vllm-error', {}],
+    ['in a body with the status of success', { instead: { ...overflow, status: 200 } }, {}],
+    [
+      'in the first frame of a stream',
+      { instead: { status: 200, body: overflowFrame, contentType: 'text/event-stream' } },
+      { stream: true },
+    ],
+  ] as const)('refusals of bad requests are no failures: %s', async (_how, behaviour, options) => {
     await deploy({ at: one });
-    one.otherwise('vllm-error');
-    for (let time = 0; time < 8; time++) expect(await outcome()).toEqual([400, 'context_length_exceeded']);
+    one.otherwise(behaviour);
+    for (let time = 0; time < 8; time++) expect(await outcome(options)).toEqual([400, 'context_length_exceeded']);
     one.otherwise('plain');
     expect(await outcome()).toEqual([200, null]);
   });

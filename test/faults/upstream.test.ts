@@ -313,6 +313,82 @@ describe('an error within a stream', () => {
   });
 });
 
+describe('a refusal behind a head of success', () => {
+  const said = 'Unknown field `seed` (key the-upstreams-own-key).';
+  const told = {
+    message: expect.stringContaining('Unknown field `seed` (key [redacted])'),
+    type: 'invalid_request_error',
+  };
+  const body = { model: 'sim-chat', messages };
+  const post = (stream: boolean) =>
+    gateway.call('POST', '/v1/chat/completions', bench.key.key, { ...body, ...(stream && { stream }) });
+  const refusals = [
+    ['vLLM', { object: 'error', message: said, type: 'BadRequestError', param: 'seed', code: 400 }, null],
+    ['LiteLLM', { error: { message: said, type: 'invalid_request_error', param: 'seed', code: '400' } }, null],
+    ['OpenAI', { error: { message: said, type: 'invalid_request_error', param: 'seed', code: 'unknown' } }, 'unknown'],
+  ] as const;
+
+  test.each(refusals)(
+    'of %s is answered as one with the status 400: whole, or first in a stream',
+    async (_, json, code) => {
+      const text = JSON.stringify(json);
+      for (const [stream, contentType, answer] of [
+        [false, 'application/json', text],
+        [true, 'application/json', text],
+        [true, 'text/event-stream', `data: ${text}\n\ndata: [DONE]\n\n`],
+        [true, 'text/event-stream', `event: error\ndata: ${text}\n\n`],
+      ] as const) {
+        simulator.next({ instead: { status: 200, contentType, body: answer } });
+        const { status, json: refused } = await post(stream);
+        expect([status, refused.error]).toEqual([400, { ...told, param: 'seed', code }]);
+        expect(await lastEvent(code)).toMatchObject({ success: false, status: 400, cost_usd: 0 });
+      }
+    },
+  );
+
+  test('is told in the frame that ends a stream which had begun', async () => {
+    const chunk = { choices: [{ index: 0, delta: { content: 'Hi' } }] };
+    const error = { message: said, type: 'BadRequestError', param: 'seed', code: 400 };
+    const events = [chunk, { error }].map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body: events } });
+    const { status, text } = await post(true);
+    expect(status).toBe(200);
+    const frames = text.trimEnd().split('\n\n');
+    expect(JSON.parse(frames[1]!.slice(6))).toEqual({ error: { ...told, param: 'seed', code: null } });
+    expect(frames).toHaveLength(2);
+    expect(await lastEvent(null)).toMatchObject({ success: false, status: 200, output_tokens: 1 });
+  });
+
+  test.each([
+    [
+      'of a prompt that is too long',
+      { code: 400, message: 'It exceeds the available context size.' },
+      400,
+      'context_length_exceeded',
+    ],
+    ['for its rate', { type: 'rate_limit_error', message: said }, 429, 'rate_limit_exceeded'],
+    ['as overloaded', { code: 503, message: said }, 503, 'server_is_overloaded'],
+    ['of our key', { code: 'invalid_api_key', type: 'invalid_request_error', message: said }, 502, 'upstream_error'],
+    [
+      'of our name for the model',
+      { code: 'model_not_found', type: 'invalid_request_error', message: said },
+      502,
+      'upstream_error',
+    ],
+    ['for reasons of its own', { code: 1214, message: said }, 502, 'upstream_error'],
+  ])('%s is answered as one with the status that it names', async (_, error, status, code) => {
+    for (const stream of [false, true]) {
+      const [contentType, text] = stream
+        ? ['text/event-stream', `data: ${JSON.stringify({ error })}\n\n`]
+        : ['application/json', JSON.stringify({ error })];
+      simulator.next({ instead: { status: 200, contentType, body: text } });
+      const answer = await post(stream);
+      expect([answer.status, answer.json.error.code]).toEqual([status, code]);
+      expect(answer.text).not.toContain('the-upstreams-own-key');
+    }
+  });
+});
+
 describe('a success that is no answer', () => {
   const page = '<html>\n\n<p>Sign in\n\n</html>\n\n';
   const events = 'text/event-stream';

@@ -1,5 +1,5 @@
 import { errorBytesMax } from '../upstream/error-body.ts';
-import type { ObjectScan } from './json-scan.ts';
+import { fieldSet, ObjectScan } from './json-scan.ts';
 import type { SseFrame } from './sse.ts';
 
 /**
@@ -21,4 +21,13 @@ export function errorInFrame<Name extends string>(
 ): string | null {
   if (event !== 'error' && (scan === null || !isError(scan))) return null;
   return data.toString('utf8', dataStart, Math.min(dataEnd, dataStart + errorBytesMax));
+}
+
+const errorFields = fieldSet('error', 'object', 'type');
+
+/** The error that a whole body tells, as its upstream wrote it; null: none. */
+export function errorInBody(body: Buffer): string | null {
+  if (body.length > errorBytesMax) return null;
+  const scan = new ObjectScan(errorFields);
+  return scan.read(body) === null && isError(scan) ? body.toString() : null;
 }

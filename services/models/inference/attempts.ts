@@ -12,10 +12,11 @@ import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
-import { exchangeError, mayTryElsewhere, upstreamError } from './upstream-errors.ts';
+import { exchangeError, mayTryElsewhere, upstreamError, verdictOf } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
 
-export type Answered = { exchange: PulledExchange; reader: AnswerReader };
+/** A call whose upstream has promised an answer by its head. */
+export type Answered = { exchange: PulledExchange; reader: AnswerReader; head: UpstreamHead; upstream: Upstream };
 
 /** The most deployments that one call is tried on. */
 const attemptsMax = 3;
@@ -71,9 +72,9 @@ export class Attempts implements CancelListener {
       if (outcome.kind === 'answered') {
         deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
         run.answered();
-        return { exchange, reader: outcome.reader };
+        return { exchange, reader: outcome.reader, head: outcome.head, upstream: deployment.upstream };
       }
-      this.#stop(verdictOf(outcome));
+      this.#stop(verdictOf(outcome.error));
       if (outcome.namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
         // Tokens are counted here where the upstream does not tell them.
         this.#withoutStreamOptions.add(deployment);
@@ -137,7 +138,7 @@ export class Attempts implements CancelListener {
       if (event.kind !== 'head') continue;
       const { head } = event;
       const reader = hasAnswer(head) ? this.#call.reader(head, this.usageBound) : null;
-      if (reader !== null) return { kind: 'answered', reader };
+      if (reader !== null) return { kind: 'answered', reader, head };
       const body = upstream.redact((await this.#errorBody(exchange)).toString());
       const error = upstreamError(head, body);
       const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
@@ -169,7 +170,7 @@ type Failed = {
   /** Whether the upstream refused the request and named `stream_options`: it may not know them, or repeat what it was sent. */
   namesStreamOptions: boolean;
 };
-type Outcome = { kind: 'answered'; reader: AnswerReader } | Failed;
+type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
 
 /** A success with a body; one in an encoding that nobody asked for cannot be read. */
 const hasAnswer = (head: UpstreamHead): boolean =>
@@ -178,19 +179,6 @@ const hasAnswer = (head: UpstreamHead): boolean =>
   head.status !== 204 &&
   head.status !== 205 &&
   (head.header('content-encoding') ?? 'identity').toLowerCase() === 'identity';
-
-/** What a failed attempt says about its deployment. */
-function verdictOf({ error }: Failed): Verdict {
-  switch (error.reason) {
-    case ErrorReason.UPSTREAM_REFUSED:
-    case ErrorReason.CONTEXT_LENGTH_EXCEEDED:
-      return { kind: 'good' };
-    case ErrorReason.RATE_LIMITED:
-      return { kind: 'busy', retryAfterMs: error.details.retryAfterMs ?? 1_000 };
-    default:
-      return { kind: 'bad', message: error.details.internal ?? error.message };
-  }
-}
 
 /** Full, rather than failing: a client may try again at once when somebody else is done. */
 function noDeployment(model: ServedModel): GatewayError {

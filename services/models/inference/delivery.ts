@@ -1,5 +1,6 @@
 import type { InvokeEnd, InvokeHead, InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import { errorCode } from '#shared/error-codes.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { cancelled, ErrorReason, type GatewayError } from '#shared/errors.ts';
 import type { Cancellation } from '#shared/rpc/cancellation.ts';
@@ -10,7 +11,7 @@ import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { exchangeError, upstreamFailed } from './upstream-errors.ts';
+import { exchangeError, upstreamError, upstreamFailed } from './upstream-errors.ts';
 
 /** Whichever success the upstream said. */
 const statusOk = 200;
@@ -23,6 +24,9 @@ const keepAliveCheckMs = 3_000;
 
 /** Brings the answer of an upstream to the caller and meters it, however it ends. */
 export class Delivery {
+  /** What broke the answer off; null: nothing did. */
+  failure: GatewayError | null = null;
+  readonly #answered: Answered;
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
   readonly #metered: MeteredCall;
@@ -45,6 +49,7 @@ export class Delivery {
     signal: Pick<Cancellation, 'aborted'>,
   ) {
     const { exchange, reader } = answered;
+    this.#answered = answered;
     this.#exchange = exchange;
     this.#reader = reader;
     this.#metered = metered;
@@ -65,6 +70,7 @@ export class Delivery {
   async abandon(error: GatewayError): Promise<void> {
     clearInterval(this.#silence);
     if (this.#metered.ended) return;
+    this.failure = error;
     this.#exchange.abort();
     const end = this.#reader.end(true);
     const failure = failureOf(error);
@@ -87,7 +93,8 @@ export class Delivery {
       }
     }
     const end = this.#reader.end(false);
-    if (end.failure !== null) throw upstreamFailed(end.failure);
+    const error = this.#errorOf(end);
+    if (error !== null) throw error;
     const measured = measuresOfEnd(end);
     const used = measured instanceof Promise ? await measured : measured;
     await this.#metered.end({ success: true, status: statusOk, errorCode: '', used });
@@ -128,23 +135,26 @@ export class Delivery {
   async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse> {
     clearInterval(this.#silence);
     const end = this.#reader.end(failure !== null);
-    const error = failure ?? (end.failure === null ? null : upstreamFailed(end.failure));
+    const error = failure ?? this.#errorOf(end);
+    this.failure = error;
     const nothingSent = this.#unsentHead !== undefined;
     // Of a stream that broke before its first words nothing was served.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
-    await this.#metered.end({
-      success: error === null,
-      status: error !== null && nothingSent ? statusOf(error) : statusOk,
-      errorCode: error === null ? '' : breakCode(error),
-      reason: error?.reason,
-      used,
-    });
+    const outcome = error === null ? { success: true, errorCode: '' } : failureOf(error);
+    await this.#metered.end({ ...outcome, status: error !== null && nothingSent ? statusOf(error) : statusOk, used });
     // Before the first byte a failure still has a status of its own. Behind it bytes have no way to say that something failed: the
     // connection must break, so that nobody takes them for whole.
     if (error !== null && (nothingSent || !this.#isSse)) throw error;
     const forward = error === null ? (end.forwardWith?.(used) ?? end.forward) : [...end.forward, errorFrame(error)];
     return this.#part(oneBuffer(forward), answerEnd(this.#metered.event));
+  }
+
+  /** Why an answer is none, though it has ended; null: it is whole. */
+  #errorOf({ failure, said }: AnswerEnd): GatewayError | null {
+    const { head, upstream } = this.#answered;
+    if (said != null) return upstreamError(head, upstream.redact(said));
+    return failure === null ? null : upstreamFailed(failure);
   }
 
   #part(body: Uint8Array, end?: InvokeEnd): InvokeResponse {
@@ -169,14 +179,12 @@ export class Delivery {
 const measuresOfEnd = (end: AnswerEnd): Measures | Promise<Measures> =>
   end.reported === null ? end.counted().then(allMeasures) : allMeasures(end.reported);
 
-/** The code of what broke an answer off, on its usage event and in its last frame. */
-const breakCode = ({ reason }: GatewayError): string =>
-  reason === ErrorReason.UPSTREAM_TIMEOUT ? 'upstream_timeout' : 'upstream_error';
-
 /** An error behind the first byte: one frame, which every client shows, and no `[DONE]` (openai-contract.md section 3). */
-const errorFrame = (error: GatewayError): Uint8Array =>
-  Buffer.from(
-    `data: ${JSON.stringify({
-      error: { message: error.message, type: 'server_error', param: null, code: breakCode(error) },
-    })}\n\n`,
-  );
+function errorFrame(error: GatewayError): Uint8Array {
+  const isRefusal =
+    error.reason === ErrorReason.UPSTREAM_REFUSED || error.reason === ErrorReason.CONTEXT_LENGTH_EXCEEDED;
+  const type = isRefusal ? 'invalid_request_error' : 'server_error';
+  const { message, details } = error;
+  const body = { error: { message, type, param: details.param ?? null, code: errorCode(error) } };
+  return Buffer.from(`data: ${JSON.stringify(body)}\n\n`);
+}

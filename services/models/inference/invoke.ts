@@ -13,7 +13,6 @@ import type { Hold } from '../limits/hold.ts';
 import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
 import { failureOf, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
-import type { MeteredEvent } from '../metering/metered-event.ts';
 import { admitModel, cannotMeter } from './admission.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
@@ -22,6 +21,7 @@ import { holdBudget, limitToHold } from './hold-budget.ts';
 import { answerPart, inBackground, rateLimitState } from './messages.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
+import { verdictOf } from './upstream-errors.ts';
 
 export type InvokeDeps = {
   catalog: Catalog;
@@ -126,18 +126,15 @@ export const invoke = (deps: InvokeDeps) =>
     } finally {
       // The consumer has stopped asking for more: the client left between two pieces.
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
-      attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(metered.event));
+      attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(delivery));
       rate?.release(metered.event.inputTokens + metered.event.outputTokens);
       const { disbelieved } = attempts.usageBound;
       if (disbelieved !== null) logDisbelieved(deps.logger, metered, disbelieved);
     }
   };
 
-/** What a delivered answer says about its deployment; that its client left says nothing bad. */
-const verdictOn = ({ errorCode }: MeteredEvent): Verdict =>
-  errorCode === 'upstream_error' || errorCode === 'upstream_timeout'
-    ? { kind: 'bad', message: `an answer broke off: ${errorCode}` }
-    : { kind: 'good' };
+/** What an answer says about its deployment. */
+const verdictOn = ({ failure }: Delivery): Verdict => (failure === null ? { kind: 'good' } : verdictOf(failure));
 
 /** A path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

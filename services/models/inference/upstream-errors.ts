@@ -1,4 +1,5 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { readErrorBody } from '../upstream/error-body.ts';
 import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 
@@ -15,13 +16,15 @@ const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map
 const contextOverflow = /maximum context length|exceeds the available context size|context window|prompt is too long/i;
 
 /**
- * An upstream's error answer as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat
- * bodies, HTML. What concerns the gateway's own credential or address is a fault of ours and is not told.
+ * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. One behind a
+ * head of success counts as one with the status that it names. What concerns the gateway's own credential or address is a fault of ours
+ * and is not told.
  */
 export function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readErrorBody(body);
   const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
-  const refusal = refusals.get(head.status);
+  const status = (head.status < 300 ? said.status : undefined) ?? head.status;
+  const refusal = refusals.get(status);
   if (refusal !== undefined) {
     const message = said.message || 'The upstream refused the request as invalid.';
     if (said.code === 'context_length_exceeded' || contextOverflow.test(message)) {
@@ -37,7 +40,7 @@ export function upstreamError(head: UpstreamHead, body: string): GatewayError {
       upstream: { type: 'invalid_request_error', code: said.code, ...refusal },
     });
   }
-  if (head.status === 429) {
+  if (status === 429) {
     return gatewayError(
       ErrorReason.RATE_LIMITED,
       'The upstream of this model is at its rate limit. Try again shortly.',
@@ -47,13 +50,13 @@ export function upstreamError(head: UpstreamHead, body: string): GatewayError {
       },
     );
   }
-  if (head.status === 503) {
+  if (status === 503) {
     return gatewayError(ErrorReason.OVERLOADED, 'The upstream of this model is overloaded. Try again shortly.', {
       retryAfterMs: retryAfterMs(head) ?? 5000,
       internal,
     });
   }
-  if (head.status === 504 || head.status === 408) return timeoutError(internal);
+  if (status === 504 || status === 408) return timeoutError(internal);
   return upstreamFault(internal);
 }
 
@@ -83,6 +86,21 @@ export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | 
     : error.reason === ErrorReason.OVERLOADED ||
       error.reason === ErrorReason.RATE_LIMITED ||
       error.reason === ErrorReason.UPSTREAM_ERROR;
+
+/** What a failed call says about its deployment. */
+export function verdictOf(error: GatewayError): Verdict {
+  switch (error.reason) {
+    case ErrorReason.UPSTREAM_ERROR:
+    case ErrorReason.UPSTREAM_TIMEOUT:
+    case ErrorReason.OVERLOADED:
+      return { kind: 'bad', message: error.details.internal ?? error.message };
+    case ErrorReason.RATE_LIMITED:
+      return { kind: 'busy', retryAfterMs: error.details.retryAfterMs ?? 1_000 };
+    default:
+      // The upstream refused a bad request, or the client left.
+      return { kind: 'good' };
+  }
+}
 
 /** An upstream may ask for any time; nobody of ours waits longer for one. */
 const retryAfterSecondsMax = 60;

@@ -1,5 +1,6 @@
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
+import { errorInBody } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
@@ -50,7 +51,8 @@ export class WholeAnswerReader implements AnswerReader {
   }
 
   end(cut: boolean): AnswerEnd {
-    const answer = cut ? null : this.#read(oneBuffer(this.#pieces));
+    const body = oneBuffer(this.#pieces);
+    const answer = cut ? null : this.#read(body);
     if (answer !== null) {
       const { forward, reported, counted } = answer;
       return { forward, reported, counted, failure: null };
@@ -60,6 +62,7 @@ export class WholeAnswerReader implements AnswerReader {
       reported: {},
       counted: async () => ({}),
       failure: 'the answer is not what this operation answers',
+      said: cut ? null : errorInBody(body),
     };
   }
 }

@@ -3,14 +3,31 @@ import { isObject } from '#shared/is-object.ts';
 /** The most of an upstream's error body that is read, in bytes. */
 export const errorBytesMax = 64 * 1024;
 
-type SaidError = { message: string; param: string | undefined; code: string | undefined };
+type SaidError = {
+  message: string;
+  param: string | undefined;
+  code: string | undefined;
+  /** The HTTP status that its code or type stands for; undefined: none. */
+  status: number | undefined;
+};
+
+/** Codes and types that stand for a status. The code counts first: what is said of our key and our name for the model has the type of a bad request. */
+const statusesByName = new Map<unknown, number>([
+  ['invalid_api_key', 401],
+  ['model_not_found', 404],
+  ['rate_limit_exceeded', 429],
+  ['rate_limit_error', 429],
+  ['context_length_exceeded', 400],
+  ['invalid_request_error', 400],
+  ['BadRequestError', 400],
+]);
 
 /**
  * What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and the rest
  * say nothing.
  */
 export function readErrorBody(body: string): SaidError {
-  const nothing: SaidError = { message: '', param: undefined, code: undefined };
+  const nothing: SaidError = { message: '', param: undefined, code: undefined, status: undefined };
   let parsed: unknown;
   try {
     parsed = JSON.parse(body);
@@ -29,13 +46,18 @@ export function readErrorBody(body: string): SaidError {
   const message = [outer.error, error.message, outer.message, outer.detail, complaints(complained)].find(
     (text) => typeof text === 'string' && text !== '',
   );
+  const numeric = statusIn(error.code);
   return {
     message: ((message as string | undefined) ?? '').slice(0, 2000),
     // vLLM names a field by its place in the request.
     param: nameOrNone(error.param)?.replace(/^body\./, ''),
-    code: nameOrNone(error.code),
+    code: numeric === undefined ? nameOrNone(error.code) : undefined,
+    status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
   };
 }
+
+/** The status that a code is: a number of vLLM and llama.cpp, a text of LiteLLM. */
+const statusIn = (code: unknown): number | undefined => (/^[45]\d\d$/.test(String(code)) ? Number(code) : undefined);
 
 /** FastAPI's list of what it does not accept, as `messages.0.role: Field required`. */
 function complaints(detail: unknown): string {
