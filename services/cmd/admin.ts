@@ -6,17 +6,17 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { originAt, readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { serviceNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { commands } from './admin/commands.ts';
 import { runCommand } from './admin/run-command.ts';
 import { bootstrap } from './bootstrap.ts';
-import { serviceNames } from './service-names.ts';
 import { Switchboard } from './switchboard.ts';
 
 // `npm run admin -- …`: what operators do in the portal, from a shell of a machine that has SERVICE_SECRET. It calls the running
 // services, at RPC_URLS or at RPC_HOST and RPC_PORT.
 try {
-  const env = readEnv(process.env);
+  const env = readEnv(process.env, ['SERVICE_SECRET']);
   const here = originAt(env.rpcHost, env.rpcPort, env.rpcTls ? 'https' : 'http');
   const urls = new Map(serviceNames.map((name) => [name, env.rpcUrls.get(name) ?? here]));
   const switchboard = new Switchboard({

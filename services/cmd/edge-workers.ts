@@ -5,9 +5,9 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Env, originAt } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { serviceNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { listening } from './base.ts';
-import { serviceNames } from './service-names.ts';
 
 export type EdgeWorkers = {
   /** Where all of them listen. */

@@ -1,5 +1,5 @@
+import { requireUrls, serviceNames } from '#shared/service-names.ts';
 import { run } from './run.ts';
-import { requireUrls, serviceNames } from './service-names.ts';
 
 // `npm run edge`: the public face alone, with its inference part; RPC_URLS says where the services are.
 await run('edge', async (env, logger) => {

@@ -2,12 +2,12 @@ import cluster from 'node:cluster';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import type { ServiceName } from '#shared/service-names.ts';
 import { openBase } from './base.ts';
 import { closeAll } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
 import { startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
-import type { ServiceName } from './service-names.ts';
 import { serveServices, startServices } from './services.ts';
 import type { Switchboard } from './switchboard.ts';
 

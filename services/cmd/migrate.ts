@@ -7,7 +7,7 @@ import { serviceMigrations } from './migrations.ts';
 
 // `npm run migrate`: brings the schemas of DATABASE_URL, or of the embedded Postgres, up to date and ends.
 try {
-  const env = readEnv(process.env);
+  const env = readEnv(process.env, []);
   const logger = createLogger({ level: env.logLevel, name: 'migrate' });
   const database = await openDatabase(env, logger);
   try {

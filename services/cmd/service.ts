@@ -1,9 +1,6 @@
+import { inferencePart, isServiceName, requireUrls, rpcNames } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
-import { isServiceName, requireUrls, serviceNames } from './service-names.ts';
-
-/** Answers InferenceService for callers which have no inference part of their own; it owns no data. */
-const inferencePart = 'inference';
 
 // `npm run service -- keys,auth`: the named services alone; RPC_URLS says where the others are.
 await run('service', async (env, logger) => {
@@ -13,9 +10,8 @@ await run('service', async (env, logger) => {
     .filter((name) => name !== '');
   const services = names.filter(isServiceName);
   const inference = names.includes(inferencePart);
-  const known: readonly string[] = [...serviceNames, inferencePart];
-  if (names.length === 0 || names.some((name) => !known.includes(name))) {
-    throw new StartError(`Name the services to run, of ${known.join(', ')}: npm run service -- keys,auth`);
+  if (names.length === 0 || names.some((name) => !rpcNames.includes(name))) {
+    throw new StartError(`Name the services to run, of ${rpcNames.join(', ')}: npm run service -- keys,auth`);
   }
   const needed = (['usage', 'billing', 'models'] as const).filter((name) => !services.includes(name));
   if (inference) requireUrls(env, needed);

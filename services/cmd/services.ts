@@ -9,6 +9,7 @@ import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
 import { createRpcServer } from '#shared/rpc/server.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import type { ServiceName } from '#shared/service-names.ts';
 import { startAuth } from '../auth/start.ts';
 import { startBilling } from '../billing/start.ts';
 import { startJobs } from '../jobs/start.ts';
@@ -16,7 +17,6 @@ import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { startUsage } from '../usage/start.ts';
 import { type Base, bodyReadMaxBytes, drainMs, listening } from './base.ts';
-import type { ServiceName } from './service-names.ts';
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {

@@ -1,8 +1,8 @@
 import type { Env } from '#shared/env.ts';
 import type { Logger } from '#shared/logger.ts';
+import { serviceNames } from '#shared/service-names.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
-import { serviceNames } from './service-names.ts';
 import { startSummary } from './start-summary.ts';
 
 /** Starts all parts, with the edges in this process or in WORKERS of their own, and tells how to use them once they are ready. */

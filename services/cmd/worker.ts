@@ -1,6 +1,6 @@
+import { requireUrls } from '#shared/service-names.ts';
 import { StartError } from '#shared/start-error.ts';
 import { run } from './run.ts';
-import { requireUrls } from './service-names.ts';
 
 // `npm run worker`: runs background jobs from the queue in DATABASE_URL, with an inference part of its own; RPC_URLS says where the
 // services are.

@@ -42,6 +42,10 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
   expect(withTls('', key)).toThrow(/^RPC_TLS_CERT is missing/);
   expect(withTls(join(dataDir, 'nothing'), key)).toThrow(/^RPC_TLS_CERT is not valid/);
   expect(withTls(cert, file('other.pem', other.key))).toThrow(/^RPC_TLS_CERT and RPC_TLS_KEY are not a certificate/);
+  const expired = selfSignedCertificate({ untilMs: Date.now() - 1_000 });
+  expect(withTls(file('expired.pem', expired.cert), file('expired-key.pem', expired.key))).toThrow(
+    /^RPC_TLS_CERT is not valid: expected a certificate of today, which the one from .+ to .+ GMT is not\.$/,
+  );
 });
 
 const secret = 'a secret for tests that is long enough';
@@ -65,6 +69,10 @@ test.each([
   ['TRUSTED_PROXIES', '10.0.0.0/8, ::/0'],
   ['CLOCK', '12'],
   ['CLOCK', '2026-01-31T12:00:00'],
+  ['CLOCK', '2026-02-30'],
+  ['CLOCK', '2026-02-30T12:00:00Z'],
+  ['RPC_URLS', 'keys=http://a:1,key=http://b:1'],
+  ['RPC_URLS', 'keys=http://a:1,auth=http://b:1,keys=http://b:1'],
 ])('what would fail later stops the start by its name: %s=%s', (name, value) => {
   expect(() => readEnv({ DATA_DIR: dataDir, KEY_PEPPER: secret, SERVICE_SECRET: secret, [name]: value })).toThrow(
     new RegExp(`^${name} is not valid: expected [^\\n]*\\.$`),
@@ -109,6 +117,39 @@ test('an origin has brackets around an IPv6 address, and loopback in place of al
   expect(originAt('fd00::1', 8_081, 'https')).toBe('https://[fd00::1]:8081');
   expect(['0.0.0.0', '::'].map((host) => originAt(host, 80))).toEqual(['http://127.0.0.1:80', 'http://127.0.0.1:80']);
   expect(readEnv({ DATA_DIR: dataDir, HOST: '::1' }).publicUrl).toBe('http://[::1]:8080');
+});
+
+test('what `echo` or a mounted file puts around a value is no part of it', () => {
+  const given = {
+    PUBLIC_URL: 'https://gateway.example',
+    UPSTREAM_BASE_URL: 'https://host/v1',
+    UPSTREAM_API_KEY: 'sk-of-the-upstream',
+    BOOTSTRAP_PASSWORD: 'Correct-horse-1',
+    PAYMENT_WEBHOOK_SECRET: secret,
+    SERVICE_SECRET: secret,
+  };
+  const around = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, ` ${value}\r\n`]));
+  expect(readEnv({ DATA_DIR: dataDir, ...around })).toMatchObject({
+    publicUrl: given.PUBLIC_URL,
+    upstreamBaseUrl: given.UPSTREAM_BASE_URL,
+    upstreamApiKey: given.UPSTREAM_API_KEY,
+    bootstrapPassword: given.BOOTSTRAP_PASSWORD,
+    paymentWebhookSecret: secret,
+    serviceSecrets: [secret],
+  });
+  expect(readEnv({ DATA_DIR: dataDir, UPSTREAM_API_KEY: '\n' }).upstreamApiKey).toBeUndefined();
+});
+
+test('production is production in capitals too', () => {
+  expect(() => readEnv({ DATA_DIR: dataDir, NODE_ENV: 'Production' })).toThrow(/^KEY_PEPPER is required/);
+});
+
+test('a command asks for the secrets alone that it needs', () => {
+  const given = { DATA_DIR: dataDir, NODE_ENV: 'production', SERVICE_SECRET: secret };
+  expect(readEnv(given, ['SERVICE_SECRET'])).toMatchObject({ serviceSecrets: [secret], keyPeppers: [] });
+  expect(() => readEnv({ ...given, SERVICE_SECRET: '' }, ['SERVICE_SECRET'])).toThrow(/^SERVICE_SECRET is required/);
+  expect(readEnv({ DATA_DIR: dataDir }, []).serviceSecrets).toEqual([]);
+  expect(readdirSync(dataDir)).toEqual([]);
 });
 
 test('what is not set has the default of the README', () => {

@@ -1,10 +1,11 @@
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomBytes, randomUUID, X509Certificate } from 'node:crypto';
 import { existsSync, linkSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { parseRange } from './cidr.ts';
 import { type Clock, clockStartingAt, systemClock } from './clock.ts';
 import { makeFolder } from './make-folder.ts';
+import { rpcNames } from './service-names.ts';
 import { StartError } from './start-error.ts';
 
 /** The whole configuration of a process. README.md (Configuration) explains each variable. */
@@ -61,14 +62,20 @@ const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 /** The shortest secret that is taken, in characters; 32 random bytes in hex are 64. */
 const secretLengthMin = 32;
 
+const secretNames = ['KEY_PEPPER', 'SERVICE_SECRET', 'JWT_PRIVATE_KEY'];
+
 /**
  * Reads and checks the environment once. A bad value throws a StartError that names the variable.
- * Secrets that are absent are made and kept in DATA_DIR, but for production, where they are required.
+ * Those of `secretsNeeded` that are absent are made and kept in DATA_DIR, but for production, where they are required; others are
+ * left empty.
  */
-export function readEnv(source: Source): Env {
-  const production = source.NODE_ENV === 'production';
+export function readEnv(given: Source, secretsNeeded: readonly string[] = secretNames): Env {
+  // Mounted files and `echo` end with a newline.
+  const source: Source = Object.fromEntries(Object.entries(given).map(([name, text]) => [name, text?.trim()]));
+  const production = source.NODE_ENV?.toLowerCase() === 'production';
   const dataDir = resolve(source.DATA_DIR || '.data');
-  const secret = (name: string): string => readSecret(source, name, dataDir, production);
+  const secret = (name: string): string =>
+    source[name] || secretsNeeded.includes(name) ? readSecret(source, name, dataDir, production) : '';
 
   const host = readHost(source, 'HOST');
   const port = readInteger(source, 'PORT', 8080, 0, 65_535);
@@ -90,7 +97,7 @@ export function readEnv(source: Source): Env {
     smtpUrl: readSmtpUrl(source),
     paymentWebhookSecret: readWebhookSecret(source),
     keyPeppers: readPeppers(secret('KEY_PEPPER')),
-    jwtPrivateKey: readPrivateKey(source, production),
+    jwtPrivateKey: readPrivateKey(source, production && secretsNeeded.includes('JWT_PRIVATE_KEY')),
     serviceSecrets: listOf(secret('SERVICE_SECRET')),
     trustedProxies: readTrustedProxies(source),
     logLevel: readChoice(source, 'LOG_LEVEL', logLevels, 'info'),
@@ -220,9 +227,9 @@ function readTrustedProxies(source: Source): string[] {
 function readClock(source: Source): Clock {
   const text = source.CLOCK || 'system';
   if (text === 'system') return systemClock;
-  // Date.parse takes `12` for a month of 2001.
+  // Date.parse takes `12` for a month of 2001, and 30 February for 2 March.
   const startMs = /^\d{4}-\d{2}-\d{2}(T[\d:.]+(Z|[+-]\d{2}:\d{2}))?$/.test(text) ? Date.parse(text) : Number.NaN;
-  if (Number.isNaN(startMs)) {
+  if (Number.isNaN(startMs) || new Date(text.slice(0, 10)).getUTCDate() !== Number(text.slice(8, 10))) {
     throw bad('CLOCK', '`system` or an ISO 8601 time with its zone, such as 2026-01-31T12:00:00Z');
   }
   return clockStartingAt(startMs);
@@ -234,6 +241,8 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
     const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
       throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
+    if (!rpcNames.includes(match[1]!) || urls.has(match[1]!))
+      throw bad('RPC_URLS', `each of ${rpcNames.join(', ')} once at most, and no other name`);
     urls.set(match[1]!, match[2]!);
   }
   return urls;
@@ -247,6 +256,10 @@ function readRpcTls(source: Source): Env['rpcTls'] {
   } catch (cause) {
     throw new StartError('RPC_TLS_CERT and RPC_TLS_KEY are not a certificate and its key in PEM.', { cause });
   }
+  const { validFrom, validTo } = new X509Certificate(cert);
+  // Whoever calls goes by the machine's clock too.
+  if (Date.now() < Date.parse(validFrom) || Date.now() > Date.parse(validTo))
+    throw bad('RPC_TLS_CERT', `a certificate of today, which the one from ${validFrom} to ${validTo} is not`);
   return { cert, key };
 }
 
@@ -260,10 +273,10 @@ function readPem(source: Source, name: string): string {
   }
 }
 
-function readPrivateKey(source: Source, production: boolean): string | undefined {
+function readPrivateKey(source: Source, isRequired: boolean): string | undefined {
   const text = source.JWT_PRIVATE_KEY?.replaceAll('\\n', '\n');
   if (text === undefined || text === '') {
-    if (production)
+    if (isRequired)
       throw new StartError(
         'JWT_PRIVATE_KEY is required with NODE_ENV=production: an Ed25519 private key in PKCS #8 PEM.',
       );

@@ -8,9 +8,9 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
+import { serviceNames } from '#shared/service-names.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { startGateway } from '../../services/cmd/gateway.ts';
-import { serviceNames } from '../../services/cmd/service-names.ts';
 import { waitFor } from '../support/wait-for.ts';
 import type { Command, Report } from './connections-peer.ts';
 

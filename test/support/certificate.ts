@@ -3,8 +3,8 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 /** A key and a certificate for 127.0.0.1 and localhost that signs itself, as PEM. `ca` is what a client trusts. */
 export type TestCertificate = { key: string; cert: string; ca: string };
 
-/** Makes a self-signed certificate (X.509 v3, RFC 5280), valid from an hour ago for a day. */
-export function selfSignedCertificate(): TestCertificate {
+/** Makes a self-signed certificate (X.509 v3, RFC 5280), valid from an hour ago for a day, or until a moment. */
+export function selfSignedCertificate({ untilMs }: { untilMs?: number } = {}): TestCertificate {
   const nowMs = Date.now();
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const name = sequence(set(sequence(oid('2.5.4.3'), utf8('localhost'))));
@@ -23,7 +23,7 @@ export function selfSignedCertificate(): TestCertificate {
     tagged(0x02, Buffer.concat([Buffer.from([1]), randomBytes(15)])),
     ecdsaWithSha256,
     name,
-    sequence(utcTime(nowMs - 3_600_000), utcTime(nowMs + 86_400_000)),
+    sequence(utcTime(nowMs - 3_600_000), utcTime(untilMs ?? nowMs + 86_400_000)),
     name,
     publicKey.export({ type: 'spki', format: 'der' }),
     tagged(0xa3, sequence(subjectAltName, basicConstraints)),

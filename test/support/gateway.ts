@@ -5,9 +5,9 @@ import OpenAI from 'openai';
 import type { Clock } from '#shared/clock.ts';
 import { type Env, readEnv } from '#shared/env.ts';
 import { createLogger } from '#shared/logger.ts';
+import { serviceNames } from '#shared/service-names.ts';
 import { bootstrap } from '../../services/cmd/bootstrap.ts';
 import { type Gateway, startGateway } from '../../services/cmd/gateway.ts';
-import { serviceNames } from '../../services/cmd/service-names.ts';
 import { checkAnswer } from './described-answers.ts';
 import { createTestDatabase } from './postgres.ts';
 

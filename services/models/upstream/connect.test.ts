@@ -9,11 +9,18 @@ import { connectUpstream, environmentSecrets } from './connect.ts';
 
 test.each([
   ['env:UPSTREAM_OTHER_KEY', 'the upstream’s'],
+  ['env:UPSTREAM_FROM_A_FILE', 'the upstream’s'],
   ['env:UPSTREAM_MISSING', undefined],
+  ['env:UPSTREAM_EMPTY', undefined],
   ['env:SERVICE_SECRET', undefined],
   ['file:/etc/passwd', undefined],
 ])('%s is sent to an upstream only if it names a secret of upstreams', (reference, secret) => {
-  const secretOf = environmentSecrets({ UPSTREAM_OTHER_KEY: 'the upstream’s', SERVICE_SECRET: 'the gateway’s' });
+  const secretOf = environmentSecrets({
+    UPSTREAM_OTHER_KEY: 'the upstream’s',
+    UPSTREAM_FROM_A_FILE: 'the upstream’s\n',
+    UPSTREAM_EMPTY: '\n',
+    SERVICE_SECRET: 'the gateway’s',
+  });
   expect(secretOf(reference)).toBe(secret);
 });
 

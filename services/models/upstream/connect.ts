@@ -35,7 +35,7 @@ export const connectUpstream =
 export const environmentSecrets =
   (source: Readonly<Record<string, string | undefined>>) =>
   (reference: string): string | undefined =>
-    reference.startsWith('env:UPSTREAM_') ? source[reference.slice('env:'.length)] : undefined;
+    (reference.startsWith('env:UPSTREAM_') && source[reference.slice('env:'.length)]?.trim()) || undefined;
 
 function sandboxKnobs({ sandbox }: DeploymentSettings) {
   if (sandbox === undefined) return undefined;

@@ -1,8 +1,12 @@
-import type { Env } from '#shared/env.ts';
-import { StartError } from '#shared/start-error.ts';
+import type { Env } from './env.ts';
+import { StartError } from './start-error.ts';
 
 /** The services which own data, each with a Postgres schema of its own, in the order in which they start. */
 export const serviceNames = ['keys', 'models', 'billing', 'usage', 'auth', 'jobs'] as const;
+/** Answers InferenceService for callers which have no inference part of their own; it owns no data. */
+export const inferencePart = 'inference';
+/** What can answer other processes, by the names of RPC_URLS. */
+export const rpcNames: readonly string[] = [...serviceNames, inferencePart];
 export type ServiceName = (typeof serviceNames)[number];
 
 export const isServiceName = (name: string): name is ServiceName => (serviceNames as readonly string[]).includes(name);
