@@ -2,8 +2,9 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
-import { operatorCaller } from '#shared/rpc/caller.ts';
+import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
+import { currentCaller } from '../current-caller.ts';
 import { userMessage } from '../db/user.message.ts';
 import { isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -21,6 +22,7 @@ export const adminUpdateUser =
     const { user, version } = await transaction(database, async (em) => {
       // Two operators who unmake each other at the same moment take turns.
       await lockOperators(em);
+      requireOperator(await currentCaller(em, caller));
       const found = await lockUser(em, { id: request.userId });
       const before = { is_active: found.isActive, operator: found.operator };
       const after = { is_active: request.isActive ?? found.isActive, operator: request.operator ?? found.operator };

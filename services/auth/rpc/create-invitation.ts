@@ -5,11 +5,12 @@ import {
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
-import { Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
+import { currentCaller } from '../current-caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { findUserByEmail } from '../db/user.repository.ts';
+import { findUserByEmail, lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
@@ -25,9 +26,7 @@ export const createInvitation =
     const { database, clock } = deps;
     const caller = sessionCaller(context, Role.ADMIN);
     const role = request.role === Role.UNSPECIFIED ? Role.MEMBER : request.role;
-    if (!mayInvite(caller.role, role)) {
-      throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner invites owners.');
-    }
+    requireInviter(caller, role);
     const call = {
       caller,
       key: request.idempotencyKey,
@@ -44,6 +43,9 @@ export const createInvitation =
           throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
         }
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));
+        // Whoever removes the caller waits, and withdraws this invitation as well; or has done so, and it is refused.
+        await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
+        requireInviter(await currentCaller(em, caller), role);
         const organization = await getOrganizationRow(em, caller.tenantId);
         const invitation = await invite(
           em,
@@ -55,3 +57,10 @@ export const createInvitation =
       }),
     );
   };
+
+function requireInviter(caller: Caller, invited: Role): void {
+  requireRole(caller, Role.ADMIN);
+  if (!mayInvite(caller.role, invited)) {
+    throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner invites owners.');
+  }
+}

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import { atOnce, join, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
 let fixture: TestAuth;
 beforeAll(async () => {
@@ -36,7 +37,7 @@ test('a deactivated member can neither sign in nor refresh nor reset their passw
   expect(await reasonOf(auth.login({ email: user.email, password: strongPassword }, anonymous()))).toBe(null);
 });
 
-test('the last owner stays, even when two owners unmake each other at the same moment', async () => {
+test('the last owner stays, even when two owners step down at the same moment', async () => {
   const { auth, owner } = fixture;
   const first = { id: owner.userId, tenantId: owner.tenantId, role: Role.OWNER };
   const demote = (actor: Person, userId: string) => auth.updateMember({ userId, role: Role.MEMBER }, as(actor));
@@ -45,7 +46,7 @@ test('the last owner stays, even when two owners unmake each other at the same m
     ErrorReason.CONFLICT,
   );
   const second = await join(fixture, 'second-owner@example.com', Role.OWNER);
-  const reasons = await Promise.all([reasonOf(demote(first, second.id)), reasonOf(demote(second, first.id))]);
+  const reasons = await Promise.all([first, second].map((one) => reasonOf(demote(one, one.id))));
   expect(reasons.toSorted()).toEqual([ErrorReason.CONFLICT, null].toSorted());
   const { members } = await auth.listMembers({ page: { limit: 100 } }, as(first));
   const owners = members.filter((member) => member.role === Role.OWNER);
@@ -71,6 +72,38 @@ test('nobody comes back by an invitation of their own once they are removed, or 
   expect(await accept('alias@example.com')).toBe(ErrorReason.INVALID_CODE);
   expect(await accept('heir@example.com')).toBe(ErrorReason.INVALID_CODE);
   expect(await accept('colleague@example.com')).toBe(null);
+});
+
+test('whoever is removed gets through with nothing that was under way', async () => {
+  const { auth } = fixture;
+  const admin = await join(fixture, 'removed-admin@example.com', Role.ADMIN);
+  const operator = await join(fixture, 'removed-operator@example.com', Role.ADMIN);
+  await auth.adminUpdateUser({ userId: operator.id, operator: true }, operatorOf(fixture));
+  const asRemoved = session({ userId: operator.id, tenantId: operator.tenantId, role: Role.ADMIN, operator: true });
+  const remove = (user: Person) => () => auth.updateMember({ userId: user.id, isActive: false }, ownerOf(fixture));
+  const refused: unknown[] = [];
+  const underWay = (call: () => Promise<unknown>) => async () => refused.push(await reasonOf(call()));
+  const auditHeads = 'select from audit_heads for update';
+  const early = { email: 'invited-early@example.com' };
+  const calls = [
+    () => auth.createInvitation(early, as(admin)),
+    remove(admin),
+    underWay(() => auth.updateMember({ userId: admin.id, isActive: true }, as(admin))),
+    underWay(() => auth.createInvitation({ email: 'invited-late@example.com' }, as(admin))),
+  ];
+  await atOnce(fixture, calls, auditHeads);
+  const again = underWay(() => auth.adminUpdateUser({ userId: operator.id, isActive: true }, asRemoved));
+  await atOnce(fixture, [remove(operator), again], auditHeads);
+  expect(refused).toEqual([
+    ErrorReason.INSUFFICIENT_ROLE,
+    ErrorReason.INSUFFICIENT_ROLE,
+    ErrorReason.INSUFFICIENT_ROLE,
+  ]);
+  const { members } = await auth.listMembers({ search: 'removed-' }, ownerOf(fixture));
+  expect(members.map(({ isActive }) => isActive)).toEqual([false, false]);
+  const { invitations } = await auth.listInvitations({ page: { limit: 100 } }, ownerOf(fixture));
+  const invited = invitations.filter(({ email }) => email.startsWith('invited-'));
+  expect(invited).toMatchObject([{ ...early, status: InvitationStatus.WITHDRAWN }]);
 });
 
 test('an admin manages members but no owners, a member nobody, and nobody another organization', async () => {

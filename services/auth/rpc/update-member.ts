@@ -2,9 +2,10 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
-import { Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { actorOf } from '../audit.ts';
+import { currentCaller } from '../current-caller.ts';
 import { lockOrganization } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
 import { countOtherActiveOwners, isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
@@ -23,12 +24,14 @@ export const updateMember =
     const caller = sessionCaller(context, Role.ADMIN);
     const { member, version } = await transaction(database, async (em) => {
       if (request.isActive === false) await lockOperators(em);
-      // Two owners who unmake each other at the same moment take turns.
+      // Two owners who step down at the same moment take turns.
       await lockOrganization(em, caller.tenantId);
       const user = await lockUser(em, { id: request.userId, tenantId: caller.tenantId });
+      const current = await currentCaller(em, caller);
+      requireRole(current, Role.ADMIN);
       const before = { role: user.role, isActive: user.isActive };
       const after = { role: request.role ?? user.role, isActive: request.isActive ?? user.isActive };
-      if (!mayChangeMember(caller.role, before, after)) {
+      if (!mayChangeMember(current.role, before, after)) {
         throw gatewayError(ErrorReason.INSUFFICIENT_ROLE, 'Only an owner makes, changes or unmakes owners.');
       }
       if (losesLastOwner(before, after, await countOtherActiveOwners(em, user))) {
