@@ -87,16 +87,21 @@ test('what is ended behind a failover that lost changes is refused at an edge th
   await edge.close();
 });
 
-test('a refresh token of one replica is taken by another, after a rotation too', async () => {
+test('a refresh token of one replica is taken by another, after a rotation too, and for all of its seven days', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
   await using database = await createTestDatabase();
-  await using here = await startTestAuth({ database });
-  await using there = await startTestAuth({ database });
+  await using here = await startTestAuth({ database, clock });
+  await using there = await startTestAuth({ database, clock });
   const { refreshToken, user } = await login(here);
+  const unused = await login(here);
   const operator = session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, operator: true });
   await here.auth.rotateSigningKey({}, operator);
   const { tokens } = await there.auth.refresh({ refreshToken }, anonymous());
   const { tokens: next } = await here.auth.refresh({ refreshToken: tokens!.refreshToken }, anonymous());
   expect(next!.user!.id).toBe(user!.id);
+  clock.advance(7 * 86_400_000 - 1);
+  const { tokens: late } = await here.auth.refresh({ refreshToken: unused.refreshToken }, anonymous());
+  expect(kidOf(late!.accessToken)).not.toBe(kidOf(unused.accessToken));
 });
 
 test('a signing key is kept over restarts, sealed; one of the configuration is never kept, and replaces it without ending sessions', async () => {

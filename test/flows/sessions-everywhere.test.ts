@@ -368,12 +368,15 @@ test('a feed that begins anew ends no session that was opened since its user cha
   transport.close();
 });
 
-test('with the feed silent a request is not decided by a question that was asked before it', async () => {
+test('with the feed silent a request is decided by what Auth says now, and not by a question that was asked before it', async () => {
   let isSilent = false;
   const answered = Promise.withResolvers<void>();
   const released = Promise.withResolvers<void>();
   const edge = await openEdge({
     ...fixture.auth,
+    async *watchAuth(request, options) {
+      for await (const event of fixture.auth.watchAuth(request, options)) if (!isSilent) yield event;
+    },
     acknowledgeAuth: (request, options) =>
       isSilent ? Promise.reject(new Error('silent')) : fixture.auth.acknowledgeAuth(request, options),
     getSessionState: async (request, options) => {
@@ -384,6 +387,7 @@ test('with the feed silent a request is not decided by a question that was asked
     },
   });
   const { user, tokens, sessionId } = await signIn();
+  const { tokens: sound } = await signIn();
   expect(await reasonOn(edge, tokens.accessToken)).toBe(null);
   isSilent = true;
   await waitFor(() => !edge.isLive, { description: 'the lease to lapse' });
@@ -394,5 +398,10 @@ test('with the feed silent a request is not decided by a question that was asked
   released.resolve();
   expect(await before).toBe(null);
   expect(await after).toBe(ErrorReason.INVALID_TOKEN);
+  const { tenantId } = fixture.owner;
+  await fixture.auth.suspendOrganization({ tenantId, reason: 'unpaid' }, operatorOf(fixture));
+  expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(true);
+  await fixture.auth.restoreOrganization({ tenantId }, operatorOf(fixture));
+  expect((await edge.authenticate(sound.accessToken)).tenantSuspended).toBe(false);
   await edge.close();
 });

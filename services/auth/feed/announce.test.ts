@@ -1,8 +1,10 @@
+import { decodeProtectedHeader } from 'jose';
 import { expect, test } from 'vitest';
+import { SigningKeyStatus } from '#gen/modelgateway/auth/v1/signing_key_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, ownerPassword, startTestAuth } from '../../../test/support/auth.ts';
-import { asTableOwner, join, operatorOf, ownerOf } from '../../../test/support/people.ts';
+import { asTableOwner, join, operatorOf, ownerOf, tokenMailedTo } from '../../../test/support/people.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 
 test('what a call before it has changed already is answered only when every edge decides by it', async () => {
@@ -36,4 +38,37 @@ test('what a call before it has changed already is answered only when every edge
   });
   expect(await Promise.all(repeats)).toEqual(calls.map(() => false));
   await Promise.all(first);
+});
+
+test('a reset of a password is answered, and a new signing key signs, only when every edge decides by it', async () => {
+  await using fixture = await startTestAuth();
+  const { auth } = fixture;
+  const { email } = await join(fixture, 'forgetful@example.com');
+  await auth.forgotPassword({ email }, anonymous());
+  const token = await tokenMailedTo(fixture, email);
+  const { tokens } = await auth.login({ email: ownerEmail, password: ownerPassword }, anonymous());
+  const { kid } = decodeProtectedHeader(tokens!.accessToken);
+  const edgeId = uuidv7();
+  const [feed] = (await asTableOwner(fixture, 'select version from feed')).rows;
+  await auth.acknowledgeAuth({ edgeId, version: BigInt(feed.version) }, asService('edge'));
+  const state = async () => {
+    const lease = 'select from watchers where edge_id = $1 and lease_until > clock_timestamp()';
+    const key = `select from signing_keys where status = ${SigningKeyStatus.ACTIVE} and kid <> $2`;
+    const both = `select exists (${lease}) as "goesByTheOldState", exists (${key}) as "isSigning"`;
+    return (await asTableOwner(fixture, both, [edgeId, kid])).rows[0];
+  };
+  const rotation = auth.rotateSigningKey({}, operatorOf(fixture));
+  const reset = auth.resetPassword({ token, newPassword: 'An0ther-password' }, anonymous()).then(state);
+  const signing = waitFor(
+    async () => {
+      const now = await state();
+      return now.isSigning && now;
+    },
+    { description: 'the new key to sign', intervalMs: 5 },
+  );
+  expect(await Promise.all([signing, reset, rotation])).toMatchObject([
+    { goesByTheOldState: false },
+    { goesByTheOldState: false },
+    {},
+  ]);
 });

@@ -3,7 +3,8 @@ import { ManualClock } from '#shared/clock.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { anonymous, ownerEmail, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
-import { asTableOwner, atOnce, join, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import { asTableOwner, atOnce, join, onDatabase, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 
 let fixture: TestAuth;
 const clock = new ManualClock(Date.parse('2030-01-01T00:00:00.500Z'));
@@ -58,9 +59,11 @@ test('who asks for a reset of one account at once, from many addresses, sends it
   expect((await asTableOwner(fixture, text, [email])).rows).toHaveLength(1);
 });
 
-test('a changed password ends all sessions; the wrong current one changes nothing', async () => {
+test('a changed password ends all sessions, and voids links of earlier mails; the wrong current one changes nothing', async () => {
   const user = await join(fixture, 'changer@example.com');
   const { refreshToken } = await login(user.email, strongPassword);
+  await forgot(user.email);
+  const earlierLink = await tokenMailedTo(fixture, user.email);
   const change = (currentPassword: string, newPassword = 'Ch4nged-password') =>
     fixture.auth.changePassword(
       { currentPassword, newPassword },
@@ -71,7 +74,61 @@ test('a changed password ends all sessions; the wrong current one changes nothin
   expect((await change(strongPassword, 'weak').catch((error) => error)).details.param).toBe('new_password');
   await change(strongPassword);
   expect(await reasonOf(fixture.auth.refresh({ refreshToken }, anonymous()))).toBe(ErrorReason.INVALID_TOKEN);
+  expect(await reasonOf(reset(earlierLink))).toBe(ErrorReason.INVALID_CODE);
   await login(user.email, 'Ch4nged-password');
+});
+
+test('guessing the current password is slowed down as a login is, though with a session', async () => {
+  const user = await join(fixture, 'stolen-session@example.com');
+  const caller = session({ userId: user.id, tenantId: user.tenantId, role: Role.MEMBER, ip: '198.51.100.30' });
+  const reasons: (ErrorReason | null)[] = [];
+  for (let guess = 0; guess < 8; guess += 1) {
+    const passwords = { currentPassword: `guess ${guess}`, newPassword: 'Ch4nged-password' };
+    reasons.push(await reasonOf(fixture.auth.changePassword(passwords, caller)));
+  }
+  expect(reasons[0]).toBe(ErrorReason.INVALID_REQUEST);
+  expect(reasons.at(-1)).toBe(ErrorReason.RATE_LIMITED);
+});
+
+test('whoever has set a password by mail gets in at once, however many guessed the old one', async () => {
+  const { email } = await join(fixture, 'guessed@example.com');
+  await forgot(email);
+  const token = await tokenMailedTo(fixture, email);
+  let reason: ErrorReason | null = null;
+  for (let guess = 0; guess < 12 && reason !== ErrorReason.RATE_LIMITED; guess += 1) {
+    reason = await reasonOf(login(email, `guess ${guess}`, `198.18.1.${guess}`));
+  }
+  expect(reason).toBe(ErrorReason.RATE_LIMITED);
+  await reset(token);
+  await login(email, 'An0ther-password', '198.18.1.200');
+});
+
+test('a password, or a user, that changes while it is checked opens no session and changes no password', async () => {
+  const { id, tenantId, email } = await join(fixture, 'overtaken@example.com');
+  const { rows } = await asTableOwner(fixture, 'select password_hash as hash from users where id = $1', [id]);
+  /** What a call comes to that has read the user before a change, and waits for it then. */
+  const overtaken = (change: string, call: () => Promise<unknown>) =>
+    onDatabase(fixture, async (client) => {
+      await client.query(`begin; update users set ${change} where id = '${id}'`);
+      const reason = reasonOf(call());
+      const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
+      const description = 'the call to wait for the change';
+      await waitFor(async () => (await asTableOwner(fixture, waiting)).rowCount === 1, { description });
+      await client.query('commit');
+      const answer = await reason;
+      await client.query('update users set is_active = true, password_hash = $2 where id = $1', [id, rows[0].hash]);
+      return answer;
+    });
+  const signIn = () => login(email, strongPassword);
+  const change = () =>
+    fixture.auth.changePassword(
+      { currentPassword: strongPassword, newPassword: 'Ch4nged-password' },
+      session({ userId: id, tenantId, role: Role.MEMBER }),
+    );
+  const anotherHash = `password_hash = 'another'`;
+  expect(await overtaken('is_active = false', signIn)).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(await overtaken(anotherHash, signIn)).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(await overtaken(anotherHash, change)).toBe(ErrorReason.INVALID_REQUEST);
 });
 
 test('guessing is slowed down by account from strange addresses, and the owner at a known one gets in', async () => {
@@ -123,10 +180,14 @@ test('an unknown account is slowed down like a known one', async () => {
   expect(await answersFor('unknown@example.com', '192.0.2')).toEqual(await answersFor(email, '198.18.0'));
 });
 
-test('people who sign in rightly at the same moment do not slow each other down', async () => {
+test('people who sign in rightly at the same moment do not slow each other down, and no failure is left of it', async () => {
   const { email } = await join(fixture, 'busy@example.com');
+  const failures = async () =>
+    (await asTableOwner(fixture, 'select sum(failures)::int as failures from login_throttles')).rows[0].failures;
+  const before = await failures();
   const logins = Array.from({ length: 5 }, () => login(email, strongPassword, '198.51.100.9'));
   expect(await Promise.all(logins)).toHaveLength(5);
+  expect(await failures()).toBe(before);
 });
 
 test('many accounts tried from one address are slowed down, IPv6 by its network', async () => {
