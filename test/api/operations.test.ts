@@ -200,6 +200,13 @@ describe('speech', () => {
   test.each([
     ['a page', { status: 200, body: '<html>Sign in</html>', contentType: 'text/html' }],
     ['an error', { status: 200, body: { error: { message: 'out of memory' } } }],
+    ['an error without a type', { status: 200, body: { error: { message: 'out of memory' } }, contentType: null }],
+    ['an error in a list', { status: 200, body: '\n [ {"error": 5}]', contentType: null }],
+    ['an error of no type', { status: 200, body: '{}', contentType: 'application/octet-stream' }],
+    ['a page without a type', { status: 200, body: '\ufeff<!doctype html><p>Sign in', contentType: null }],
+    ['XML', { status: 200, body: '<?xml version="1.0"?><Error/>', contentType: 'application/xml' }],
+    ['XML without a type', { status: 200, body: ' <Error>Sign in</Error>', contentType: null }],
+    ['a form', { status: 200, body: 'error=5', contentType: 'application/x-www-form-urlencoded' }],
     ['compressed', { status: 200, body: 'x', contentType: 'audio/mpeg', headers: { 'content-encoding': 'gzip' } }],
     ['empty', { status: 200, body: '', contentType: 'audio/mpeg' }],
     ['no content', { status: 204, body: '' }],
@@ -210,6 +217,31 @@ describe('speech', () => {
     bench.simulator.next({ instead });
     await expect(speak()).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
     await bench.event({ success: false, error_code: 'upstream_error', characters: 0, cost_usd: 0 });
+  });
+
+  test.each([
+    ['without a type', null, 'ID3\u0004'],
+    ['of any bytes', 'application/octet-stream', 'ID3\u0004'],
+    ['that begins as words might', null, '{\u0001<\u0000'],
+  ])('a sound %s is one of the type that was asked for', async (_what, contentType, body) => {
+    bench.simulator.next({ instead: { status: 200, body, contentType } });
+    const response = await bench.client.audio.speech.create({ model: 'sim-speech', voice: 'alloy', input });
+    expect(response.headers.get('content-type')).toBe('audio/mpeg');
+    expect(await response.text()).toBe(body);
+    await bench.event({ success: true, characters: input.length });
+  });
+
+  test('an error in place of the sound is none of another deployment, which is tried next', async () => {
+    await bench.admin('POST', '/models', { name: 'speaks', operations: ['audio_speech'] });
+    for (const upstream_model of ['sim-speech', 'sim-speech-2']) {
+      await bench.admin('POST', '/deployments', { model: 'speaks', base_url: bench.simulator.url, upstream_model });
+    }
+    const body = { error: { message: 'No such key: the-upstreams-own-key' } };
+    bench.simulator.next({ instead: { status: 200, body, contentType: null } });
+    const response = await bench.client.audio.speech.create({ model: 'speaks', voice: 'alloy', input });
+    expect(await response.text()).not.toContain('No such key');
+    expect(bench.simulator.requests).toHaveLength(2);
+    await bench.event({ success: true, characters: input.length });
   });
 
   test('a sound that breaks off breaks the connection, so that nobody takes it for whole', async () => {

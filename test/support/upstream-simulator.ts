@@ -176,7 +176,8 @@ function answerTo(entry: TruthEntry, models: readonly SimulatedModel[]): Answer 
     const isText = typeof instead.body === 'string';
     return {
       status: instead.status,
-      contentType: instead.contentType ?? (isText ? 'text/plain' : 'application/json'),
+      contentType:
+        instead.contentType === undefined ? (isText ? 'text/plain' : 'application/json') : instead.contentType,
       headers: instead.headers,
       body: { bytes: isText ? (instead.body as string) : JSON.stringify(instead.body ?? {}), tokens: 0 },
     };

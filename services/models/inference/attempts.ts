@@ -138,13 +138,20 @@ export class Attempts implements CancelListener {
       if (event.kind !== 'head') continue;
       const { head } = event;
       const reader = hasAnswer(head) ? this.#call.reader(head, this.usageBound) : null;
-      if (reader !== null) return { kind: 'answered', reader, head };
+      if (reader !== null && (reader.isAnswer === undefined || (await this.#isAnswer(reader, exchange)))) {
+        return { kind: 'answered', reader, head };
+      }
       const body = upstream.redact((await this.#errorBody(exchange)).toString());
       const error = upstreamError(head, body);
       const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
       const namesStreamOptions = isRefusal && body.includes('stream_options');
       return { kind: 'failed', error, failure: null, namesStreamOptions };
     }
+  }
+
+  async #isAnswer(reader: AnswerReader, exchange: PulledExchange): Promise<boolean> {
+    const event = await exchange.peek(this.#signal);
+    return event.kind !== 'data' || reader.isAnswer!(event.chunk);
   }
 
   /** What of an error's body arrives, up to its bound; a body that breaks off is good enough for a message. */

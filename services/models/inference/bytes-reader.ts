@@ -1,5 +1,10 @@
+import { asBuffer } from '#shared/as-buffer.ts';
 import type { Measures } from '../domain/price.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
+
+/** How JSON and markup begin, or all that has come of them: no sound is written so. */
+const writing = /^(\xef\xbb\xbf)?\s*(\[\s*)?(\{\s*(["}]|$)|<([a-z!?/]|$)|$)/i;
+const writingBytes = 64;
 
 /** Passes bytes on as they come, such as sound. */
 export class BytesReader implements AnswerReader {
@@ -14,6 +19,11 @@ export class BytesReader implements AnswerReader {
   constructor(options: { contentType: string; measure(bytes: number): Partial<Measures> }) {
     this.contentType = options.contentType;
     this.#measure = options.measure;
+  }
+
+  /** Some servers say 200 and an error, or a page, and nothing of its type. */
+  isAnswer(start: Uint8Array): boolean {
+    return !writing.test(asBuffer(start).toString('latin1', 0, writingBytes));
   }
 
   push(chunk: Uint8Array): readonly Uint8Array[] {

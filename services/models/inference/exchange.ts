@@ -71,6 +71,16 @@ export class PulledExchange implements UpstreamHandler {
     }
   }
 
+  /** The next event, which is still to be taken. Rejects as `next` does. */
+  async peek(caller: Pick<Cancellation, 'aborted'>): Promise<ExchangeEvent> {
+    for (;;) {
+      const [event] = this.#events;
+      if (event !== undefined) return event;
+      if (caller.aborted) throw cancelled();
+      await this.arrival();
+    }
+  }
+
   /** The next event if it is there already; it must be asked for before `arrival` is awaited. */
   take(): ExchangeEvent | undefined {
     const event = this.#events.shift();

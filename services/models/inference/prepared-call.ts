@@ -67,6 +67,8 @@ export type PreparedCall = {
 export type AnswerReader = {
   /** The Content-Type that the client gets. */
   contentType: string;
+  /** Whether what begins so is an answer of the operation; there where the head does not tell. Asked before anything is pushed. */
+  isAnswer?(start: Uint8Array): boolean;
   /** Whether bytes are passed on as they come; otherwise the answer is given whole by `end`. */
   passesOn: boolean;
   /** Takes a piece of the upstream's body; answers what may be passed on now. */

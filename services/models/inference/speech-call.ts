@@ -72,7 +72,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
       }
       const type = head.header('content-type');
       // An error or a page that says 200.
-      if (type !== undefined && words.test(type)) return null;
+      if (type !== undefined && !soundOrBytes.test(type)) return null;
       return new BytesReader({
         contentType: audioType(type) ?? contentType,
         measure: (bytes) => ({ characters: bytes === 0 ? 0 : characters }),
@@ -88,8 +88,8 @@ function codePoints(text: string): number {
   return count;
 }
 
-/** Types that are read rather than heard. */
-const words = /^(text\/|application\/([\w.+-]+\+)?json)/i;
+/** Types in which sound comes. */
+const soundOrBytes = /^(audio\/|application\/octet-stream\b)/i;
 
 /** The upstream's own type, when it names a sound. */
 const audioType = (contentType: string | undefined): string | undefined =>

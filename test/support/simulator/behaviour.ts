@@ -11,8 +11,8 @@ export type Behaviour = {
   /** Input tokens, in place of `promptTokensOf`. */
   promptTokens?: number;
   cachedTokens?: number;
-  /** Answers with this in place of success: an error, a redirect, an HTML page. */
-  instead?: { status: number; body?: unknown; contentType?: string; headers?: Record<string, string> };
+  /** Answers with this in place of success: an error, a redirect, an HTML page. Without a `contentType` when it is null. */
+  instead?: { status: number; body?: unknown; contentType?: string | null; headers?: Record<string, string> };
   /** Breaks the answer: before its head, or behind `afterChunks` chunks of a stream or half of a body. */
   fault?: { kind: FaultKind; afterChunks?: number };
   /**
