@@ -196,6 +196,25 @@ describe('one deployment', () => {
     expect(await outcome()).toEqual([200, null]);
   });
 
+  const [notSupported, flagged] = ['This server does not support tools.', 'Your input was flagged by moderation.'];
+  test.each([
+    [
+      'what it does not support',
+      501,
+      { error: { code: 501, message: notSupported, type: 'not_supported_error' } },
+      400,
+    ],
+    ['a content that it does not allow', 403, { error: { code: 403, message: flagged } }, 400],
+    ['an endpoint that it does not have', 404, { detail: 'Not Found' }, 502],
+    ['a method that it does not know', 405, { detail: 'Method Not Allowed' }, 502],
+  ])('that refuses %s with %i goes on serving other calls', async (_what, status, body, told) => {
+    await deploy({ at: one });
+    one.otherwise({ instead: { status, body } });
+    for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
+    one.otherwise('plain');
+    expect(await outcome()).toEqual([200, null]);
+  });
+
   test('that is full is no reason to wait for', async () => {
     await deploy({ at: one, concurrency_limit: 2 });
     const released = Promise.withResolvers<void>();
@@ -238,9 +257,15 @@ describe('two deployments', () => {
     },
   );
 
-  test('a first that fails time and again is no longer asked', async () => {
+  test.each([
+    ['500', 'server-error'],
+    ['401', 'unauthorized'],
+    ['402', { instead: { status: 402, body: { error: { message: 'Insufficient credits', code: 402 } } } }],
+    ['403', { instead: { status: 403, body: { error: { message: 'Not from this region.' } } } }],
+    ['404 for the model', { instead: { status: 404, body: { error: { message: 'The model `m` does not exist.' } } } }],
+  ] as const)('a first that fails time and again, with %s, is no longer asked', async (_status, behaviour) => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
-    one.otherwise('server-error');
+    one.otherwise(behaviour);
     for (let time = 0; time < 8; time++) expect(await outcome()).toEqual([200, null]);
     // The fifth failure ejects it.
     expect([one.requests.length, two.requests.length]).toEqual([5, 8]);

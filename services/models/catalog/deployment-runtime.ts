@@ -23,7 +23,7 @@ export type Verdict =
   | { kind: 'bad'; message: string }
   /** At its rate limit: no fault, but others first. */
   | { kind: 'busy'; retryAfterMs: number }
-  /** Nothing: the client left before there was an answer. */
+  /** Nothing: the client left before there was an answer, or asked for what is not there. */
   | { kind: 'none' };
 
 /** Counts what a deployment is given; `ms` is the time until its answer began. */

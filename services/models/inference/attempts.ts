@@ -12,7 +12,7 @@ import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
-import { exchangeError, mayTryElsewhere, upstreamError, verdictOf } from './upstream-errors.ts';
+import { exchangeError, isOfOneCall, mayTryElsewhere, upstreamError, verdictOf } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
 
 /** A call whose upstream has promised an answer by its head. */
@@ -74,7 +74,7 @@ export class Attempts implements CancelListener {
         run.answered();
         return { exchange, reader: outcome.reader, head: outcome.head, upstream: deployment.upstream };
       }
-      this.#stop(verdictOf(outcome.error));
+      this.#stop(outcome.verdict);
       if (outcome.namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
         // Tokens are counted here where the upstream does not tell them.
         this.#withoutStreamOptions.add(deployment);
@@ -133,7 +133,8 @@ export class Attempts implements CancelListener {
       const event = coming instanceof Promise ? await coming : coming;
       if (event.kind === 'failed') {
         const { failure } = event;
-        return { kind: 'failed', error: exchangeError(failure), failure, namesStreamOptions: false };
+        const error = exchangeError(failure);
+        return { kind: 'failed', error, failure, verdict: verdictOf(error), namesStreamOptions: false };
       }
       if (event.kind !== 'head') continue;
       const { head } = event;
@@ -145,7 +146,8 @@ export class Attempts implements CancelListener {
       const error = upstreamError(head, body);
       const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
       const namesStreamOptions = isRefusal && body.includes('stream_options');
-      return { kind: 'failed', error, failure: null, namesStreamOptions };
+      const verdict: Verdict = isOfOneCall(head, body) ? { kind: 'none' } : verdictOf(error);
+      return { kind: 'failed', error, failure: null, verdict, namesStreamOptions };
     }
   }
 
@@ -174,6 +176,8 @@ type Failed = {
   kind: 'failed';
   error: GatewayError;
   failure: UpstreamFailure | null;
+  /** What it says about the deployment. */
+  verdict: Verdict;
   /** Whether the upstream refused the request and named `stream_options`: it may not know them, or repeat what it was sent. */
   namesStreamOptions: boolean;
 };

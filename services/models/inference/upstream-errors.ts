@@ -10,10 +10,21 @@ const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map
   [413, { status: 413, code: 'request_too_large' }],
   [415, { status: 415, code: 'unsupported_content_type' }],
   [422, { status: 400 }],
+  [501, { status: 400 }],
 ]);
 
 /** Upstreams that do not say `context_length_exceeded` say it in words: OpenAI and vLLM, llama.cpp, others. */
 const contextOverflow = /maximum context length|exceeds the available context size|context window|prompt is too long/i;
+
+/** A 403 of a provider that does not allow the content, such as OpenRouter's; others are about our own credential. */
+const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|management)/i;
+
+/** A 404 about our own name for the model, in the words of OpenAI, vLLM and Ollama. */
+const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
+
+/** Whether an error says nothing of other calls to its deployment: what this one asks for is not there, such as an endpoint. */
+export const isOfOneCall = ({ status }: UpstreamHead, body: string): boolean =>
+  (status === 404 || status === 405) && !modelUnknown.test(body);
 
 /**
  * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. One behind a
@@ -24,7 +35,8 @@ export function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readErrorBody(body);
   const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
   const status = (head.status < 300 ? said.status : undefined) ?? head.status;
-  const refusal = refusals.get(status);
+  const isContent = status === 403 && contentRefusal.test(`${said.code} ${said.message}`);
+  const refusal = refusals.get(isContent ? 400 : status);
   if (refusal !== undefined) {
     const message = said.message || 'The upstream refused the request as invalid.';
     if (said.code === 'context_length_exceeded' || contextOverflow.test(message)) {
