@@ -147,7 +147,7 @@ const openToMembers = {
   ],
   UsageService: ['GetCurrent', 'ListHistory', 'GetSummary', 'GetReport', 'GetKeyAnalytics', 'GetRateLimits'],
   BillingService: [
-    ...['GetSpendToday', 'GetCurrentPlan', 'RedeemCoupon', 'ReceivePaymentEvent'],
+    ...['GetCurrentPlan', 'RedeemCoupon', 'ReceivePaymentEvent'],
     ...['GetCostLimit', 'SetCostLimit', 'DeleteCostLimit', 'GetPaygSpendCap'],
   ],
   ModelsService: ['ListModels', 'GetModel', 'ListDeprecations'],

@@ -350,6 +350,15 @@ describe('what has ended', () => {
     expect((await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).status).toBe(404);
   });
 
+  test('shows its result to no key that may only cancel', async () => {
+    const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
+    const whole = await ended(id);
+    expect(whole.result).not.toBeNull();
+    const canceller = (await gateway.createKey(session, { scopes: ['jobs:cancel_own'] })).key;
+    const answer = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, canceller);
+    expect([answer.status, answer.json]).toEqual([200, { ...whole, result: null }]);
+  });
+
   test('/metrics shows depth, age and outcomes', async () => {
     const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
     await ended(id);

@@ -143,7 +143,10 @@ test('200 requests at a cap from four edges at once overshoot by at most one req
   expect(spent).toBeLessThan(capNanoUsd + costMax);
 
   await ship(events);
-  const { spends } = await started.billing.getSpendToday({ apiKeyIds: [caller.apiKeyId] }, as(person(caller)));
+  const { spends } = await started.billing.getSpendToday(
+    { apiKeyIds: [caller.apiKeyId], tenantId: caller.tenantId },
+    service,
+  );
   expect(spends[0]!.spentNanoUsd).toBe(spent);
   await Promise.all(gateway.edges.map((edge) => edge.close()));
   expect(await held(caller)).toBe(0n);

@@ -195,7 +195,7 @@ test('truth, ledger, counters and invoice lines agree to the nano-USD on a rando
   for (const [index, { tenantId, userId }] of tenants.entries()) {
     const owner = as(person({ tenantId, userId }));
     const spent = truth.get(tenantId)!;
-    const { spends } = await test1.billing.getSpendToday({ apiKeyIds: [keys[index]!] }, owner);
+    const { spends } = await test1.billing.getSpendToday({ apiKeyIds: [keys[index]!], tenantId }, service);
     expect(spends[0]!.spentNanoUsd).toBe(spent);
     expect((await test1.billing.getCostLimit({}, owner)).budget!.spentNanoUsd).toBe(spent);
     const { invoices } = await test1.billing.listInvoices({}, owner);

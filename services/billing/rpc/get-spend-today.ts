@@ -1,13 +1,13 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { dayOf, nextDayMs } from '../domain/period.ts';
-import { memberCaller } from './caller.ts';
 
 export const getSpendToday =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'getSpendToday'> =>
-  async ({ apiKeyIds }, context) => {
-    const { tenantId } = memberCaller(context);
+  async ({ apiKeyIds, tenantId }, context) => {
+    requireService(callerOf(context));
     const nowMs = await databaseNow(database.pool);
     const { rows } = await database.query<{ subject_id: string; posted_nano_usd: bigint }>({
       name: 'spend-today',

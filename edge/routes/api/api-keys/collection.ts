@@ -41,7 +41,6 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
     },
     async (request) => {
       const { page, limit, key_type, status, search } = request.query;
-      const options = asCaller(request);
       const answer = await keys.listKeys(
         {
           page: { page, limit },
@@ -49,9 +48,9 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
           status: keyStatuses.value(status),
           search: search ?? '',
         },
-        options,
+        asCaller(request),
       );
-      const budgets = await budgetsOf(deps, answer.keys, options);
+      const budgets = await budgetsOf(deps, answer.keys, request);
       return {
         data: answer.keys.map((key) => keyJson(key, budgets.get(key.id) ?? null)),
         pagination: paginationJson(answer.page),
@@ -102,7 +101,7 @@ export const keyCollectionRoutes: Routes = (app, deps) => {
         },
         options,
       );
-      const budget = await budgetOf(deps, key!, options);
+      const budget = await budgetOf(deps, key!, request);
       return noStore(reply)
         .code(201)
         .send(newKeyJson(key!, secret, budget));

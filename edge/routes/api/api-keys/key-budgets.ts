@@ -1,7 +1,8 @@
-import type { CallOptions } from '@connectrpc/connect';
+import type { FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
 import type { Key } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { usdJson } from '#shared/money.ts';
+import { asService } from '#shared/rpc/caller.ts';
 import type { RouteDeps } from '../../../app.ts';
 import { isoTime, isoTimeSchema, usdSchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
@@ -16,18 +17,21 @@ export type KeyBudget = Static<typeof keyBudgetSchema>;
 const dayMs = 86_400_000;
 
 /**
- * The budgets of those keys that have a cap, by key, in one question for all. Keys are shown without Billing too: then nobody can
- * tell what was spent, and the amounts are null.
+ * The budgets of those of the caller's keys that have a cap, by key, in one question for all. Keys are shown without Billing too: then
+ * nobody can tell what was spent, and the amounts are null.
  */
 export async function budgetsOf(
   { billing, clock, logger }: Pick<RouteDeps, 'billing' | 'clock' | 'logger'>,
   keys: readonly Key[],
-  options: CallOptions,
+  { principal }: FastifyRequest,
 ): Promise<ReadonlyMap<string, KeyBudget>> {
   const apiKeyIds = keys.filter(({ constraints }) => constraints?.spendCapNanoUsd !== undefined).map(({ id }) => id);
   if (apiKeyIds.length === 0) return new Map();
   try {
-    const { spends, resetsAt } = await billing.getSpendToday({ apiKeyIds }, options);
+    const { spends, resetsAt } = await billing.getSpendToday(
+      { apiKeyIds, tenantId: principal!.tenantId },
+      asService('edge'),
+    );
     return new Map(
       spends.map(({ apiKeyId, spentNanoUsd }) => [
         apiKeyId,
@@ -45,5 +49,5 @@ export async function budgetsOf(
 export const budgetOf = async (
   deps: Pick<RouteDeps, 'billing' | 'clock' | 'logger'>,
   key: Key,
-  options: CallOptions,
-): Promise<KeyBudget | null> => (await budgetsOf(deps, [key], options)).get(key.id) ?? null;
+  request: FastifyRequest,
+): Promise<KeyBudget | null> => (await budgetsOf(deps, [key], request)).get(key.id) ?? null;

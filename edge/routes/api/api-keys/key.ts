@@ -17,9 +17,8 @@ export const keyRoutes: Routes = (app, deps) => {
     '/api/v1/api-keys/:key_id',
     { config, schema: { summary: 'Get a key', params: keyIdParams, response: { 200: keySchema } } },
     async (request) => {
-      const options = asCaller(request);
-      const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, options);
-      return keyJson(key!, await budgetOf(deps, key!, options));
+      const { key } = await keys.getKey({ keyId: keyIdInPath(request.params.key_id) }, asCaller(request));
+      return keyJson(key!, await budgetOf(deps, key!, request));
     },
   );
 
@@ -64,7 +63,7 @@ export const keyRoutes: Routes = (app, deps) => {
         },
         options,
       );
-      return keyJson(key!, await budgetOf(deps, key!, options));
+      return keyJson(key!, await budgetOf(deps, key!, request));
     },
   );
 

@@ -38,16 +38,15 @@ export const keyRotationRoutes: Routes = (app, deps) => {
       },
     },
     async (request, reply) => {
-      const options = asCaller(request);
       const { key, secret, previousSecretExpiresAt } = await keys.rotateKey(
         {
           keyId: keyIdInPath(request.params.key_id),
           gracePeriod: durationFromMs((request.body?.grace_period_seconds ?? 0) * 1000),
           idempotencyKey: idempotencyKey(request),
         },
-        options,
+        asCaller(request),
       );
-      const budget = await budgetOf(deps, key!, options);
+      const budget = await budgetOf(deps, key!, request);
       return noStore(reply).send({
         ...newKeyJson(key!, secret, budget),
         previous_key_expires_at: isoTime(previousSecretExpiresAt),

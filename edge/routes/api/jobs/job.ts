@@ -1,4 +1,5 @@
 import { Type } from 'typebox';
+import { scopeBit } from '#shared/scopes.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller, asCallerWithJob } from '../../../caller.ts';
 import { noBody } from '../../../http/json.ts';
@@ -35,7 +36,8 @@ export const jobRoutesById: Routes = (app, deps) => {
       config: { access: { surface: 'api', scope: 'jobs:cancel_own' } },
       schema: {
         summary: 'Cancel a job',
-        description: 'A job that has ended is answered as it is.',
+        description:
+          'A job that has ended is answered as it is; its `result` is null for a key without `jobs:read_own`.',
         params,
         response: { 200: writtenJobSchema },
       },
@@ -43,7 +45,9 @@ export const jobRoutesById: Routes = (app, deps) => {
     async (request, reply) => {
       const asked = { jobId: request.params.job_id, resultBytesMax };
       const { job } = await jobs.cancelJob(asked, asCallerWithJob(request));
-      return sendJob(deps, job!, request, reply);
+      const principal = request.principal!;
+      const mayRead = principal.kind === 'session' || (principal.scopeBits & scopeBit('jobs:read_own')) !== 0;
+      return sendJob(deps, mayRead ? job! : { ...job!, result: undefined, resultLeftOutBytes: 0n }, request, reply);
     },
   );
 
