@@ -22,8 +22,10 @@ beforeAll(async () => {
   upstream = createServer((socket) => {
     socket.on('error', () => {});
     socket.once('data', (request) => {
+      const line = request.toString();
       // Probes ask for the models.
-      if (request.toString().startsWith('GET ')) socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
+      if (line.startsWith('GET ') && !line.startsWith('GET /endless'))
+        socket.end('HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n');
       else pour(socket);
     });
   });
@@ -153,6 +155,22 @@ test('a client that stops reading a stream of 1 GiB pauses the upstream, and les
   expect(pouring?.destroyed).toBe(false);
   socket.destroy();
   await waitFor(() => pouring?.destroyed, { description: 'the upstream to be left' });
+});
+
+test('an upstream whose list of models does not end is not registered, and its list is not held', async () => {
+  answer = gibibyte(head(), chunkOf('{"object":"list","data":[{"id":"a"},'));
+  written = 0;
+  const base_url = `http://127.0.0.1:${(upstream.address() as { port: number }).port}/endless`;
+  let reply!: Answer;
+  const growthBytes = await memoryGrowth(bytesMax, async () => {
+    reply = await gateway.call('POST', '/api/v1/admin/upstreams', session, { base_url });
+  });
+  expect([reply.status, reply.json.error.code, reply.json.error.param]).toEqual([502, 'upstream_error', 'base_url']);
+  expect(reply.json.error.message).toBe(
+    `The models of ${base_url} cannot be listed: GET /endless/models answered more than 4 MiB.`,
+  );
+  expect(growthBytes).toBeLessThan(bytesMax);
+  expect(written).toBeLessThan(128 * mebibyte);
 });
 
 /** As many events as make a mebibyte. */

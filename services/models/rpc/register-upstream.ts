@@ -40,7 +40,7 @@ export const registerUpstream =
       throw gatewayError(
         ErrorReason.UPSTREAM_ERROR,
         `The models of ${request.baseUrl} cannot be listed: ${(cause as Error).message.replace(/\.$/, '')}.`,
-        { cause },
+        { param: 'base_url', cause },
       );
     } finally {
       await upstream.close();

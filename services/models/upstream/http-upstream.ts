@@ -19,6 +19,9 @@ export type HttpUpstreamOptions = {
   connectTimeoutMs: number;
 };
 
+/** The longest list of models that is read; those of the largest hosts, with descriptions, have one or two. */
+const listMibMax = 4;
+
 /** An OpenAI-compatible server over HTTP: calls go by our own client, the rest by undici. Redirects are not followed: a 3xx is an answer like any other. */
 export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
   const { apiKey, connectTimeoutMs } = options;
@@ -54,12 +57,15 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
 
     async listModels(signal) {
       const { statusCode, body } = await getModels(signal);
+      const answered = `GET ${basePath}/models answered`;
       if (statusCode !== 200) {
-        const { message } = readErrorBody(await beginningOf(body));
-        const answered = `GET ${basePath}/models answered ${statusCode}`;
-        throw new Error(message === '' ? answered : `${answered}: ${redact(message)}`);
+        const { message } = readErrorBody((await beginningOf(body, errorBytesMax)).toString());
+        throw new Error(`${answered} ${statusCode}${message === '' ? '' : `: ${redact(message)}`}`);
       }
-      return listedModels(await body.json());
+      const listBytesMax = listMibMax * 1024 * 1024;
+      const list = await beginningOf(body, listBytesMax + 1);
+      if (list.length > listBytesMax) throw new Error(`${answered} more than ${listMibMax} MiB`);
+      return listedModels(JSON.parse(list.toString()));
     },
 
     async probe(signal) {
@@ -90,16 +96,16 @@ function redactor(base: URL, { baseUrl, apiKey = '' }: HttpUpstreamOptions): (te
   return (text) => [...keys, baseUrl, ...hosts].reduce((rest, own) => rest.replaceAll(own, '[redacted]'), text);
 }
 
-/** As much of an error body as is read. */
-async function beginningOf(body: AsyncIterable<Buffer>): Promise<string> {
+/** A body, as far as the piece with which it has so many bytes. */
+async function beginningOf(body: AsyncIterable<Buffer>, bytesMin: number): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let bytes = 0;
   for await (const piece of body) {
     pieces.push(piece);
     bytes += piece.length;
-    if (bytes >= errorBytesMax) break;
+    if (bytes >= bytesMin) break;
   }
-  return Buffer.concat(pieces).toString();
+  return Buffer.concat(pieces);
 }
 
 /** What servers write into `owned_by` of whatever model they run. */
