@@ -95,7 +95,15 @@ const take = `
  */
 export function takeJobs(
   database: Pick<ServiceDatabase, 'pool'>,
-  worker: { workerId: string; slots: number; bounds: Bounds; modelSlots: ModelSlots; shiftMs: number },
+  worker: {
+    workerId: string;
+    slots: number;
+    bounds: Bounds;
+    modelSlots: ModelSlots;
+    /** In [0, 1). */
+    random(): number;
+    shiftMs: number;
+  },
 ): Promise<{ jobs: TakenJob[]; isMore: boolean; isBounded: boolean }> {
   return sqlTransaction(database, async (sql) => {
     await sql.query({ name: 'jobs-takers-lock', text: 'select pg_advisory_xact_lock($1)', values: [takersLock] });
@@ -106,7 +114,7 @@ export function takeJobs(
     const running = rows
       .filter(({ tenant_id }) => tenant_id === null)
       .map(({ subject_id: subjectId, model, count }) => ({ subjectId, model, count: Number(count) }));
-    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds, worker.modelSlots);
+    const choice = chooseLanes(lanes, running, worker.slots, worker.bounds, worker.modelSlots, worker.random);
     const { isBounded } = choice;
     if (choice.lanes.length === 0) return { jobs: [], isMore: false, isBounded };
     const taken = await sql.query<TakenRow>({
@@ -123,15 +131,22 @@ export function takeJobs(
       ],
     });
     const jobs = taken.rows.map(takenJob);
-    const filled = choice.lanes.filter((lane) => countOf(jobs, lane) === lane.slots).length;
+    const ofLanes = choice.lanes.map((lane) => jobs.filter((job) => isOf(job, lane)));
+    const filled = choice.lanes.filter(({ slots }, place) => ofLanes[place]!.length === slots).length;
     // At their bounds nothing can be taken before one of these jobs ends, unless some lane left over what others can use.
     const isMore = filled > 0 && !(isBounded && filled === choice.lanes.length);
-    return { jobs, isMore, isBounded };
+    // Where a model has room for one, that is whose turn it is.
+    return { jobs: ofLanes.flat(), isMore, isBounded };
   });
 }
 
-const countOf = (jobs: readonly TakenJob[], { subjectId, model }: Lane): number =>
-  jobs.filter((job) => job.subjectId === subjectId && job.model === model).length;
+const isOf = (job: TakenJob, { subjectId, model }: Lane): boolean => job.subjectId === subjectId && job.model === model;
+
+/** An organization's job was taken and did not run: its next turn comes before those of all that had one. */
+export async function returnTurn(database: Pick<ServiceDatabase, 'query'>, tenantId: string): Promise<void> {
+  const text = 'delete from served_tenants where tenant_id = $1';
+  await database.query({ name: 'jobs-return-turn', text, values: [tenantId] });
+}
 
 /** The columns of `take`. */
 type TakenRow = {

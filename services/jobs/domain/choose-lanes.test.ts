@@ -4,9 +4,10 @@ import { chooseLanes } from './choose-lanes.ts';
 const lane = (tenantId: string, subjectId = tenantId, model = 'm') => ({ tenantId, subjectId, model });
 const wide = { perSubject: 100, perModel: 100 };
 const anyModel = new Map<string, number>();
+const inOrder = () => 0.5;
 
 test('each organization is given a slot in turn, the one that waits the longest first', () => {
-  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide, anyModel);
+  const { lanes, served } = chooseLanes([lane('a'), lane('b'), lane('c')], [], 5, wide, anyModel, inOrder);
   expect(lanes.map(({ tenantId, slots }) => [tenantId, slots])).toEqual([
     ['a', 2],
     ['b', 2],
@@ -17,16 +18,30 @@ test('each organization is given a slot in turn, the one that waits the longest 
 });
 
 test('an organization’s turns are shared among its callers and models', () => {
-  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], 4, wide, anyModel);
+  const { lanes } = chooseLanes([lane('a', 'k1'), lane('a', 'k2'), lane('b')], [], 4, wide, anyModel, inOrder);
   expect(Object.fromEntries(lanes.map(({ subjectId, slots }) => [subjectId, slots]))).toEqual({ k1: 1, k2: 1, b: 2 });
+});
+
+test('whose turn it is in an organization is chance, so that nobody has all of one slot', () => {
+  const lanes = [lane('a', 'k1'), lane('a', 'k2'), lane('a', 'k3')];
+  const firstOf = (...draws: number[]) =>
+    chooseLanes(lanes, [], 1, wide, anyModel, () => draws.shift()!).lanes[0]!.subjectId;
+  expect([firstOf(0, 0.3, 0.6), firstOf(0.6, 0, 0.3), firstOf(0.3, 0.6, 0)]).toEqual(['k1', 'k2', 'k3']);
 });
 
 test('whoever is at a bound is left out, and the choice says so', () => {
   const running = [{ subjectId: 'k1', model: 'm', count: 2 }];
-  const bounded = chooseLanes([lane('a', 'k1'), lane('b')], running, 9, { perSubject: 2, perModel: 5 }, anyModel);
+  const bounded = chooseLanes(
+    [lane('a', 'k1'), lane('b')],
+    running,
+    9,
+    { perSubject: 2, perModel: 5 },
+    anyModel,
+    inOrder,
+  );
   expect(bounded.lanes.map(({ subjectId, slots }) => [subjectId, slots])).toEqual([['b', 2]]);
   expect(bounded.isBounded).toBe(true);
-  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], 9, { perSubject: 9, perModel: 1 }, anyModel);
+  const model = chooseLanes([lane('a'), lane('b', 'b', 'n')], [], 9, { perSubject: 9, perModel: 1 }, anyModel, inOrder);
   expect(model.lanes.map(({ slots }) => slots)).toEqual([1, 1]);
 });
 
@@ -36,7 +51,7 @@ test('of a model with so many slots no more are chosen, whoever asks, and others
     ['m', 2],
     ['stopped', 0],
   ]);
-  const { lanes: chosen, isBounded } = chooseLanes(lanes, [], 9, wide, slots);
+  const { lanes: chosen, isBounded } = chooseLanes(lanes, [], 9, wide, slots, inOrder);
   expect(chosen.map(({ subjectId, model, slots }) => [subjectId, model, slots])).toEqual([
     ['k1', 'm', 1],
     ['b', 'm', 1],
@@ -46,6 +61,6 @@ test('of a model with so many slots no more are chosen, whoever asks, and others
 });
 
 test('of no lanes, or for no slots, nothing is chosen', () => {
-  expect(chooseLanes([], [], 9, wide, anyModel)).toEqual({ lanes: [], served: [], isBounded: false });
-  expect(chooseLanes([lane('a')], [], 0, wide, anyModel).lanes).toEqual([]);
+  expect(chooseLanes([], [], 9, wide, anyModel, inOrder)).toEqual({ lanes: [], served: [], isBounded: false });
+  expect(chooseLanes([lane('a')], [], 0, wide, anyModel, inOrder).lanes).toEqual([]);
 });

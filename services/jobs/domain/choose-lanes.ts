@@ -20,7 +20,8 @@ export type Choice = {
 
 /**
  * Shares free slots out among organizations, one each in turn, beginning with the one that waits the longest (`lanes` are in this
- * order); within an organization its lanes take turns. Callers and models at their bounds are left out, and
+ * order); within an organization its lanes take turns, in an
+ * order of chance (`random` in [0, 1)). Callers and models at their bounds are left out, and
  * so is more of a model than `modelSlots` says, if it does.
  */
 export function chooseLanes(
@@ -29,6 +30,7 @@ export function chooseLanes(
   slots: number,
   { perSubject, perModel }: Bounds,
   modelSlots: ModelSlots,
+  random: () => number,
 ): Choice {
   const ofSubject = new Map<string, number>();
   const ofModel = new Map<string, number>();
@@ -45,7 +47,7 @@ export function chooseLanes(
     (chosenOfModel.get(model) ?? 0) >= (modelSlots.get(model) ?? slots);
 
   const tenants = Map.groupBy(lanes, ({ tenantId }) => tenantId);
-  const waiting = [...tenants.values()].map((ofTenant) => [...ofTenant]);
+  const waiting = [...tenants.values()].map((ofTenant) => shuffled(ofTenant, random));
   const chosen = new Map<Lane, number>();
   const served = new Map<string, true>();
   let left = slots;
@@ -74,4 +76,9 @@ export function chooseLanes(
     served: [...served.keys()],
     isBounded,
   };
+}
+
+function shuffled<Item>(items: readonly Item[], random: () => number): Item[] {
+  const drawn = items.map((item) => ({ item, place: random() }));
+  return drawn.sort((a, b) => a.place - b.place).map(({ item }) => item);
 }

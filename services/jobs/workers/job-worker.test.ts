@@ -1,5 +1,6 @@
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
@@ -101,6 +102,34 @@ describe('two workers', () => {
     worker.wake();
     await waitFor(() => order.includes(waiting!), { description: 'the job that waited' });
     await worker.close(5_000);
+  });
+
+  test.each([
+    ['two keys of an organization', (tenantId: string) => tenantId],
+    ['two organizations', () => uuidv7()],
+  ])('where a model takes one call at a time, %s take turns', async (_, otherOf) => {
+    const tenantId = uuidv7();
+    await queueJobs(database, 40, { tenantId, userId: uuidv7() });
+    const others = await queueJobs(database, 40, { tenantId: otherOf(tenantId), userId: uuidv7() });
+    const order: string[] = [];
+    let isFull = false;
+    const deps = workerDeps(database, async ({ jobId }) => {
+      if (isFull) throw gatewayError(ErrorReason.NO_CAPACITY, 'full');
+      isFull = true;
+      order.push(jobId);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      isFull = false;
+    });
+    const worker = new JobWorker({ ...deps, random: Math.random }, workerDefaults);
+    // A worker looks again each second at a model that had no room.
+    const look = setInterval(() => worker.wake(), 200);
+    await waitFor(() => order.length >= 20, { description: 'twenty jobs' });
+    clearInterval(look);
+    await worker.close(1_000);
+    const ofOthers = order.slice(0, 20).filter((id) => others.includes(id)).length;
+    // Of two keys chance decides each time.
+    expect(ofOthers).toBeGreaterThanOrEqual(3);
+    expect(ofOthers).toBeLessThanOrEqual(17);
   });
 
   test('no caller and no model has more jobs running than its bound, and others go past them', async () => {

@@ -8,7 +8,7 @@ import { releaseHold } from '../budget/holds.ts';
 import { bodyKinds, readBody } from '../db/bodies.ts';
 import { requeueJob, saveHold } from '../db/end-jobs.ts';
 import { extendLeases, reclaimLapsed } from '../db/leases.ts';
-import { leaseMs, type TakenJob, takeJobs } from '../db/take-jobs.ts';
+import { leaseMs, returnTurn, type TakenJob, takeJobs } from '../db/take-jobs.ts';
 import { clockShiftMs } from '../db/time.ts';
 import type { Bounds } from '../domain/choose-lanes.ts';
 import { ModelRoom } from '../domain/model-room.ts';
@@ -141,12 +141,13 @@ export class JobWorker {
   #take(slots: number): void {
     this.#isDue = false;
     this.#lookedMs = performance.now();
-    const { database } = this.#deps;
+    const { database, random } = this.#deps;
     this.#taking = takeJobs(database, {
       workerId: this.id,
       slots,
       bounds: this.#options.bounds,
       modelSlots: this.#room.slots(this.#lookedMs),
+      random,
       shiftMs: this.#shiftMs(),
     })
       .then(({ jobs, isMore, isBounded }) => {
@@ -218,6 +219,7 @@ export class JobWorker {
         return;
       }
       case 'refused':
+        await returnTurn(database, job.tenantId);
         await requeueJob(database, job, { delayMs: 0, countsAsAttempt: false }, this.#shiftMs());
         return;
       case 'left':
