@@ -1,4 +1,5 @@
 import type { ServiceImpl } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
@@ -6,9 +7,11 @@ import { openServiceDatabase } from '#shared/db/orm.ts';
 import { patiently } from '#shared/db/patiently.ts';
 import { openLeasedFeed } from '#shared/leased-feed/leased-feed.ts';
 import type { Logger } from '#shared/logger.ts';
+import { showOutbox } from '#shared/outbox-metrics.ts';
 import { followStream } from '#shared/rpc/follow-stream.ts';
 import { createSecretBox } from '#shared/secret-box.ts';
 import { entities } from './db/entities.ts';
+import { mailsWaiting } from './db/mail.repository.ts';
 import { authEvents } from './feed/auth-events.ts';
 import { createKeyRefreshes, type KeysClient } from './feed/key-refreshes.ts';
 import { startHousekeeping } from './housekeeping.ts';
@@ -22,6 +25,7 @@ export type AuthOptions = {
   connection: DatabaseUrl;
   clock: Clock;
   logger: Logger;
+  registry: Registry;
   /** Told about suspended organizations and changed users. */
   keys: KeysClient;
   /** Issuer of tokens and origin of links in mails, without a trailing slash. */
@@ -41,7 +45,7 @@ type StartedAuth = {
 
 /** Starts Auth on its database: loads the signing keys, listens for changes, and begins to send what waits in the outbox. */
 export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
-  const { connection, clock, logger, publicUrl, serviceSecrets } = options;
+  const { connection, clock, logger, registry, publicUrl, serviceSecrets } = options;
   // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'auth', connection, entities, logger });
@@ -66,6 +70,8 @@ export async function startAuth(options: AuthOptions): Promise<StartedAuth> {
   const keyRefreshes = createKeyRefreshes({ database, keys: options.keys, logger });
   opened.defer(() => keyRefreshes.close());
   const outbox = createMailOutbox({ clock, secretBox, publicUrl, isSent: options.smtpUrl !== undefined });
+  const waiting = () => mailsWaiting(database, new Date(clock.now()));
+  showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read: waiting });
   const from = `Model Gateway <no-reply@${new URL(publicUrl).hostname}>`;
   const { smtpUrl } = options;
   if (smtpUrl !== undefined) {

@@ -1,4 +1,5 @@
 import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
@@ -21,6 +22,7 @@ type BillingOptions = {
   connection: DatabaseUrl;
   clock: Clock;
   logger: Logger;
+  registry: Registry;
   /** Answers for the rates of price versions. */
   models: Pick<Client<typeof ModelsService>, 'getPrices'>;
   /** Chains audit events, and knows which organizations there are. */
@@ -41,7 +43,7 @@ type StartedBilling = {
 
 /** Opens Billing on a migrated database and starts its workers. */
 export async function startBilling(options: BillingOptions): Promise<StartedBilling> {
-  const { connection, clock, logger, models, auth, paymentWebhookSecret: secret } = options;
+  const { connection, clock, logger, registry, models, auth, paymentWebhookSecret: secret } = options;
   // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'billing', connection, entities: billingEntities, logger });
@@ -59,7 +61,7 @@ export async function startBilling(options: BillingOptions): Promise<StartedBill
     clock,
     logger,
   };
-  const auditRelay = startAuditRelay({ database, auth, logger });
+  const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
   const workers = runWorkers(deps);
   opened.defer(() => workers.close());

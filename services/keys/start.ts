@@ -1,4 +1,5 @@
 import type { Client, ServiceImpl } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { startAuditRelay } from '#shared/audit-outbox/relay.ts';
@@ -31,10 +32,11 @@ export async function startKeys(options: {
   auth: Pick<Client<typeof AuthService>, 'recordAuditEvents'>;
   clock: Clock;
   logger: Logger;
+  registry: Registry;
   /** How often an edge hears from the feed when nothing happens, in milliseconds. */
   heartbeatMs?: number;
 }): Promise<StartedKeys> {
-  const { connection, peppers, auth, clock, logger, heartbeatMs = feedHeartbeatMs } = options;
+  const { connection, peppers, auth, clock, logger, registry, heartbeatMs = feedHeartbeatMs } = options;
   const entities = [KeyEntity, DigestEntity];
   // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
   await using opened = new AsyncDisposableStack();
@@ -46,7 +48,7 @@ export async function startKeys(options: {
   const feed = await openLeasedFeed({ database, connection, source, keeper: leases, logger, heartbeatMs });
   opened.defer(() => feed.close());
   const digestLookUp = createDigestLookUp(database);
-  const auditRelay = startAuditRelay({ database, auth, logger });
+  const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
   const housekeeping = startHousekeeping({ database, clock, logger });
   opened.defer(() => housekeeping.close());

@@ -1,10 +1,12 @@
-import { type Aggregator, Gauge, type Registry } from 'prom-client';
+import { type Aggregator, Counter, Gauge, type Registry } from 'prom-client';
 import { bound, CellCounter, CellHistogram, latencySeconds } from '#shared/metrics.ts';
+import type { Following } from '#shared/rpc/follow-stream.ts';
 import type { Catalog } from './catalog/catalog.ts';
 import type { DeploymentRuntime, RunMetrics, Verdict } from './catalog/deployment-runtime.ts';
 import type { Journal } from './metering/journal.ts';
 import type { MeteringJournal } from './metering/metered-call.ts';
 import type { MeteredEvent, MeteredProgress } from './metering/metered-event.ts';
+import type { ShipperStats } from './metering/shipper.ts';
 
 /** How a run is counted by what it said of its deployment. */
 const outcomes = { good: 'answered', bad: 'failed', busy: 'rate_limited', none: 'abandoned' } as const satisfies Record<
@@ -95,6 +97,48 @@ export function countingTokens(registry: Registry, journal: MeteringJournal): Me
     },
     drop: (id) => journal.drop(id),
   };
+}
+
+/** For how long what this process serves by may be out of date. */
+export function feedMetrics(registry: Registry, feeds: Readonly<Record<string, Pick<Following, 'silentMs'>>>): void {
+  new Gauge({
+    name: 'gateway_feed_silent_seconds',
+    help: 'Time since a feed was last heard, with news or without; until it is again, what it said last stays in force.',
+    labelNames: ['feed'],
+    aggregator: 'max',
+    registers: [registry],
+    collect() {
+      for (const [feed, following] of Object.entries(feeds)) this.set({ feed }, following.silentMs() / 1_000);
+    },
+  });
+}
+
+/** What became of usage events on their way from the journal to Usage. */
+export function shipperMetrics(
+  registry: Registry,
+  stats: () => Pick<ShipperStats, 'refusedEvents' | 'failedCalls'>,
+): void {
+  const counter = (name: string, help: string, of: 'refusedEvents' | 'failedCalls'): void => {
+    new Counter({
+      name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset();
+        this.inc(stats()[of]);
+      },
+    });
+  };
+  counter(
+    'gateway_journal_refused_events_total',
+    'Usage events that Usage refused for good: each is in the log alone, and never charged.',
+    'refusedEvents',
+  );
+  counter(
+    'gateway_journal_failed_calls_total',
+    'Calls to Usage that stored no events: but for events that it refused, they are made again.',
+    'failedCalls',
+  );
 }
 
 /** The state of the journal, and of the room in budgets that this process holds. */

@@ -26,7 +26,14 @@ import { openJournal } from './metering/journal.ts';
 import { meteredEventCodec, usageEvent } from './metering/metered-event.ts';
 import { adoptOrphans, damagedSegments, takeBackDamaged } from './metering/orphans.ts';
 import { createShipper } from './metering/shipper.ts';
-import { catalogMetrics, countingTokens, meteringMetrics, upstreamMetrics } from './metrics.ts';
+import {
+  catalogMetrics,
+  countingTokens,
+  feedMetrics,
+  meteringMetrics,
+  shipperMetrics,
+  upstreamMetrics,
+} from './metrics.ts';
 
 export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
@@ -85,11 +92,13 @@ export async function startInference(options: {
 
   const health = watchHealth({ catalog, models, clock, logger });
 
+  let rejectedEvents = 0;
   const shipper = createShipper({
     journal,
     record: async (events, signal) => {
       const told = events.map(usageEvent);
       const { rejected } = await usage.record({ events: told }, { ...self, signal });
+      rejectedEvents += rejected.length;
       for (const { index, reason } of rejected) {
         logger.error({ event: told[index], reason }, 'usage refused an event; it is set aside in this line alone');
       }
@@ -97,6 +106,10 @@ export async function startInference(options: {
     isRefused: (error) => hasReason(error, ErrorReason.INVALID_REQUEST),
     clock,
     logger,
+  });
+  shipperMetrics(registry, () => {
+    const { refusedEvents, failedCalls } = shipper.stats();
+    return { refusedEvents: refusedEvents + rejectedEvents, failedCalls };
   });
   const adopt = (): void => {
     for (const orphan of adoptOrphans({ directory, codec: meteredEventCodec, clock, logger })) shipper.adopt(orphan);
@@ -107,6 +120,7 @@ export async function startInference(options: {
   const limiter = new RateLimiter(clock.monotonic);
   const rateLimits = new RateLimitBook();
   const followingLimits = followRateLimits({ book: rateLimits, billing: options.billing, logger });
+  feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
   const grants = new RateLimitGrants({ limiter, usage, logger });
   const granting = setInterval(() => void grants.tick(), grantReportMs);
   // Neither is worth a start that fails: without them the platform's limits hold, and whole.

@@ -43,7 +43,7 @@ export async function startModels(options: {
   opened.defer(() => database.close());
   const feed = await openCatalogFeed(database, connection, logger);
   opened.defer(() => feed.close());
-  const auditRelay = startAuditRelay({ database, auth, logger });
+  const auditRelay = startAuditRelay({ database, auth, logger, registry });
   opened.defer(() => auditRelay.close());
   const reminders = startReminders({ database, keys, usage, auth, clock, logger, publicUrl });
   opened.defer(() => reminders.close());

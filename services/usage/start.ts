@@ -5,7 +5,9 @@ import { type Clock, systemClock } from '#shared/clock.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import type { Logger } from '#shared/logger.ts';
+import { showOutbox } from '#shared/outbox-metrics.ts';
 import { startRecurringWork } from '#shared/recurring-work.ts';
+import { chargesWaiting } from './db/charge-batches.ts';
 import { createPartitions } from './db/partitions.ts';
 import { dropEmptyBuckets } from './db/rate-limit-buckets.ts';
 import type { UsageDeps } from './deps.ts';
@@ -39,6 +41,7 @@ export async function startUsage(options: {
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
+  showOutbox(registry, { service: 'usage', outbox: 'charges', logger, read: () => chargesWaiting(database) });
   const partitionKeeper = startPartitionKeeper({ database, monthsKept: eventsKeptMonths, logger });
   // Work of its own: without partitions no event is stored, so that nothing else may hold them up.
   const bucketDropper = startRecurringWork({

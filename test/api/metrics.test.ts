@@ -118,6 +118,23 @@ test('tokens are counted by model, and what a deployment was sent by how it answ
   expect(await sum(/^gateway_feed_live\{/)).toBe(2);
 });
 
+test('how old the feeds of an edge are is shown, and what became of its usage events', async () => {
+  const { text } = await bench.gateway.call('GET', '/metrics');
+  for (const feed of ['catalog', 'rate_limits']) {
+    const seconds = new RegExp(`^gateway_feed_silent_seconds{feed="${feed}"} (.+)$`, 'm').exec(text)?.[1];
+    expect(Number(seconds)).toBeLessThan(2);
+  }
+  expect(text).toMatch(/^gateway_journal_refused_events_total 0$/m);
+  expect(text).toMatch(/^gateway_journal_failed_calls_total \d+$/m);
+  for (const [service, outbox] of [
+    ['auth', 'mails'],
+    ['usage', 'charges'],
+    ...['keys', 'models', 'billing'].map((each) => [each, 'audit_events']),
+  ]) {
+    expect(text).toMatch(new RegExp(`^gateway_outbox_waiting{service="${service}",outbox="${outbox}"} \\d+$`, 'm'));
+  }
+});
+
 test('the version that runs is shown', async () => {
   const { text } = await bench.gateway.call('GET', '/metrics');
   const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8'));

@@ -1,5 +1,6 @@
 import { create, fromBinary } from '@bufbuild/protobuf';
 import type { CallOptions, Client, ServiceImpl } from '@connectrpc/connect';
+import { Registry } from 'prom-client';
 import { type AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { type Clock, ManualClock, systemClock } from '#shared/clock.ts';
@@ -41,6 +42,7 @@ export async function startTestKeys(
     auth,
     clock,
     logger: silentLogger,
+    registry: new Registry(),
     ...(heartbeatMs !== undefined && { heartbeatMs }),
   });
   return {

@@ -1,5 +1,7 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
 import { MailStatus } from '#gen/modelgateway/auth/v1/mail_pb.ts';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Waiting } from '#shared/outbox-metrics.ts';
 import type { PageRows } from '#shared/page.ts';
 import { MailEntity, type MailRow } from './mail.entity.ts';
 import { containing } from './text-search.ts';
@@ -22,6 +24,18 @@ export const pageOfMails = (
 
 /** Mails that somebody waits for in order to sign in, with a link that ends within the hour. An account is sent one a minute at most. */
 const isAwaited = `kind = 'password_reset'`;
+
+/** The mails that are due and not sent; they wait from when they were handed over, or were to be sent. */
+export async function mailsWaiting(database: Pick<ServiceDatabase, 'query'>, now: Date): Promise<Waiting> {
+  const { rows } = await database.query<{ count: bigint; age: number }>({
+    name: 'mails-waiting',
+    text: `select count(*), coalesce(extract(epoch from $1 - min(coalesce(send_after, created_at))), 0)::float8 as age from mails
+      where status = ${MailStatus.QUEUED} and next_attempt_at is not null and coalesce(send_after, created_at) <= $1
+        and (expires_at is null or expires_at > $1)`,
+    values: [now],
+  });
+  return { count: Number(rows[0]!.count), oldestSeconds: rows[0]!.age };
+}
 
 /**
  * Takes mails that are due, so that no other replica sends them for `leaseMs`; a sender that dies leaves them to be taken again

@@ -1,5 +1,6 @@
 import type { AddressInfo } from 'node:net';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { Registry } from 'prom-client';
 import { SMTPServer } from 'smtp-server';
 import { expect, test } from 'vitest';
 import { AuditActorType } from '#gen/modelgateway/auth/v1/audit_pb.ts';
@@ -332,6 +333,24 @@ test('without a mail server mails stay, and operators carry them', async () => {
   ]);
   const { rows } = await asTableOwner(fixture, `select encode(sealed_body, 'escape') as body from mails`);
   expect(rows[0].body).not.toContain('token=');
+});
+
+test('the mails that are due, and since when the oldest is, are shown on /metrics', async () => {
+  const clock = new ManualClock(Date.parse('2030-01-01T00:00:00Z'));
+  const registry = new Registry();
+  await using fixture = await startTestAuth({ clock, registry });
+  const inAMinute = timestampFromMs(clock.now() + 60_000);
+  await fixture.auth.sendMail(
+    { mails: [mail('now'), mail('later', { sendAfter: inAMinute }), mail('stale', { expiresAt: inAMinute })] },
+    asService('models'),
+  );
+  const shown = async () => {
+    const lines = (await registry.metrics()).split('\n').filter((line) => line.includes('outbox="mails"'));
+    return Object.fromEntries(lines.map((line) => [line.split('{')[0], Number(line.split(' ').at(-1))]));
+  };
+  expect(await shown()).toEqual({ gateway_outbox_waiting: 2, gateway_outbox_oldest_seconds: 0 });
+  clock.advance(90_000);
+  expect(await shown()).toEqual({ gateway_outbox_waiting: 2, gateway_outbox_oldest_seconds: 90 });
 });
 
 test('a mail sealed under a secret that was removed is listed without its text', async () => {

@@ -1,4 +1,5 @@
 import { create, toBinary } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RecordAuditEventsRequestSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
@@ -9,22 +10,20 @@ import { sessionOf, silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
 import type { AuditEvent } from './audit-event.ts';
 import { recordAuditEvent } from './record-audit-event.ts';
-import { type AuditRelayDeps, relayAuditEvents } from './relay.ts';
+import { type AuditRelayDeps, relayAuditEvents, startAuditRelay } from './relay.ts';
 
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
+let billing: ServiceDatabase;
 
+const open = (service: string) =>
+  openServiceDatabase({ service, connection: testDatabase.url, entities: [], logger: silentLogger });
 beforeAll(async () => {
   testDatabase = await createTestDatabase();
-  database = await openServiceDatabase({
-    service: 'keys',
-    connection: testDatabase.url,
-    entities: [],
-    logger: silentLogger,
-  });
+  [database, billing] = [await open('keys'), await open('billing')];
 });
 afterAll(async () => {
-  await database.close();
+  await Promise.all([database.close(), billing.close()]);
   await testDatabase.drop();
 });
 
@@ -102,6 +101,23 @@ test('more events than one call takes are handed on in the order in which they h
   const relay = { database, auth, logger: silentLogger };
   await relayAuditEvents(relay);
   expect([...stored.keys()]).toEqual(ids);
+});
+
+test('what waits is shown on /metrics, of each service of a process', async () => {
+  const { auth, state } = unreliableAuth();
+  state.failure = 'before storing';
+  const registry = new Registry();
+  const relays = [database, billing].map((of) =>
+    startAuditRelay({ database: of, auth, logger: silentLogger, registry }),
+  );
+  await record([event(), event()]);
+  const metrics = await registry.metrics();
+  expect(metrics).toMatch(/^gateway_outbox_waiting\{service="keys",outbox="audit_events"\} 2$/m);
+  expect(metrics).toMatch(/^gateway_outbox_waiting\{service="billing",outbox="audit_events"\} 0$/m);
+  expect(metrics).toMatch(/^gateway_outbox_oldest_seconds\{service="billing",outbox="audit_events"\} 0$/m);
+  expect(metrics).toMatch(/^gateway_outbox_oldest_seconds\{service="keys",outbox="audit_events"\} 0\.\d+$/m);
+  await Promise.all(relays.map((relay) => relay.close()));
+  await database.query({ text: 'delete from audit_outbox', values: [] });
 });
 
 test('an event which Auth refuses for good is set aside, and the others go on', async () => {

@@ -1,10 +1,13 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import type { Client } from '@connectrpc/connect';
+import type { Registry } from 'prom-client';
 import { AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
+import { uuidv7Ms } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
+import { showOutbox, type Waiting } from '#shared/outbox-metrics.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { asService } from '#shared/rpc/caller.ts';
 
@@ -15,7 +18,7 @@ export type AuditRelayDeps = {
   logger: Logger;
 };
 
-type Waiting = { id: string; record: Buffer };
+type Row = { id: string; record: Buffer };
 
 const everyMs = 1_000;
 const recordsMax = 1_000;
@@ -23,14 +26,32 @@ const recordsMax = 1_000;
 const bytesMax = 2 * 1024 * 1024;
 const timeoutMs = 5_000;
 
-/** Hands the audit events of a service's outbox on to Auth until it is closed. Several relays of one outbox do no harm. */
-export const startAuditRelay = (deps: AuditRelayDeps): RecurringWork =>
-  startRecurringWork({
-    name: `the relay of ${deps.database.service}'s audit events`,
+/**
+ * Hands the audit events of a service's outbox on to Auth until it is closed, and shows on /metrics what waits. Several relays of one
+ * outbox do no harm.
+ */
+export function startAuditRelay(deps: AuditRelayDeps & { registry: Registry }): RecurringWork {
+  const { database, logger, registry } = deps;
+  const { service } = database;
+  showOutbox(registry, { service, outbox: 'audit_events', logger, read: () => auditEventsWaiting(database) });
+  return startRecurringWork({
+    name: `the relay of ${service}'s audit events`,
     everyMs,
     round: () => relayAuditEvents(deps),
-    logger: deps.logger,
+    logger,
   });
+}
+
+async function auditEventsWaiting(database: AuditRelayDeps['database']): Promise<Waiting> {
+  const { rows } = await database.query<{ count: bigint; oldest: string | null }>({
+    name: 'audit-outbox-waiting',
+    text: `select count(*), (select id from audit_outbox where refused_at is null order by id limit 1) as oldest
+      from audit_outbox where refused_at is null`,
+  });
+  const { count, oldest } = rows[0]!;
+  // Ids are dated by the machine's clock.
+  return { count: Number(count), oldestSeconds: oldest === null ? 0 : (Date.now() - uuidv7Ms(oldest)) / 1_000 };
+}
 
 /**
  * Hands what waits on to Auth, oldest first. An event leaves the outbox only when Auth has stored it; should the answer be lost it is sent
@@ -39,7 +60,7 @@ export const startAuditRelay = (deps: AuditRelayDeps): RecurringWork =>
  */
 export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
   for (;;) {
-    const { rows } = await deps.database.query<Waiting>({
+    const { rows } = await deps.database.query<Row>({
       name: 'audit-outbox-next',
       text: `
         select id, record from (
@@ -59,7 +80,7 @@ export async function relayAuditEvents(deps: AuditRelayDeps): Promise<void> {
   }
 }
 
-async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Waiting[]): Promise<void> {
+async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Row[]): Promise<void> {
   await auth.recordAuditEvents(
     { records: rows.map(({ record }) => fromBinary(AuditRecordSchema, record)) },
     { ...asService(database.service), timeoutMs },
@@ -71,7 +92,7 @@ async function handOn({ database, auth }: AuditRelayDeps, rows: readonly Waiting
   });
 }
 
-async function handOnAlone(deps: AuditRelayDeps, row: Waiting): Promise<void> {
+async function handOnAlone(deps: AuditRelayDeps, row: Row): Promise<void> {
   try {
     await handOn(deps, [row]);
   } catch (err) {

@@ -13,6 +13,8 @@ const reopenMsMax = 1_000;
 export type Following = {
   /** Resolves with the first message that is more than a heartbeat, or when the following ends. */
   first: Promise<void>;
+  /** For how long nothing was heard, not even a heartbeat, in milliseconds. */
+  silentMs(): number;
   /** Ends the stream, so that it is opened again. */
   reopen(): void;
   close(): Promise<void>;
@@ -33,6 +35,7 @@ export function followStream<Message>(options: {
   const first = Promise.withResolvers<void>();
   let stream = new AbortController();
   let reopenMs = reopenMsMin;
+  let heardMs = performance.now();
 
   async function followOnce(): Promise<void> {
     stream = new AbortController();
@@ -45,6 +48,7 @@ export function followStream<Message>(options: {
     try {
       for await (const message of open(stream.signal)) {
         silentTurns = 0;
+        heardMs = performance.now();
         reopenMs = reopenMsMin;
         if (onMessage(message)) first.resolve();
       }
@@ -69,6 +73,7 @@ export function followStream<Message>(options: {
   const following = follow();
   return {
     first: first.promise,
+    silentMs: () => performance.now() - heardMs,
     reopen: () => stream.abort(),
     close: async () => {
       closing.abort();

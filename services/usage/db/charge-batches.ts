@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { type UsageEvent, UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Waiting } from '#shared/outbox-metrics.ts';
 import { type EventRow, eventMessage } from './event-rows.ts';
 
 /** Events of one transaction which Billing is to charge, under the id of their row in the outbox. */
@@ -33,6 +34,15 @@ export async function leftBehind(
     id,
     events: events.map((row) => create(UsageEventSchema, eventMessage(row))),
   }));
+}
+
+/** How many batches stand in the outbox. */
+export async function chargesWaiting(database: Database): Promise<Waiting> {
+  const { rows } = await database.query<{ count: bigint; age: number }>({
+    name: 'charge-batches-waiting',
+    text: `select count(*), coalesce(extract(epoch from now() - min(stored_at)), 0)::float8 as age from charge_batches`,
+  });
+  return { count: Number(rows[0]!.count), oldestSeconds: rows[0]!.age };
 }
 
 /** Takes batches out of the outbox, once Billing has answered for them. */

@@ -44,6 +44,16 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
   await usage.client.record({ events: all.slice(700) }, asService());
   await usage.client.record({ events: all.slice(0, 700) }, asService());
 
+  const waiting = async () => {
+    const metrics = await usage.registry.metrics();
+    const value = (name: string) =>
+      new RegExp(`^${name}{service="usage",outbox="charges"} (.+)$`, 'm').exec(metrics)?.[1];
+    return {
+      batches: Number(value('gateway_outbox_waiting')),
+      seconds: Number(value('gateway_outbox_oldest_seconds')),
+    };
+  };
+  expect(await waiting()).toEqual({ batches: 2, seconds: expect.toSatisfy((seconds) => seconds > 0) });
   const billing = forgetfulBilling(2);
   const worker = startChargeWorker({ database, billing, logger });
   await expect(worker.drain()).rejects.toThrow('lost');
@@ -55,6 +65,7 @@ test('every event with a cost or a lease reaches Billing, also when answers are 
   expect(billing.charged.get(leased.id)).toMatchObject({ id: leased.id, leaseIds: leased.leaseIds });
   const { rows } = await database.query<{ left: bigint }>({ text: 'select count(*) as left from charge_batches' });
   expect(rows[0]?.left).toBe(0n);
+  expect(await waiting()).toEqual({ batches: 0, seconds: 0 });
   expect(lines.filter(({ msg }) => msg === 'billing refused an event for good')).not.toHaveLength(0);
 });
 

@@ -1,0 +1,54 @@
+import { Gauge, type Registry } from 'prom-client';
+import type { Logger } from './logger.ts';
+
+/** How much waits in an outbox, and for how long the oldest has, in seconds; 0 when nothing waits. */
+export type Waiting = { count: number; oldestSeconds: number };
+
+const labelNames = ['service', 'outbox'] as const;
+type Label = (typeof labelNames)[number];
+
+const name = 'gateway_outbox_waiting';
+
+/** What waits in the outboxes of all services of a process. */
+class OutboxGauge extends Gauge<Label> {
+  readonly oldest: Gauge<Label>;
+  readonly readers: (() => Promise<void>)[] = [];
+  #reading: Promise<unknown> = Promise.resolve();
+
+  constructor(registry: Registry) {
+    const help = 'What waits in an outbox of a service: mails that are due, batches of charges, audit events.';
+    super({ name, help, labelNames, registers: [registry] });
+    this.oldest = new Gauge({
+      name: 'gateway_outbox_oldest_seconds',
+      help: 'How long what waits the longest in an outbox has waited; 0 when it is empty.',
+      labelNames,
+      aggregator: 'max',
+      registers: [registry],
+      collect: async () => void (await this.#reading),
+    });
+  }
+
+  /** Called by prom-client at each scrape. */
+  async collect(): Promise<void> {
+    this.#reading = Promise.all(this.readers.map((read) => read()));
+    await this.#reading;
+  }
+}
+
+/** Shows how much waits in an outbox of a service, and for how long the oldest has; asked for when /metrics is read. */
+export function showOutbox(
+  registry: Registry,
+  { logger, read, ...labels }: Record<Label, string> & { logger: Logger; read(): Promise<Waiting> },
+): void {
+  const waiting = (registry.getSingleMetric(name) as OutboxGauge | undefined) ?? new OutboxGauge(registry);
+  waiting.readers.push(async () => {
+    try {
+      const { count, oldestSeconds } = await read();
+      waiting.set(labels, count);
+      waiting.oldest.set(labels, Math.max(0, oldestSeconds));
+    } catch (err) {
+      // The rest of /metrics is worth more while the database is away.
+      logger.warn({ err, ...labels }, 'what waits in an outbox could not be counted');
+    }
+  });
+}
