@@ -2,6 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
 import { takeTurn } from './db/locks.ts';
+import { findUserByEmail } from './db/user.repository.ts';
 import {
   addressWaitMs,
   hourlyInvitationsMax,
@@ -9,11 +10,15 @@ import {
   pendingInvitationsMax,
 } from './domain/invitation-limits.ts';
 
+/** Takes the turn of an address, until the transaction ends: nobody is invited to it while an invitation to it is being accepted. */
+export const takeTurnOfAddress = (em: SqlEntityManager, email: string): Promise<void> =>
+  takeTurn(em, `invitations to ${email}`);
+
 /**
- * Takes an organization's turn at inviting, which lasts until the transaction ends. What other organizations have sent to the address
- * counts for nothing: a refusal would tell of it, and could be brought about.
+ * Takes an organization's turn at inviting, and that of the address, until the transaction ends. What other organizations have sent to
+ * the address counts for nothing: a refusal would tell of it, and could be brought about.
  *
- * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT when it waits for too many people already.
+ * @throws GatewayError RATE_LIMITED when it must wait, CONFLICT for a member or when it waits for too many people already.
  */
 export async function beginInviting(
   em: SqlEntityManager,
@@ -21,6 +26,10 @@ export async function beginInviting(
   now: Date,
 ): Promise<void> {
   await takeTurn(em, `invitations of ${tenantId}`);
+  await takeTurnOfAddress(em, email);
+  if ((await findUserByEmail(em, email))?.tenantId === tenantId) {
+    throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
+  }
   const latest = await latestInvitations(em, tenantId, hourlyInvitationsMax);
   const addressMs = addressWaitMs(latest, email, now.getTime());
   if (addressMs > 0) throw justInvited('email', addressMs);
@@ -44,10 +53,15 @@ export async function beginInviting(
  * Takes the turn at inviting somebody to own an organization, which lasts until the transaction ends. Operators may do so as often as
  * they like, but for a loop that goes on and on at one address.
  *
- * @throws GatewayError RATE_LIMITED when the address was just sent an invitation.
+ * @throws GatewayError RATE_LIMITED when the address was just sent an invitation, CONFLICT when it has an account.
  */
 export async function beginInvitingOwner(em: SqlEntityManager, email: string, now: Date): Promise<void> {
-  await takeTurn(em, `invitations to ${email}`);
+  await takeTurnOfAddress(em, email);
+  if ((await findUserByEmail(em, email)) !== null) {
+    throw gatewayError(ErrorReason.CONFLICT, 'This person has an account already, and could not accept.', {
+      param: 'owner_email',
+    });
+  }
   const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
   if (waitMs > 0) throw justInvited('owner_email', waitMs);
 }

@@ -136,6 +136,29 @@ test('of invitations that one address is sent at once only one is made, with an 
   expect(rows.map(({ name }) => name).toSorted()).toEqual(['First', 'Often', 'none']);
 });
 
+test('nobody who accepts an invitation at the same moment is left with a further one', async () => {
+  const { auth } = fixture;
+  const email = 'twice@example.com';
+  const found = (name: string) => () => auth.adminCreateOrganization({ ownerEmail: email, name }, operatorOf(fixture));
+  await found('')();
+  const token = await tokenMailedTo(fixture, email);
+  waitToInviteAgain();
+  const reasons: (ErrorReason | null)[] = [];
+  const further = (call: () => Promise<unknown>) => async () => reasons.push(await reasonOf(call()));
+  const accepted = () => accept(token, { organizationName: 'Of the first' });
+  await atOnce(fixture, [accepted, further(found('')), further(found('Of a further one'))]);
+
+  const colleague = 'colleague@example.com';
+  const invited = () => auth.createInvitation({ email: colleague }, ownerOf(fixture));
+  await invited();
+  const colleaguesToken = await tokenMailedTo(fixture, colleague);
+  waitToInviteAgain();
+  await atOnce(fixture, [() => accept(colleaguesToken), further(invited)]);
+  expect(reasons).toEqual([ErrorReason.CONFLICT, ErrorReason.CONFLICT, ErrorReason.CONFLICT]);
+  const pending = 'select from invitations where email = any($1) and accepted_at is null';
+  expect((await asTableOwner(fixture, pending, [[email, colleague]])).rowCount).toBe(0);
+});
+
 test('an owner who is invited without an organization names it', async () => {
   const email = 'founder@example.com';
   await fixture.auth.adminCreateOrganization({ ownerEmail: email }, operatorOf(fixture));

@@ -13,6 +13,7 @@ import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
+import { takeTurnOfAddress } from '../invitation-limits.ts';
 import { makeOrganization } from '../make-organization.ts';
 import { requireStrongPassword } from '../passwords/require-strong.ts';
 import { tokenHash, wholeSecondMs } from '../tokens/session-tokens.ts';
@@ -45,6 +46,7 @@ export const acceptInvitation =
 
     try {
       return await transaction(database, async (em) => {
+        await takeTurnOfAddress(em, invitation.email);
         const now = new Date(clock.now());
         if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
         const id = uuidv7();

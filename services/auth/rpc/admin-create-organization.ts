@@ -3,14 +3,13 @@ import {
   AdminCreateOrganizationResponseSchema,
 } from '#gen/modelgateway/auth/v1/organization_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
-import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { invalidRequest } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { operatorCaller, Role } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { actorOf } from '../audit.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { organizationMessage } from '../db/organization.message.ts';
-import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { beginInvitingOwner } from '../invitation-limits.ts';
@@ -40,11 +39,6 @@ export const adminCreateOrganization =
     return transaction(database, (em) =>
       once(em, call, async () => {
         const email = normalEmail(request.ownerEmail);
-        if ((await findUserByEmail(em, email)) !== null) {
-          throw gatewayError(ErrorReason.CONFLICT, 'This person has an account already, and could not accept.', {
-            param: 'owner_email',
-          });
-        }
         await beginInvitingOwner(em, email, new Date(clock.now()));
         const actor = actorOf(caller, true);
         const organization = name === '' ? null : await makeOrganization(em, name, actor, deps);

@@ -10,7 +10,7 @@ import { actorOf } from '../audit.ts';
 import { currentCaller } from '../current-caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { findUserByEmail, lockUser } from '../db/user.repository.ts';
+import { lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
@@ -38,10 +38,6 @@ export const createInvitation =
     return transaction(database, (em) =>
       once(em, call, async () => {
         const email = normalEmail(request.email);
-        const user = await findUserByEmail(em, email);
-        if (user?.tenantId === caller.tenantId) {
-          throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
-        }
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));
         // Whoever removes the caller waits, and withdraws this invitation as well; or has done so, and it is refused.
         await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
