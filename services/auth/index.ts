@@ -3,9 +3,12 @@ import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import type { AuthDeps } from './deps.ts';
 import { acceptInvitation } from './rpc/accept-invitation.ts';
 import { acknowledgeAuth } from './rpc/acknowledge-auth.ts';
+import { adminCreateInvitation } from './rpc/admin-create-invitation.ts';
 import { adminCreateOrganization } from './rpc/admin-create-organization.ts';
+import { adminDeleteInvitation } from './rpc/admin-delete-invitation.ts';
 import { adminGetOrganization } from './rpc/admin-get-organization.ts';
 import { adminListAuditEvents } from './rpc/admin-list-audit-events.ts';
+import { adminListInvitations } from './rpc/admin-list-invitations.ts';
 import { adminListOrganizations } from './rpc/admin-list-organizations.ts';
 import { adminListUsers } from './rpc/admin-list-users.ts';
 import { adminUpdateOrganization } from './rpc/admin-update-organization.ts';
@@ -68,6 +71,9 @@ export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
     adminListOrganizations: adminListOrganizations(deps),
     adminGetOrganization: adminGetOrganization(deps),
     adminUpdateOrganization: adminUpdateOrganization(deps),
+    adminListInvitations: adminListInvitations(deps),
+    adminCreateInvitation: adminCreateInvitation(deps),
+    adminDeleteInvitation: adminDeleteInvitation(deps),
     suspendOrganization: suspendOrganization(deps),
     restoreOrganization: restoreOrganization(deps),
     adminListUsers: adminListUsers(deps),

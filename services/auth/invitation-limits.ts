@@ -50,20 +50,22 @@ export async function beginInviting(
 }
 
 /**
- * Takes the turn at inviting somebody to own an organization, which lasts until the transaction ends. Operators may do so as often as
- * they like, but for a loop that goes on and on at one address.
+ * Takes the turn of an operator at inviting somebody, which lasts until the transaction ends. Operators may do so as often as they like,
+ * but for a loop that goes on and on at one address, which `param` names.
  *
  * @throws GatewayError RATE_LIMITED when the address was just sent an invitation, CONFLICT when it has an account.
  */
-export async function beginInvitingOwner(em: SqlEntityManager, email: string, now: Date): Promise<void> {
+export async function beginInvitingAsOperator(
+  em: SqlEntityManager,
+  { email, param }: { email: string; param: string },
+  now: Date,
+): Promise<void> {
   await takeTurnOfAddress(em, email);
   if ((await findUserByEmail(em, email)) !== null) {
-    throw gatewayError(ErrorReason.CONFLICT, 'This person has an account already, and could not accept.', {
-      param: 'owner_email',
-    });
+    throw gatewayError(ErrorReason.CONFLICT, 'This person has an account already, and could not accept.', { param });
   }
   const waitMs = addressWaitMs(await latestPendingTo(em, email), email, now.getTime());
-  if (waitMs > 0) throw justInvited('owner_email', waitMs);
+  if (waitMs > 0) throw justInvited(param, waitMs);
 }
 
 const justInvited = (param: string, retryAfterMs: number): GatewayError =>

@@ -1,4 +1,6 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
+import { transaction } from '#shared/db/transaction.ts';
+import { notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
@@ -80,6 +82,18 @@ export async function withdrawUnentitled(
 ): Promise<void> {
   const lost = [Role.MEMBER, Role.ADMIN, Role.OWNER].filter((role) => !isActive || !mayInvite(own, role));
   await withdrawInvitations(em, { invitedByUserId: id, tenantId, role: { $in: lost } }, actor, deps);
+}
+
+/** Withdraws a pending invitation of an organization; one that is over already stays as it is. Fails with NOT_FOUND. */
+export function withdrawInvitation(
+  where: { id: string; tenantId: string },
+  actor: AuditActor,
+  { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
+): Promise<void> {
+  return transaction(database, async (em) => {
+    if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
+    await withdrawInvitations(em, where, actor, { clock });
+  });
 }
 
 /** Withdraws the pending ones among some invitations: all of them before the audit trail is locked, the order in which accepting locks them. */

@@ -89,6 +89,59 @@ test('no organization is made for an owner who has an account already, and could
   expect((await gateway.call('GET', `${path}?search=Second`, operator)).json.data).toEqual([]);
 });
 
+test('an operator gives an owner to an organization that has none', async () => {
+  const path = '/api/v1/admin/organizations';
+  const mistyped = { name: 'Third', owner_email: 'ownr@example.com' };
+  const { organization, invitation } = (await gateway.call('POST', path, operator, mistyped)).json;
+  const invitations = `${organization.id}/invitations`;
+  const listed = await admin('GET', `${invitations}?status=pending`);
+  expect([listed.status, listed.json.data]).toEqual([200, [invitation]]);
+  expect((await admin('DELETE', `${id}/invitations/${invitation.id}`)).status).toBe(404);
+  expect((await admin('DELETE', `${invitations}/${invitation.id}`)).status).toBe(204);
+  expect((await admin('GET', invitations)).json.data).toEqual([{ ...invitation, status: 'withdrawn' }]);
+
+  const becomesOwner = async (email: string) => {
+    const invited = await admin('POST', invitations, { email, role: 'owner' });
+    expect([invited.status, invited.json]).toMatchObject([201, { email, role: 'owner', status: 'pending' }]);
+    const { data } = (await gateway.call('GET', `/api/v1/admin/mail?search=${email}`, operator)).json;
+    const accepted = await gateway.call('POST', '/api/v1/auth/accept-invite', undefined, {
+      token: /\?token=([\w-]+)/.exec(data[0].text)![1],
+      password: 'Str0ng-password',
+      first_name: 'An',
+      last_name: 'Owner',
+    });
+    expect([accepted.status, accepted.json]).toMatchObject([
+      201,
+      { organization: { id: organization.id, role: 'owner' } },
+    ]);
+    return accepted.json.user.id;
+  };
+  const first = await becomesOwner('owner-of-third@example.com');
+  const again = await admin('POST', invitations, { email: 'owner-of-third@example.com', role: 'owner' });
+  expect([again.status, again.json.error]).toMatchObject([409, { param: 'email' }]);
+  expect((await gateway.call('PATCH', `/api/v1/admin/users/${first}`, operator, { is_active: false })).status).toBe(
+    200,
+  );
+  await becomesOwner('heir-of-third@example.com');
+
+  const told = await gateway.call('GET', `/api/v1/admin/audit-events?tenant_id=${organization.id}&limit=100`, operator);
+  const events = (told.json.data as { type: string; actor: { type: string } }[]).map(({ type, actor }) => [
+    type,
+    actor.type,
+  ]);
+  expect(events.filter(([type]) => type !== 'invitation_accepted').toReversed()).toEqual([
+    ['organization_created', 'operator'],
+    ['invitation_created', 'operator'],
+    ['invitation_withdrawn', 'operator'],
+    ['invitation_created', 'operator'],
+    ['user_updated', 'operator'],
+    ['invitation_created', 'operator'],
+  ]);
+  for (const [method, body] of [['GET'], ['POST', { email: 'nobody@example.com' }]] as const) {
+    expect((await admin(method, `${randomUUID()}/invitations`, body)).status).toBe(404);
+  }
+});
+
 test('an organization that does not exist has no key quota, and gets none', async () => {
   const nobody = randomUUID();
   const answers = [

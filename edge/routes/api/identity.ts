@@ -3,6 +3,7 @@ import type { EdgeApp, Routes } from '../../app.ts';
 import { jwksRoutes } from '../well-known/jwks.ts';
 import { adminAuditEventRoutes } from './admin/audit-events.ts';
 import { adminMailRoutes } from './admin/mail.ts';
+import { adminInvitationRoutes } from './admin/organizations/invitations.ts';
 import { adminOrganizationRoutes } from './admin/organizations/organization.ts';
 import { suspensionRoutes } from './admin/organizations/suspension.ts';
 import { adminOrganizationsRoutes } from './admin/organizations.ts';
@@ -41,6 +42,7 @@ const families: readonly Routes[] = [
   auditEventRoutes,
   adminOrganizationsRoutes,
   adminOrganizationRoutes,
+  adminInvitationRoutes,
   suspensionRoutes,
   adminUserRoutes,
   adminMailRoutes,

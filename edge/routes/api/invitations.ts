@@ -1,5 +1,9 @@
 import { type Static, Type } from 'typebox';
-import { type Invitation, InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
+import {
+  type Invitation,
+  InvitationStatus,
+  type ListInvitationsResponse,
+} from '#gen/modelgateway/auth/v1/invitation_pb.ts';
 import { roleName, roleNamed } from '#shared/session-token.ts';
 import type { Routes } from '../../app.ts';
 import { asCaller } from '../../caller.ts';
@@ -17,6 +21,19 @@ const statuses = spelling({
   withdrawn: InvitationStatus.WITHDRAWN,
 });
 
+/** Whom to invite. */
+export const invitedSchema = Type.Object(
+  { email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
+  { additionalProperties: false },
+);
+
+/** Which invitations to list. */
+export const invitationsQuerySchema = Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) });
+export const invitationFilter = ({ page, limit, status }: Static<typeof invitationsQuerySchema>) => ({
+  page: { page, limit },
+  status: statuses.value(status),
+});
+
 /** Invitations to the caller's organization (decisions.md, Auth): admins and owners, sessions only. */
 export const invitationRoutes: Routes = (app, { auth }) => {
   app.get(
@@ -26,17 +43,10 @@ export const invitationRoutes: Routes = (app, { auth }) => {
       schema: {
         summary: 'List invitations',
         response: { 200: pageOf(invitationSchema) },
-        querystring: Type.Object({ ...pageQuerySchema, status: Type.Optional(statuses.schema) }),
+        querystring: invitationsQuerySchema,
       },
     },
-    async (request) => {
-      const { page, limit, status } = request.query;
-      const answer = await auth.listInvitations(
-        { page: { page, limit }, status: statuses.value(status) },
-        asCaller(request),
-      );
-      return { data: answer.invitations.map(invitationJson), pagination: paginationJson(answer.page) };
-    },
+    async (request) => invitationsJson(await auth.listInvitations(invitationFilter(request.query), asCaller(request))),
   );
 
   app.post(
@@ -49,10 +59,7 @@ export const invitationRoutes: Routes = (app, { auth }) => {
           'Mails a one-time token. The role is `member` where none is given; only an owner invites owners. An organization sends 100 invitations an hour, and one a minute to an address: more are a 429. While 100 are pending, a further one is a 409.',
         idempotent: true,
         response: { 201: invitationSchema },
-        body: Type.Object(
-          { email: Type.String({ format: 'email', minLength: 3, maxLength: 254 }), role: Type.Optional(roleSchema) },
-          { additionalProperties: false },
-        ),
+        body: invitedSchema,
       },
     },
     async (request, reply) => {
@@ -108,4 +115,10 @@ export const invitationJson = (invitation: Invitation): Static<typeof invitation
   expires_at: isoTime(invitation.expiresAt!),
   accepted_at: isoTime(invitation.acceptedAt),
   invited_by_user_id: invitation.invitedByUserId || null,
+});
+
+/** A page of invitations. */
+export const invitationsJson = ({ invitations, page }: Pick<ListInvitationsResponse, 'invitations' | 'page'>) => ({
+  data: invitations.map(invitationJson),
+  pagination: paginationJson(page),
 });

@@ -12,7 +12,7 @@ import { invitationMessage } from '../db/invitation.message.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { beginInvitingOwner } from '../invitation-limits.ts';
+import { beginInvitingAsOperator } from '../invitation-limits.ts';
 import { invite } from '../invite.ts';
 import { makeOrganization } from '../make-organization.ts';
 
@@ -39,7 +39,7 @@ export const adminCreateOrganization =
     return transaction(database, (em) =>
       once(em, call, async () => {
         const email = normalEmail(request.ownerEmail);
-        await beginInvitingOwner(em, email, new Date(clock.now()));
+        await beginInvitingAsOperator(em, { email, param: 'owner_email' }, new Date(clock.now()));
         const actor = actorOf(caller, true);
         const organization = name === '' ? null : await makeOrganization(em, name, actor, deps);
         const invitation = await invite(

@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/auth/v1/invitation.proto.
  */
 export const file_modelgateway_auth_v1_invitation: GenFile = /*@__PURE__*/
-  fileDesc("CiVtb2RlbGdhdGV3YXkvYXV0aC92MS9pbnZpdGF0aW9uLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLLAgoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRI2CgZzdGF0dXMYBSABKA4yJi5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uU3RhdHVzEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmludml0ZWRfYnlfdXNlcl9pZBgIIAEoCRIvCgthY2NlcHRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijQEKF0NyZWF0ZUludml0YXRpb25SZXF1ZXN0EhkKBWVtYWlsGAEgASgJQgq6SAdyBRj+AWABEjQKBHJvbGUYAiABKA4yHC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlJvbGVCCLpIBYIBAhABEiEKD2lkZW1wb3RlbmN5X2tleRgDIAEoCUIIukgFcgMY/wEiUAoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEjQKCmludml0YXRpb24YASABKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uIo0BChZMaXN0SW52aXRhdGlvbnNSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0EkAKBnN0YXR1cxgCIAEoDjImLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb25TdGF0dXNCCLpIBYIBAhABIoABChdMaXN0SW52aXRhdGlvbnNSZXNwb25zZRI1CgtpbnZpdGF0aW9ucxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb24SLgoEcGFnZRgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8iOgoXRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSHwoNaW52aXRhdGlvbl9pZBgBIAEoCUIIukgFcgOwAQEiGgoYRGVsZXRlSW52aXRhdGlvblJlc3BvbnNlKrQBChBJbnZpdGF0aW9uU3RhdHVzEiEKHUlOVklUQVRJT05fU1RBVFVTX1VOU1BFQ0lGSUVEEAASHQoZSU5WSVRBVElPTl9TVEFUVVNfUEVORElORxABEh4KGklOVklUQVRJT05fU1RBVFVTX0FDQ0VQVEVEEAISHQoZSU5WSVRBVElPTl9TVEFUVVNfRVhQSVJFRBADEh8KG0lOVklUQVRJT05fU1RBVFVTX1dJVEhEUkFXThAEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
+  fileDesc("CiVtb2RlbGdhdGV3YXkvYXV0aC92MS9pbnZpdGF0aW9uLnByb3RvEhRtb2RlbGdhdGV3YXkuYXV0aC52MSLLAgoKSW52aXRhdGlvbhIKCgJpZBgBIAEoCRIRCgl0ZW5hbnRfaWQYAiABKAkSDQoFZW1haWwYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRI2CgZzdGF0dXMYBSABKA4yJi5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uU3RhdHVzEi4KCmNyZWF0ZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhoKEmludml0ZWRfYnlfdXNlcl9pZBgIIAEoCRIvCgthY2NlcHRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAijQEKF0NyZWF0ZUludml0YXRpb25SZXF1ZXN0EhkKBWVtYWlsGAEgASgJQgq6SAdyBRj+AWABEjQKBHJvbGUYAiABKA4yHC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlJvbGVCCLpIBYIBAhABEiEKD2lkZW1wb3RlbmN5X2tleRgDIAEoCUIIukgFcgMY/wEiUAoYQ3JlYXRlSW52aXRhdGlvblJlc3BvbnNlEjQKCmludml0YXRpb24YASABKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uIo0BChZMaXN0SW52aXRhdGlvbnNSZXF1ZXN0EjEKBHBhZ2UYASABKAsyIy5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VSZXF1ZXN0EkAKBnN0YXR1cxgCIAEoDjImLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb25TdGF0dXNCCLpIBYIBAhABIoABChdMaXN0SW52aXRhdGlvbnNSZXNwb25zZRI1CgtpbnZpdGF0aW9ucxgBIAMoCzIgLm1vZGVsZ2F0ZXdheS5hdXRoLnYxLkludml0YXRpb24SLgoEcGFnZRgCIAEoCzIgLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZUluZm8iOgoXRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSHwoNaW52aXRhdGlvbl9pZBgBIAEoCUIIukgFcgOwAQEiGgoYRGVsZXRlSW52aXRhdGlvblJlc3BvbnNlIq8BChxBZG1pbkNyZWF0ZUludml0YXRpb25SZXF1ZXN0EhsKCXRlbmFudF9pZBgBIAEoCUIIukgFcgOwAQESGQoFZW1haWwYAiABKAlCCrpIB3IFGP4BYAESNAoEcm9sZRgDIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZUIIukgFggECEAESIQoPaWRlbXBvdGVuY3lfa2V5GAQgASgJQgi6SAVyAxj/ASJVCh1BZG1pbkNyZWF0ZUludml0YXRpb25SZXNwb25zZRI0CgppbnZpdGF0aW9uGAEgASgLMiAubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvbiKvAQobQWRtaW5MaXN0SW52aXRhdGlvbnNSZXF1ZXN0EhsKCXRlbmFudF9pZBgBIAEoCUIIukgFcgOwAQESMQoEcGFnZRgCIAEoCzIjLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUGFnZVJlcXVlc3QSQAoGc3RhdHVzGAMgASgOMiYubW9kZWxnYXRld2F5LmF1dGgudjEuSW52aXRhdGlvblN0YXR1c0IIukgFggECEAEihQEKHEFkbWluTGlzdEludml0YXRpb25zUmVzcG9uc2USNQoLaW52aXRhdGlvbnMYASADKAsyIC5tb2RlbGdhdGV3YXkuYXV0aC52MS5JbnZpdGF0aW9uEi4KBHBhZ2UYAiABKAsyIC5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLlBhZ2VJbmZvIlwKHEFkbWluRGVsZXRlSW52aXRhdGlvblJlcXVlc3QSGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIfCg1pbnZpdGF0aW9uX2lkGAIgASgJQgi6SAVyA7ABASIfCh1BZG1pbkRlbGV0ZUludml0YXRpb25SZXNwb25zZSq0AQoQSW52aXRhdGlvblN0YXR1cxIhCh1JTlZJVEFUSU9OX1NUQVRVU19VTlNQRUNJRklFRBAAEh0KGUlOVklUQVRJT05fU1RBVFVTX1BFTkRJTkcQARIeChpJTlZJVEFUSU9OX1NUQVRVU19BQ0NFUFRFRBACEh0KGUlOVklUQVRJT05fU1RBVFVTX0VYUElSRUQQAxIfChtJTlZJVEFUSU9OX1NUQVRVU19XSVRIRFJBV04QBGIGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_common_v1_pagination]);
 
 /**
  * Invitation asks one person to join. Its one-time token is only in the mail.
@@ -243,6 +243,175 @@ export type DeleteInvitationResponse = Message<"modelgateway.auth.v1.DeleteInvit
  */
 export const DeleteInvitationResponseSchema: GenMessage<DeleteInvitationResponse> = /*@__PURE__*/
   messageDesc(file_modelgateway_auth_v1_invitation, 6);
+
+/**
+ * AdminCreateInvitationRequest invites somebody to any organization.
+ *
+ * @generated from message modelgateway.auth.v1.AdminCreateInvitationRequest
+ */
+export type AdminCreateInvitationRequest = Message<"modelgateway.auth.v1.AdminCreateInvitationRequest"> & {
+  /**
+   * The organization (UUID).
+   *
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * Where the invitation goes.
+   *
+   * @generated from field: string email = 2;
+   */
+  email: string;
+
+  /**
+   * The role to be; unspecified means member.
+   *
+   * @generated from field: modelgateway.common.v1.Role role = 3;
+   */
+  role: Role;
+
+  /**
+   * The client's Idempotency-Key; empty when it sent none.
+   *
+   * @generated from field: string idempotency_key = 4;
+   */
+  idempotencyKey: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminCreateInvitationRequest.
+ * Use `create(AdminCreateInvitationRequestSchema)` to create a new message.
+ */
+export const AdminCreateInvitationRequestSchema: GenMessage<AdminCreateInvitationRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 7);
+
+/**
+ * AdminCreateInvitationResponse answers the invitation.
+ *
+ * @generated from message modelgateway.auth.v1.AdminCreateInvitationResponse
+ */
+export type AdminCreateInvitationResponse = Message<"modelgateway.auth.v1.AdminCreateInvitationResponse"> & {
+  /**
+   * The invitation.
+   *
+   * @generated from field: modelgateway.auth.v1.Invitation invitation = 1;
+   */
+  invitation?: Invitation | undefined;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminCreateInvitationResponse.
+ * Use `create(AdminCreateInvitationResponseSchema)` to create a new message.
+ */
+export const AdminCreateInvitationResponseSchema: GenMessage<AdminCreateInvitationResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 8);
+
+/**
+ * AdminListInvitationsRequest narrows the invitations of any organization.
+ *
+ * @generated from message modelgateway.auth.v1.AdminListInvitationsRequest
+ */
+export type AdminListInvitationsRequest = Message<"modelgateway.auth.v1.AdminListInvitationsRequest"> & {
+  /**
+   * The organization (UUID).
+   *
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * Which page.
+   *
+   * @generated from field: modelgateway.common.v1.PageRequest page = 2;
+   */
+  page?: PageRequest | undefined;
+
+  /**
+   * Only invitations in this status; unspecified means all.
+   *
+   * @generated from field: modelgateway.auth.v1.InvitationStatus status = 3;
+   */
+  status: InvitationStatus;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminListInvitationsRequest.
+ * Use `create(AdminListInvitationsRequestSchema)` to create a new message.
+ */
+export const AdminListInvitationsRequestSchema: GenMessage<AdminListInvitationsRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 9);
+
+/**
+ * AdminListInvitationsResponse is one page of invitations.
+ *
+ * @generated from message modelgateway.auth.v1.AdminListInvitationsResponse
+ */
+export type AdminListInvitationsResponse = Message<"modelgateway.auth.v1.AdminListInvitationsResponse"> & {
+  /**
+   * The invitations.
+   *
+   * @generated from field: repeated modelgateway.auth.v1.Invitation invitations = 1;
+   */
+  invitations: Invitation[];
+
+  /**
+   * Which page it is.
+   *
+   * @generated from field: modelgateway.common.v1.PageInfo page = 2;
+   */
+  page?: PageInfo | undefined;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminListInvitationsResponse.
+ * Use `create(AdminListInvitationsResponseSchema)` to create a new message.
+ */
+export const AdminListInvitationsResponseSchema: GenMessage<AdminListInvitationsResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 10);
+
+/**
+ * AdminDeleteInvitationRequest names an invitation of any organization.
+ *
+ * @generated from message modelgateway.auth.v1.AdminDeleteInvitationRequest
+ */
+export type AdminDeleteInvitationRequest = Message<"modelgateway.auth.v1.AdminDeleteInvitationRequest"> & {
+  /**
+   * The organization (UUID).
+   *
+   * @generated from field: string tenant_id = 1;
+   */
+  tenantId: string;
+
+  /**
+   * The invitation (UUID).
+   *
+   * @generated from field: string invitation_id = 2;
+   */
+  invitationId: string;
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminDeleteInvitationRequest.
+ * Use `create(AdminDeleteInvitationRequestSchema)` to create a new message.
+ */
+export const AdminDeleteInvitationRequestSchema: GenMessage<AdminDeleteInvitationRequest> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 11);
+
+/**
+ * AdminDeleteInvitationResponse has no content: the token is void from now on.
+ *
+ * @generated from message modelgateway.auth.v1.AdminDeleteInvitationResponse
+ */
+export type AdminDeleteInvitationResponse = Message<"modelgateway.auth.v1.AdminDeleteInvitationResponse"> & {
+};
+
+/**
+ * Describes the message modelgateway.auth.v1.AdminDeleteInvitationResponse.
+ * Use `create(AdminDeleteInvitationResponseSchema)` to create a new message.
+ */
+export const AdminDeleteInvitationResponseSchema: GenMessage<AdminDeleteInvitationResponse> = /*@__PURE__*/
+  messageDesc(file_modelgateway_auth_v1_invitation, 12);
 
 /**
  * InvitationStatus is what an invitation's state is at a moment.

@@ -1,0 +1,13 @@
+import { operatorCaller } from '#shared/rpc/caller.ts';
+import { actorOf } from '../audit.ts';
+import type { AuthDeps, AuthRpc } from '../deps.ts';
+import { withdrawInvitation } from '../invite.ts';
+
+/** Withdraws a pending invitation of any organization. */
+export const adminDeleteInvitation =
+  (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminDeleteInvitation'> =>
+  async ({ tenantId, invitationId }, context) => {
+    const caller = operatorCaller(context);
+    await withdrawInvitation({ id: invitationId, tenantId }, actorOf(caller, true), deps);
+    return {};
+  };
