@@ -313,6 +313,56 @@ describe('an error within a stream', () => {
   });
 });
 
+describe('a stream of events whose connection stays open', () => {
+  const events = (...data: unknown[]) => data.map((one) => `data: ${JSON.stringify(one)}\n\n`).join('');
+  /** Sends the text, and then nothing more. */
+  const andHangs = (text: string) =>
+    simulator.next({
+      instead: { status: 200, contentType: 'text/event-stream', body: text + ':'.repeat(text.length) },
+      fault: { kind: 'hang' as const, afterChunks: 0 },
+    });
+  const images = { model: 'sim-image', prompt: 'A cat', stream: true, n: 2 };
+  const completed = { type: 'image_generation.completed', b64_json: 'AAAA' };
+  const transcription = () => {
+    const form = new FormData();
+    form.set('file', new File([Buffer.alloc(100)], 'a.wav'));
+    form.set('model', 'sim-transcribe');
+    form.set('stream', 'true');
+    return form;
+  };
+  const chunk = { object: 'transcription.chunk', choices: [{ delta: { content: 'Hi' }, finish_reason: 'stop' }] };
+
+  test.each([
+    ['both images', '/images/generations', () => images, events(completed, completed)],
+    [
+      'the speech',
+      '/audio/speech',
+      () => ({ model: 'sim-speech', voice: 'alloy', input: 'Hi', stream_format: 'sse' }),
+      events({ type: 'speech.audio.delta', audio: 'AAAA' }, { type: 'speech.audio.done' }),
+    ],
+    [
+      'the transcript',
+      '/audio/transcriptions',
+      transcription,
+      events({ type: 'transcript.text.delta', delta: 'Hi' }, { type: 'transcript.text.done', text: 'Hi' }),
+    ],
+    ['the [DONE] of vLLM', '/audio/transcriptions', transcription, `${events(chunk)}data: [DONE]\n\n`],
+  ])('is whole behind %s', async (_what, path, body, text) => {
+    andHangs(text);
+    const answer = await gateway.call('POST', `/v1${path}`, bench.key.key, body());
+    expect(answer.text).toContain(text.includes('DONE') ? '"transcript.text.done"' : text);
+    expect(answer.text).not.toContain('"error"');
+    await bench.event({ success: true });
+    await simulator.waitFor((entry) => entry.outcome === 'client-left');
+  });
+
+  test('is broken off in a line that is longer than any', async () => {
+    andHangs('x'.repeat(5 * 1024 * 1024));
+    const answer = await gateway.call('POST', '/v1/audio/transcriptions', bench.key.key, transcription());
+    expect([answer.status, answer.json.error.code]).toEqual([502, 'upstream_error']);
+  });
+});
+
 describe('a refusal behind a head of success', () => {
   const said = 'Unknown field `seed` (key the-upstreams-own-key).';
   const told = {

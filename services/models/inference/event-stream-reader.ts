@@ -20,6 +20,8 @@ export type EventStreamSeen = {
 export type EventStreamRules = {
   /** The `type` of the event without which the answer is not whole. */
   lastEvent: string;
+  /** How often it comes, as once for each image; 1 unless given. */
+  lastEventsMax?: number;
   /** The `type` of events each of which carries an output token or more; null: none do. */
   deltaEvent: string | null;
   /** Bytes that an event may have; those of texts unless given. */
@@ -51,12 +53,12 @@ const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
 export class EventStreamReader implements AnswerReader {
   readonly contentType = 'text/event-stream; charset=utf-8';
   readonly passesOn = true;
-  readonly complete = false;
   readonly #rules: EventStreamRules;
   readonly #splitter: SseSplitter;
   readonly #scan = new ObjectScan(eventFields);
   readonly #seen: EventStreamSeen = { usage: null, lastEvents: 0, deltas: 0 };
   #forward: Uint8Array[] = [];
+  #isDone = false;
   #failure: string | null = null;
   #said: string | null = null;
 
@@ -65,19 +67,24 @@ export class EventStreamReader implements AnswerReader {
     this.#splitter = new SseSplitter((frame) => this.#take(frame), rules.eventBytesMax);
   }
 
+  /** Behind the last event nothing is read, nor behind `[DONE]`, which clients do not need here. */
+  get complete(): boolean {
+    return this.#isDone || this.#failure !== null || this.#seen.lastEvents >= (this.#rules.lastEventsMax ?? 1);
+  }
+
   get outputTokensSoFar(): number {
     return this.#seen.deltas;
   }
 
   push(chunk: Uint8Array): readonly Uint8Array[] {
-    if (this.#failure === null && !this.#splitter.push(asBuffer(chunk))) {
+    if (!this.#splitter.push(asBuffer(chunk)) && !this.complete) {
       this.#failure = 'the upstream sent an event that is too long';
     }
     return this.#flush();
   }
 
   end(cut: boolean): AnswerEnd {
-    if (!cut && this.#failure === null) {
+    if (!cut && !this.complete) {
       this.#splitter.end();
       this.#completeChunks();
     }
@@ -95,7 +102,7 @@ export class EventStreamReader implements AnswerReader {
   }
 
   #take(frame: SseFrame): void {
-    if (this.#failure !== null) return;
+    if (this.complete) return;
     const { bytes, start, end, dataStart, dataEnd } = frame;
     if (frame.error !== null) {
       this.#failAsTold(frame.error);
@@ -120,6 +127,7 @@ export class EventStreamReader implements AnswerReader {
     if (problem !== null) {
       if (data.toString('latin1', start, Math.min(end, start + 16)).trim() === '[DONE]') {
         this.#completeChunks();
+        this.#isDone = true;
         return true;
       }
       this.#failure = 'the upstream sent an event that is no JSON object';

@@ -42,6 +42,7 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
       streamed && isEventStream(head)
         ? new EventStreamReader({
             lastEvent: 'image_generation.completed',
+            lastEventsMax: images,
             deltaEvent: null,
             eventBytesMax,
             measure: ({ usage, lastEvents }) => imagesUsed(usage, lastEvents, { images, bound }),
