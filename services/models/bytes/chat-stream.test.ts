@@ -174,6 +174,21 @@ describe('usage', () => {
     expect(pass(cumulative.replace('"completion_tokens":4', '"completion_tokens":0')).usage?.outputTokens).toBe(0);
   });
 
+  test.each(['{}', '{"prompt_tokens":null,"completion_tokens":null}', '{"prompt_tokens":-1,"completion_tokens":0.5}'])(
+    'that can be read stays when a later one cannot: %s',
+    (json) => {
+      const unreadable = openAiUsageChunk.replace(JSON.stringify(usage), json);
+      const beside = openAiChunks[4]!.replace('"usage":null', `"usage":${json}`);
+      for (const text of [openAiChunks.join('') + openAiUsageChunk + unreadable, openAiUsageChunk + beside]) {
+        const passed = pass(text + doneFrame, { includeUsage: true });
+        expect(passed.usage).toMatchObject({ inputTokens: 19, outputTokens: 3 });
+        expect(seen(passed.text).chunks.filter((chunk) => chunk.usage !== null)).toMatchObject([
+          { choices: [], usage },
+        ]);
+      }
+    },
+  );
+
   test('that never came is null, and the text is there to be counted', () => {
     const passed = pass(toolCalls);
     expect(passed).toMatchObject({ usage: null, outcome: 'complete', deltas: 3 });

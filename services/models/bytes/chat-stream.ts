@@ -82,6 +82,7 @@ export class ChatStream {
   #id: Buffer | null = null;
   #created: Buffer = Buffer.alloc(0);
   #model: Buffer | null = null;
+  #usage: ReportedUsage | null = null;
   #usageJson: Buffer | null = null;
   #isUsageFinal = false;
   /** The chunk with it, as the client gets it at the end; null: the upstream told it with words of the answer. */
@@ -127,7 +128,7 @@ export class ChatStream {
   end(cut: boolean): ChatStreamEnd {
     if (this.state === 'open' && !cut) this.#splitter.end();
     const outcome = this.#outcome(cut);
-    const usage = this.#usageJson === null ? null : readUsage(JSON.parse(this.#usageJson.toString()));
+    const usage = this.#usage;
     if (outcome === 'complete') {
       if (this.#options.includeUsage && usage !== null) {
         this.#send(this.#usageFrame ?? this.usageChunk(this.#usageJson!.toString()));
@@ -245,7 +246,8 @@ export class ChatStream {
       choices = this.#choices.read(data, valueStart, valueEnd, splices);
       if (choices === -1) return 'the upstream sent choices that cannot be read';
     }
-    const hasUsage = this.#noteUsage(scan, choices);
+    const hasUsage = scan.kind('usage') === 'object';
+    const isUsageKept = hasUsage && this.#keepUsage(scan, choices);
     const { operation, includeUsage } = this.#options;
     // Clients read the first choice of whatever has no usage.
     if (choices === 0 && !includeUsage && scan.member('usage') !== undefined) return null;
@@ -253,8 +255,9 @@ export class ChatStream {
     const usageNull = includeUsage && !isUsage;
     chunkSplices(scan, { operation, id: this.#id!, created: this.#created, usageNull }, splices);
     if (this.#textsTaken === 1 && !hasUsage) this.#keepShape(frame);
-    if (isUsage) this.#usageFrame = frameOf(frame, splices);
-    else if (splices.length === 0) this.#pass(frame);
+    if (isUsage) {
+      if (isUsageKept) this.#usageFrame = frameOf(frame, splices);
+    } else if (splices.length === 0) this.#pass(frame);
     else this.#send(frameOf(frame, splices));
     return null;
   }
@@ -269,9 +272,11 @@ export class ChatStream {
     this.#serviceTier = scan.string('service_tier') ?? null;
   }
 
-  /** Keeps the chunk's usage, if it has one: the last one counts, since some upstreams report on each chunk what was used so far. */
-  #noteUsage(scan: ObjectScan<ChunkField>, choices: number): boolean {
-    if (scan.kind('usage') !== 'object') return false;
+  /** Keeps the chunk's usage, if it can be read: the last one counts, since some upstreams report on each chunk what was used so far. */
+  #keepUsage(scan: ObjectScan<ChunkField>, choices: number): boolean {
+    const usage = readUsage(scan.json('usage'));
+    if (usage === null) return false;
+    this.#usage = usage;
     this.#usageJson = valueCopy(scan, 'usage');
     this.#isUsageFinal = choices === 0;
     this.#usageFrame = null;
