@@ -196,6 +196,18 @@ describe('surfaces', () => {
   });
 });
 
+test('a page of another origin may send to every route what it takes, with a credential of its own alone', async () => {
+  for (const { method, url } of routes) {
+    const preflight = await fetch(gateway.url + url.replace('*', 'page'), {
+      method: 'OPTIONS',
+      headers: { origin: 'https://app.example', 'access-control-request-method': method },
+    });
+    const allowed = preflight.headers.get('access-control-allow-methods')!.split(/, */);
+    expect(allowed, `${method} ${url}`).toContain(method);
+    expect(preflight.headers.has('access-control-allow-credentials')).toBe(false);
+  }
+});
+
 describe('what ends while a body is on its way', () => {
   /** A credential which the edge knows, so that it decides at once. */
   const known = async (token: string, path = '/api/v1/profile') => {
