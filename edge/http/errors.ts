@@ -51,9 +51,9 @@ function unknownUrl(request: FastifyRequest): GatewayError {
   return gatewayError(ErrorReason.UNKNOWN_URL, `Unknown request URL: ${request.method} ${printable(path)}.${hint}`);
 }
 
-/** An operation behind a base URL that lacks its /v1, has it twice, or ends in a slash. */
+/** An operation behind a base URL that lacks its /v1, has it twice, is one of Azure's, or ends in a slash. */
 const misplacedOperation =
-  /^(?:\/api)?(?:\/v1)*(\/(?:models|embeddings|(?:chat\/)?completions|images\/generations|audio\/(?:speech|transcriptions|translations)))\/?$/;
+  /^(?:\/api|\/openai)?(?:\/v1)*(\/(?:models|embeddings|(?:chat\/)?completions|images\/generations|audio\/(?:speech|transcriptions|translations)))\/?$/;
 /** What stands under /api/v1 alone: a client with the base URL /v1 looks for its background jobs here. */
 const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|api-keys|auth)(?:\/|$)/;
 
@@ -61,6 +61,8 @@ const managementPath = /^\/v1\/(?:jobs|usage|billing|plan|profile|rate-limits|ap
 function meantAddress(method: string, path: string): string | undefined {
   // Some clients choose the Responses API for model names without a vendor (openai-contract.md section 0).
   if (/^\/(api\/)?v1\/responses/.test(path)) return 'POST /v1/chat/completions';
+  // OpenAI's beta, whose sessions clients ask for in the shape of then (openai-contract.md section 0).
+  if (/^\/(api\/)?v1\/realtime\/(transcription_)?sessions\/?$/.test(path)) return 'POST /v1/realtime/client_secrets';
   const plain = path.replace(/\/{2,}/g, '/');
   const operation = misplacedOperation.exec(plain)?.[1];
   if (operation !== undefined) return `${operation === '/models' ? 'GET' : 'POST'} /v1${operation}`;

@@ -243,10 +243,14 @@ describe('an address that leads nowhere', () => {
     expectError(await gateway.call('GET', '/v1/nothing', key), 404, invalid('unknown_url'));
   });
 
-  test('/v1/responses says where to go', async () => {
-    const answer = await gateway.call('POST', '/v1/responses', key, {});
+  test.each([
+    ['/v1/responses', '/v1/chat/completions'],
+    ['/v1/realtime/transcription_sessions', '/v1/realtime/client_secrets'],
+    ['/v1/realtime/sessions', '/v1/realtime/client_secrets'],
+  ])('%s, which OpenAI has or had, says where to go', async (path, meant) => {
+    const answer = await gateway.call('POST', path, key, {});
     expectError(answer, 404, invalid('unknown_url'));
-    expect(answer.json.error.message).toContain('/v1/chat/completions');
+    expect(answer.json.error.message).toContain(`This gateway answers POST ${meant} instead.`);
   });
 
   test.each([
@@ -254,6 +258,7 @@ describe('an address that leads nowhere', () => {
     ['POST', '/v1/v1/embeddings', '/v1/embeddings'],
     ['POST', '/v1//chat/completions', '/v1/chat/completions'],
     ['GET', '/api/v1/models/', '/v1/models'],
+    ['POST', '/openai/v1/chat/completions', '/v1/chat/completions'],
     ['GET', '/v1/jobs/job_1', '/api/v1/jobs/job_1'],
   ])('%s %s, as of a base URL that is a little wrong, says where to go', async (method, path, meant) => {
     const answer = await gateway.call(method, path, key, method === 'POST' ? body : undefined);
