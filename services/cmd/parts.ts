@@ -116,6 +116,7 @@ export async function startEdge(
   const readiness: Readiness = () => {
     const { closing, catalogVersionMin } = progress;
     if (closing) return { ready: false, reason: 'draining' };
+    if (!inference.takesCalls()) return { ready: false, reason: 'the metering journal cannot be written' };
     if (wasReady) return { ready: true };
     if (catalogVersionMin === undefined) return { ready: false, reason: 'not set up yet' };
     if (inference.catalogVersion() < catalogVersionMin) return { ready: false, reason: 'no catalog yet' };

@@ -39,6 +39,8 @@ export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
   /** The version of the catalog that it decides by; -1 before the first. */
   catalogVersion(): bigint;
+  /** False while the journal takes no entries, so that no call is taken either. */
+  takesCalls(): boolean;
   close(): Promise<void>;
 };
 
@@ -144,6 +146,7 @@ export async function startInference(options: {
       tools,
     }),
     catalogVersion: () => catalog.version,
+    takesCalls: () => journal.healthy,
     async close() {
       clearInterval(adoption);
       await tools.audioLengths.close();

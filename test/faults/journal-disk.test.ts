@@ -90,7 +90,7 @@ test('what an earlier version could not read is read again at the start, and met
   );
 });
 
-test('on a full disk new work is 503 with Retry-After, an open stream finishes and is billed, and there is work again once there is room', async () => {
+test('on a full disk new work is 503 with Retry-After, the edge is not ready, an open stream finishes and is billed, and there is work again once there is room', async () => {
   const released = Promise.withResolvers<void>();
   simulator.next({ tokens: 6, hold: { until: released.promise, afterChunks: 2 } });
   const stream = await chat({ stream: true });
@@ -101,10 +101,19 @@ test('on a full disk new work is 503 with Retry-After, an open stream finishes a
     const refused = { status: 503, retryAfter: '5', code: 'server_is_overloaded' };
     expect([what, await attempt()]).toEqual([what, refused]);
   }
+  const readiness = async () => {
+    const answer = await fetch(`${url}/readyz`);
+    return [answer.status, await answer.json()];
+  };
+  const reason = 'the metering journal cannot be written';
+  expect(await readiness()).toEqual([503, { status: 'not ready', reason }]);
+  expect((await fetch(`${url}/healthz`)).status).toBe(200);
   released.resolve();
   expect(await stream.text()).toMatch(/data: \[DONE\]\n\n$/);
 
   rmSync(fault);
+  // By itself: nobody is sent here meanwhile.
+  await waitFor(async () => (await readiness())[0] === 200, { description: 'the edge to be ready again' });
   for (const [what, attempt] of Object.entries(billable)) {
     await waitFor(async () => (await attempt()).status < 300, { description: what });
   }
