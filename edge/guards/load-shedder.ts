@@ -1,16 +1,16 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
-import { totalmem } from 'node:os';
 import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { getHeapStatistics } from 'node:v8';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { HeldBytes } from '#shared/held-bytes.ts';
+import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
 import type { EdgeMetrics } from '../http/metrics.ts';
 import { errorBody, retryHeaders } from '../openai/errors.ts';
 import { isRealtimeUpgrade } from '../realtime/web-sockets.ts';
-import { HeldBytes } from './held-bytes.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -35,9 +35,6 @@ const roundMs = 100;
 /** There is too much to do until nothing had to be refused for so long. */
 const calmMs = 1_000;
 
-/** The share of the machine's memory, or of what the process is allowed of it, that bodies may have, and at most so many bytes. */
-const bodiesShare = 1 / 8;
-const bodiesBytesMax = 4 * 1024 ** 3;
 /** One user's bodies may take so many times what they leave to others: more users leave less, and there is always room for one more. */
 const timesLeftMax = 3;
 /**
@@ -66,7 +63,7 @@ export function watchMemory(): Memory & { close(): void } {
   });
   collections.observe({ entryTypes: ['gc'] });
   return {
-    bytes: Math.min(totalmem(), process.constrainedMemory() || Number.POSITIVE_INFINITY),
+    bytes: memoryBytes(),
     heapIsFull() {
       const { heap_size_limit: limit } = getHeapStatistics();
       return limit - heapLeftBytes < Math.max(heapRoomBytesMin, limit * heapRoomShareMin);
@@ -99,7 +96,7 @@ export class LoadShedder {
   constructor(now: () => number, { bytes, heapIsFull }: Memory) {
     this.#now = now;
     this.#heapIsFull = heapIsFull;
-    this.bodiesMax = Math.min(bytes * bodiesShare, bodiesBytesMax);
+    this.bodiesMax = bodiesMemory(bytes);
   }
 
   /** What there is too little of for one more request. Asked once for each, when its head is there. */

@@ -1,5 +1,5 @@
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { HeldBytes } from './held-bytes.ts';
+import { HeldBytes } from '#shared/held-bytes.ts';
 
 /** The share that one user may have. */
 const userShare = 1 / 4;

@@ -69,6 +69,7 @@ export async function answerInference(
       if (part.end !== undefined) {
         if (isChunked) raw.end(chunk(part.body, true));
         else end(raw, part.body);
+        if (part.body.byteLength > countedBytesMin) await taken(raw);
       } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
         await drained(raw, gone);
       }
@@ -92,6 +93,16 @@ export async function answerInference(
 
 /** Bytes up to which an answer leaves as a text: Node puts a text behind the head and writes both at once, bytes it writes apart. */
 const oneWriteBytesMax = 16 * 1024;
+
+/** Larger answers hold memory that counts until their clients have taken them (services/models/inference/answer-room.ts). */
+const countedBytesMin = 64 * 1024;
+
+/** Resolves once the client has taken all of an answer, or has gone. */
+const taken = (raw: ServerResponse): Promise<void> =>
+  new Promise((resolve) => {
+    if (raw.closed) resolve();
+    else raw.once('close', resolve);
+  });
 
 function end(raw: ServerResponse, body: Uint8Array): void {
   if (body.byteLength > oneWriteBytesMax) raw.end(body);

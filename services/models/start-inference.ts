@@ -9,12 +9,14 @@ import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.t
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
 import { Catalog } from './catalog/catalog.ts';
 import { followCatalog } from './catalog/follow.ts';
 import type { ModelsDeps } from './deps.ts';
 import { watchHealth } from './health/watch-health.ts';
+import { AnswerRoom } from './inference/answer-room.ts';
 import { createCallTools } from './inference/call-tools.ts';
 import { inferenceService } from './inference/index.ts';
 import { Budgets } from './limits/budgets.ts';
@@ -144,6 +146,7 @@ export async function startInference(options: {
       clock,
       logger,
       tools,
+      answerRoom: new AnswerRoom(bodiesMemory(memoryBytes())),
     }),
     catalogVersion: () => catalog.version,
     takesCalls: () => journal.healthy,

@@ -7,6 +7,7 @@ import type { Cancellation } from '#shared/rpc/cancellation.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import { allMeasures, type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
+import type { AnswerRoom, AnswerShare } from './answer-room.ts';
 import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
@@ -33,6 +34,8 @@ export class Delivery {
   readonly #clock: Clock;
   readonly #signal: Pick<Cancellation, 'aborted'>;
   readonly #isSse: boolean;
+  readonly #room: AnswerRoom;
+  readonly #share: AnswerShare;
   /** Looks whether an event stream has been silent for long. */
   readonly #silence: NodeJS.Timeout | undefined;
   #sentMs: number;
@@ -47,6 +50,7 @@ export class Delivery {
     admitted: AdmittedHead,
     clock: Clock,
     signal: Pick<Cancellation, 'aborted'>,
+    room: AnswerRoom,
   ) {
     const { exchange, reader } = answered;
     this.#answered = answered;
@@ -55,6 +59,8 @@ export class Delivery {
     this.#metered = metered;
     this.#clock = clock;
     this.#signal = signal;
+    this.#room = room;
+    this.#share = { userId: metered.event.userId, bytes: 0, wake: () => exchange.interrupt() };
     this.#unsentHead = answerHead(admitted, statusOk, reader.contentType);
     this.#isSse = reader.passesOn && reader.contentType.startsWith('text/event-stream');
     this.#sentMs = clock.monotonic();
@@ -78,6 +84,11 @@ export class Delivery {
     await this.#metered.end({ ...failure, used: await measuresOfEnd(end) });
   }
 
+  /** The caller has what there is of the answer. */
+  close(): void {
+    this.#room.giveBack(this.#share);
+  }
+
   /** The answer in one message, once it is whole. */
   async #whole(): Promise<InvokeResponse> {
     for (;;) {
@@ -86,6 +97,11 @@ export class Delivery {
       if (event.kind === 'data') {
         this.#metered.firstByte();
         this.#reader.push(event.chunk);
+        this.#room.add(this.#share, event.chunk.byteLength);
+        while (!this.#room.hasRoom(this.#share) && !this.#exchange.failed) {
+          if (this.#signal.aborted) throw cancelled();
+          await this.#exchange.arrival();
+        }
       } else if (event.kind === 'failed') {
         throw exchangeError(event.failure);
       } else if (event.kind === 'end') {

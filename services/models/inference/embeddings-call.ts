@@ -40,9 +40,10 @@ export function prepareEmbeddings(request: InvokeRequest, tools: CallTools): Pre
     }),
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
-    reader: (_head, bound) =>
+    reader: (head, bound) =>
       new WholeAnswerReader((body) => readEmbeddings(body, format, bound, countInputTokens), {
         bytesMax: vectorBytesMax,
+        head,
       }),
   };
 }

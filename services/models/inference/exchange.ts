@@ -21,6 +21,8 @@ export class PulledExchange implements UpstreamHandler {
   #waitingBytes = 0;
   #paused = false;
   #wake: (() => void) | null = null;
+  /** Whether it has failed, even if something is left to be taken. */
+  failed = false;
 
   /** Called once, with what Upstream.send answered. */
   attach(exchange: UpstreamExchange): void {
@@ -45,6 +47,7 @@ export class PulledExchange implements UpstreamHandler {
   }
 
   onError(failure: UpstreamFailure): void {
+    this.failed = true;
     this.#push({ kind: 'failed', failure });
   }
 
@@ -122,6 +125,6 @@ export class PulledExchange implements UpstreamHandler {
   /** The time of the whole call is over. */
   expire(): void {
     this.#exchange?.abort();
-    this.#push({ kind: 'failed', failure: { kind: 'timeout', message: 'the call took too long as a whole' } });
+    this.onError({ kind: 'timeout', message: 'the call took too long as a whole' });
   }
 }

@@ -47,6 +47,6 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
             eventBytesMax,
             measure: ({ usage, lastEvents }) => imagesUsed(usage, lastEvents, { images, bound }),
           })
-        : new WholeAnswerReader((body) => readImages(body, { images, bound }), { bytesMax: imageBytesMax }),
+        : new WholeAnswerReader((body) => readImages(body, { images, bound }), { bytesMax: imageBytesMax, head }),
   };
 }

@@ -14,6 +14,7 @@ import type { RateLimitBook } from '../limits/rate-limit-book.ts';
 import type { RateAdmission, RateLimiter } from '../limits/rate-limiter.ts';
 import { failureOf, logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 import { admitModel, cannotMeter } from './admission.ts';
+import type { AnswerRoom } from './answer-room.ts';
 import { Attempts } from './attempts.ts';
 import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
@@ -32,6 +33,7 @@ export type InvokeDeps = {
   clock: Clock;
   logger: Pick<Logger, 'warn'>;
   tools: CallTools;
+  answerRoom: AnswerRoom;
 };
 
 /** Bytes of a body that one message takes to another process: gRPC's clients refuse messages above 4 MiB unless they are told otherwise. */
@@ -108,7 +110,7 @@ export const invoke = (deps: InvokeDeps) =>
         retirement: model.publishedRetirement,
         rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
-      delivery = new Delivery(answered, metered, admitted, deps.clock, cancellation);
+      delivery = new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
       for (;;) {
         let part = await delivery.next();
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
@@ -126,6 +128,7 @@ export const invoke = (deps: InvokeDeps) =>
     } finally {
       // The consumer has stopped asking for more: the client left between two pieces.
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
+      delivery?.close();
       attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(delivery));
       rate?.release(metered.event.inputTokens + metered.event.outputTokens);
       const { disbelieved } = attempts.usageBound;

@@ -1,7 +1,11 @@
+import { asBuffer } from '#shared/as-buffer.ts';
+import { GrowingBuffer } from '../bytes/growing-buffer.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
+import { gatheredBytesMax } from '../upstream/http1/response-parser.ts';
+import type { UpstreamHead } from '../upstream/upstream.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { upstreamFailed } from './upstream-errors.ts';
 
@@ -30,28 +34,45 @@ export class WholeAnswerReader implements AnswerReader {
   readonly outputTokensSoFar = 0;
   readonly #read: (body: Buffer) => WholeAnswer | null;
   readonly #bytesMax: number;
-  readonly #pieces: Uint8Array[] = [];
+  readonly #bytesExpected: number;
+  /** What a short answer consists of: it comes in one buffer, as a rule. */
+  #pieces: Uint8Array[] = [];
+  /** A long one. */
+  readonly #gathered = new GrowingBuffer();
   #bytes = 0;
 
-  /** `read` answers null for bytes which are no answer of the operation; more than `bytesMax` of them are an upstream's fault. */
+  /**
+   * `read` answers null for bytes which are no answer of the operation; more than `bytesMax` of them are an upstream's fault. `head` says
+   * how many there will be, if the upstream does.
+   */
   constructor(
     read: (body: Buffer) => WholeAnswer | null,
-    { contentType = 'application/json', bytesMax = bytesMaxDefault } = {},
+    {
+      contentType = 'application/json',
+      bytesMax = bytesMaxDefault,
+      head,
+    }: { contentType?: string | undefined; bytesMax?: number; head?: UpstreamHead } = {},
   ) {
     this.#read = read;
     this.contentType = contentType;
     this.#bytesMax = bytesMax;
+    this.#bytesExpected = Math.min(Number(head?.header('content-length')) || 0, bytesMax);
   }
 
   push(chunk: Uint8Array): readonly Uint8Array[] {
     this.#bytes += chunk.byteLength;
     if (this.#bytes > this.#bytesMax) throw upstreamFailed('the answer is larger than any of its operation');
     this.#pieces.push(chunk);
+    if (this.#bytes > gatheredBytesMax) {
+      this.#gathered.reserve(this.#bytesExpected);
+      for (const piece of this.#pieces) this.#gathered.appendWhole(asBuffer(piece));
+      this.#pieces = [];
+    }
     return [];
   }
 
   end(cut: boolean): AnswerEnd {
-    const body = oneBuffer(this.#pieces);
+    const body = this.#gathered.length === 0 ? oneBuffer(this.#pieces) : this.#gathered.take();
     const answer = cut ? null : this.#read(body);
     if (answer !== null) {
       const { forward, reported, counted } = answer;

@@ -3,7 +3,7 @@ import { checkTrailers, ProtocolError, ResponseHead } from './response-head.ts';
 /** The largest response head that is read, the heads of 1xx answers before it included; trailers have the same bound. */
 export const headBytesMax = 32 * 1024;
 /** Bodies of a known length, up to this, come together in one buffer. */
-const gatheredBytesMax = 1024 * 1024;
+export const gatheredBytesMax = 1024 * 1024;
 /** The longest line before a chunk: its size and its extensions. */
 const chunkLineBytesMax = 1024;
 

@@ -1,0 +1,114 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
+import { MeteredCall } from '../metering/metered-call.ts';
+import { AnswerRoom, type AnswerShare } from './answer-room.ts';
+import { Delivery } from './delivery.ts';
+import { PulledExchange } from './exchange.ts';
+import { WholeAnswerReader } from './whole-answer-reader.ts';
+
+const mebibyte = 1024 * 1024;
+const shareOf = (userId: string): AnswerShare => ({ userId, bytes: 0, wake() {} });
+
+test('who came first may always go on, and others while one user leaves a third of what he has', () => {
+  const room = new AnswerRoom(8 * mebibyte);
+  const [first, second, other, small] = ['one', 'one', 'other', 'one'].map(shareOf) as [AnswerShare, ...AnswerShare[]];
+  room.add(first, 5 * mebibyte);
+  room.add(second!, mebibyte);
+  expect(room.hasRoom(second!)).toBe(true);
+  room.add(second!, 1);
+  room.add(other!, mebibyte);
+  room.add(small!, 64 * 1024);
+  expect([first, second!, other!, small!].map((share) => room.hasRoom(share))).toEqual([true, false, true, true]);
+  room.giveBack(first);
+  expect(room.hasRoom(second!)).toBe(true);
+});
+
+const clock = new ManualClock(0);
+const journal = {
+  healthy: true,
+  begin() {},
+  progress: (_id: string, _progress: object, written: () => void) => written(),
+  end: (_id: string, _event: object, written: () => void) => written(),
+  drop() {},
+};
+const meteredBy = (userId: string): MeteredCall =>
+  new MeteredCall(
+    journal,
+    clock,
+    {
+      tenantId: 'tenant',
+      userId,
+      apiKeyId: 'key',
+      sessionId: '',
+      model: 'images',
+      endpoint: '/images/generations',
+      operation: Operation.IMAGES_GENERATIONS,
+      streamed: false,
+      requestId: 'request',
+      jobId: '',
+      leaseIds: [],
+    },
+    null,
+  );
+
+/** An answer of 4 MiB that its upstream sends as fast as it is taken. */
+function answer(room: AnswerRoom, userId: string, signal = { aborted: false }) {
+  const exchange = new PulledExchange();
+  const sent = { bytes: 0, isPaused: false };
+  exchange.attach({
+    pause() {
+      sent.isPaused = true;
+    },
+    resume() {
+      sent.isPaused = false;
+    },
+    abort() {},
+  });
+  const send = async (): Promise<void> => {
+    for (; sent.bytes < 4 * mebibyte; sent.bytes += mebibyte / 16) {
+      while (sent.isPaused) await nextTurn();
+      exchange.onData(Buffer.alloc(mebibyte / 16));
+      await nextTurn();
+    }
+    exchange.onEnd();
+  };
+  const reader = new WholeAnswerReader((body) => ({ forward: [body], reported: {}, counted: async () => ({}) }));
+  const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
+  const delivery = new Delivery({ exchange, reader }, meteredBy(userId), admitted, clock, signal, room);
+  void send();
+  const given = delivery.next();
+  return { exchange, sent, delivery, given, signal };
+}
+
+test('answers without room pause their upstreams, and all are given, one after the other', async () => {
+  const room = new AnswerRoom(6 * mebibyte);
+  const answers = Array.from({ length: 5 }, () => answer(room, 'user'));
+  const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);
+  let held = 0;
+  for (const { given, delivery } of answers) {
+    expect((await given).body.byteLength).toBe(4 * mebibyte);
+    await expect.poll(() => answers.every(({ sent }) => sent.isPaused || sent.bytes === 4 * mebibyte)).toBe(true);
+    // What waits in each exchange comes on top.
+    expect(bytesSent() - held).toBeLessThan(10 * mebibyte);
+    delivery.close();
+    held += 4 * mebibyte;
+  }
+});
+
+test('a caller who leaves, and an upstream that fails, end an answer that waits for room', async () => {
+  const room = new AnswerRoom(mebibyte);
+  const [first, left, failed] = ['a', 'b', 'c'].map((user) => answer(room, user)) as [
+    ReturnType<typeof answer>,
+    ReturnType<typeof answer>,
+    ReturnType<typeof answer>,
+  ];
+  expect((await first.given).body.byteLength).toBe(4 * mebibyte);
+  await expect.poll(() => left.sent.isPaused && failed.sent.isPaused).toBe(true);
+  left.signal.aborted = true;
+  left.exchange.interrupt();
+  await expect(left.given).rejects.toMatchObject({ message: 'The request was cancelled.' });
+  failed.exchange.expire();
+  await expect(failed.given).rejects.toThrow();
+});

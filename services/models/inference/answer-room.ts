@@ -1,0 +1,49 @@
+import { HeldBytes } from '#shared/held-bytes.ts';
+
+/** Smaller answers are not worth counting, and wait for nobody: there are no more of them than calls. */
+const countedBytesMin = 64 * 1024;
+/** One user's answers may take so many times what they leave to others. */
+const timesLeftMax = 3;
+
+/**
+ * The memory of answers that are given whole, from their first byte until their callers have taken them. None is refused, since its upstream
+ * is to be paid: one that finds no room waits, and its upstream with it. The one that came first may always go on, so that it ends
+ * and makes room for the next.
+ */
+export class AnswerRoom {
+  readonly #bytesMax: number;
+  readonly #held = new HeldBytes();
+  /** Those that are counted, in the order in which they came. */
+  readonly #shares = new Set<AnswerShare>();
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax;
+  }
+
+  /** Counts more bytes of an answer. */
+  add(share: AnswerShare, bytes: number): void {
+    share.bytes += bytes;
+    if (share.bytes <= countedBytesMin) return;
+    const isNew = !this.#shares.has(share);
+    this.#shares.add(share);
+    this.#held.add(share.userId, isNew ? share.bytes : bytes);
+  }
+
+  /** Whether there is room for more of an answer. Where there is none, `wake` is called before there may be some. */
+  hasRoom(share: AnswerShare): boolean {
+    const [first] = this.#shares;
+    if (!this.#shares.has(share) || share === first) return true;
+    const left = this.#bytesMax - this.#held.total;
+    return this.#held.of(share.userId) <= left * timesLeftMax;
+  }
+
+  /** The caller has the answer, or will not get it. */
+  giveBack(share: AnswerShare): void {
+    if (!this.#shares.delete(share)) return;
+    this.#held.add(share.userId, -share.bytes);
+    for (const { wake } of this.#shares) wake();
+  }
+}
+
+/** What one answer holds. */
+export type AnswerShare = { readonly userId: string; bytes: number; wake(): void };
