@@ -146,6 +146,26 @@ test('a job keeps its room between two attempts, though a limit is lowered meanw
   await waitFor(() => isAdmitted(key), { description: 'the room to be free', timeoutMs: 10_000, intervalMs: 50 });
 });
 
+test('a job that was submitted while nothing limited it does not run behind a cap that leaves no room for it', async () => {
+  const { id, key } = await bench.gateway.createKey(bench.session);
+  const failing = Promise.withResolvers<void>();
+  bench.simulator.next({ instead: { status: 500, body: { error: 'broken' } }, hold: { until: failing.promise } });
+  const jobId = await submit(key);
+  await bench.simulator.waitFor(({ operation }) => operation === 'chat', { description: 'the first attempt' });
+  const cap = { spend_cap_usd: 0 };
+  expect((await bench.gateway.call('PATCH', `/api/v1/api-keys/${id}`, bench.session, cap)).status).toBe(200);
+  failing.resolve();
+  const ended = await waitFor(
+    async () => {
+      const found = await job(jobId, key);
+      return ['completed', 'failed'].includes(found.status) && found;
+    },
+    { description: 'the end of the job', timeoutMs: 10_000 },
+  );
+  expect(ended).toMatchObject({ status: 'failed', error: { code: 'spend_cap_exceeded' } });
+  expect(bench.simulator.requests).toHaveLength(1);
+});
+
 test.each<[what: string, path: string, body: object, callsHeld: number]>([
   ['each of several prompts', 'completions', { prompt: ['a', 'b'], max_tokens: 1_000 }, 1],
   ['each of several prompts in tokens', 'completions', { prompt: [[1], [2, 3]], max_tokens: 1_000 }, 1],

@@ -66,12 +66,11 @@ const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: job
  */
 export type HoldState = 'held' | 'used' | 'lost';
 
-/** Keeps a job's room for another while. */
+/** Keeps a job's room, of which there is some, for another while. */
 export async function renewHold(
   billing: HoldingBilling,
   { holderId, leases, costAllowedNanoUsd }: JobHold,
 ): Promise<HoldState> {
-  if (leases.length === 0) return 'held';
   const settlements = leases.map(({ leaseId, fencingToken }) => {
     return { leaseId, fencingToken, usedNanoUsd: 0n, inFlightNanoUsd: costAllowedNanoUsd ?? 0n, keep: true };
   });

@@ -10,7 +10,7 @@ const callersMax = 10_000;
 
 /**
  * Billing, which is not asked again for a while about a caller whom nothing limits. A limit that is set meanwhile holds for jobs that
- * are submitted later than that.
+ * are submitted, or run, later than that.
  */
 export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'monotonic'>): HoldingBilling {
   const known = new Map<string, { untilMs: number; answer: LeaseResponse }>();

@@ -20,9 +20,8 @@ export type Choice = {
 
 /**
  * Shares free slots out among organizations, one each in turn, beginning with the one that waits the longest (`lanes` are in this
- * order); within an organization its lanes take turns, in an
- * order of chance (`random` in [0, 1)). Callers and models at their bounds are left out, and
- * so is more of a model than `modelSlots` says, if it does.
+ * order); within an organization its lanes take turns, in an order of chance (`random` in [0, 1)). Callers and models at their bounds are
+ * left out, and so is more of a model than `modelSlots` says, if it does.
  */
 export function chooseLanes(
   lanes: readonly Lane[],

@@ -98,8 +98,8 @@ export async function runJob(
 }
 
 /**
- * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long. Null when the
- * job is no longer this worker's. A run that succeeded, and whose worker died before it could say so, has used the room up: this one
+ * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long, or when nothing
+ * limited the job then: a limit may have been set since. Null when the job is no longer this worker's. A run that succeeded, and whose worker died before it could say so, has used the room up: this one
  * needs no other, since the event of its success is the same, and charged once.
  */
 async function heldRoom(
@@ -108,7 +108,8 @@ async function heldRoom(
   caller: CurrentCaller,
   inputs: JobInputs,
 ): Promise<JobHold | null> {
-  if ((await renewHold(billing, job.hold)) !== 'lost') return job.hold;
+  const hadRoom = job.hold.leases.length > 0;
+  if (hadRoom && (await renewHold(billing, job.hold)) !== 'lost') return job.hold;
   const anew = await takeHold(billing, {
     jobId: job.id,
     caller: job.caller,
@@ -116,6 +117,7 @@ async function heldRoom(
     costMaxNanoUsd: job.costMaxNanoUsd,
     costMinNanoUsd: job.costMinNanoUsd,
   });
+  if (!hadRoom && anew.leases.length === 0) return job.hold;
   let isSaved = false;
   try {
     isSaved = await inputs.saveHold(anew);

@@ -2,6 +2,7 @@ import type { Registry } from 'prom-client';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { listen } from '#shared/db/notify.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { rememberUnlimited } from '../budget/remember-unlimited.ts';
 import { dueStatement } from '../db/leases.ts';
 import { clockShiftMs } from '../db/time.ts';
 import { createJobMetrics } from '../metrics.ts';
@@ -25,7 +26,8 @@ export async function startJobWorker(
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'jobs', connection, entities: [], logger });
   opened.defer(() => database.close());
-  const deps = { ...options, database, metrics: createJobMetrics(registry), random: Math.random };
+  const billing = rememberUnlimited(options.billing, clock);
+  const deps = { ...options, database, billing, metrics: createJobMetrics(registry), random: Math.random };
   const worker = new JobWorker(deps, workerDefaults);
   const listener = await listen({
     connection,
