@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
-import { takeTurn } from './db/locks.ts';
 import { findUserByEmail } from './db/user.repository.ts';
 import {
   addressWaitMs,

@@ -8,6 +8,7 @@ import { finalizePastMonths } from '../browser/support/world/money.ts';
 import { ClockAhead } from '../support/clock-ahead.ts';
 import { type Answer, owner as firstUser, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /** Of everybody here; the test's own is that of a trusted proxy. */
 const address = '198.51.100.7';
@@ -291,6 +292,22 @@ test('an event has the changed fields alone, as the API spells them, and there i
     .poll(changesOf('plan_updated', 'quiet'), { interval: 100 })
     .toEqual([{ before: { name: 'Quiet' }, after: { name: 'Quieter' } }]);
   await expectTold();
+});
+
+test.each([
+  ['a limit of one’s own', '/profile/cost-limit', { limit_usd: 77 }],
+  ['a quota of keys', 'key-quota', { keys_per_user: 77 }],
+  ['a new plan', '/admin/plans/raced', { name: 'Raced', payg_enabled: true }],
+  ['a plan', '/admin/plans/raced', { name: 'Raced again', payg_enabled: true }],
+])('%s that many write at once is told by one audit event', async (_what, path, body) => {
+  const url = path.startsWith('/') ? path : `/admin/organizations/${home}/${path}`;
+  const answers = await Promise.all(Array.from({ length: 8 }, () => call('PUT', url, body)));
+  const requests = new Set(answers.map(({ headers }) => headers.get('x-request-id')));
+  const isHandedOn = async () =>
+    !/^gateway_outbox_waiting\{.*outbox="audit_events"\} [1-9]/m.test((await gateway.call('GET', '/metrics')).text);
+  await waitFor(isHandedOn, { description: 'all events to be handed on' });
+  const { data } = (await call('GET', '/admin/audit-events?limit=100')).json;
+  expect((data as Event[]).filter(({ request_id }) => requests.has(request_id))).toHaveLength(1);
 });
 
 test('each change of the catalog is told by one audit event', async () => {

@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { transaction } from '#shared/db/transaction.ts';
+import { tryTurn } from '#shared/db/turns.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { recordAudit, userActor } from '../audit.ts';
-import { tryTurn } from '../db/locks.ts';
 import { PasswordResetEntity } from '../db/password-reset.entity.ts';
 import { findUserByEmail } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';

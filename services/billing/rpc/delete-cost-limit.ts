@@ -3,6 +3,7 @@ import { usdJson } from '#shared/money.ts';
 import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { memberCaller } from './caller.ts';
+import { takeCostLimitTurn } from './set-cost-limit.ts';
 
 export const deleteCostLimit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'deleteCostLimit'> =>
@@ -10,6 +11,7 @@ export const deleteCostLimit =
     const caller = memberCaller(context);
     const { tenantId, userId } = caller;
     await sqlTransaction(database, async (sql) => {
+      await takeCostLimitTurn(sql, caller);
       const { rows } = await sql.query<{ limit_nano_usd: bigint }>({
         text: 'delete from user_limits where tenant_id = $1 and user_id = $2 returning limit_nano_usd',
         values: [tenantId, userId],

@@ -1,7 +1,10 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
+import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
 import { costLimitAt } from '../budgets.ts';
+import type { Sql } from '../db/sql.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { readTerms } from '../leasing/budget.ts';
 import { memberCaller } from './caller.ts';
@@ -12,6 +15,7 @@ export const setCostLimit =
     const caller = memberCaller(context);
     const { tenantId, userId } = caller;
     const budget = await sqlTransaction(database, async (sql) => {
+      await takeCostLimitTurn(sql, caller);
       const nowMs = await databaseNow(sql);
       const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);
       if (before === limitNanoUsd) return costLimitAt(sql, tenantId, userId, nowMs);
@@ -33,3 +37,7 @@ export const setCostLimit =
     });
     return { budget };
   };
+
+/** Whoever changes or removes the same limit waits; a limit that is not there has no row to lock. */
+export const takeCostLimitTurn = (sql: Sql, { tenantId, userId }: Caller): Promise<void> =>
+  takeTurn(sql, `cost limit of ${tenantId} ${userId}`);

@@ -9,6 +9,7 @@ import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { startTestGateway, type TestGateway } from '../../../test/support/gateway.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import { commands } from './commands.ts';
 import { runCommand } from './run-command.ts';
 
@@ -41,6 +42,16 @@ const json = async (...argv: string[]) => {
   const { exitCode, stdout, stderr } = await admin(...argv, '--json');
   expect([exitCode, stderr]).toEqual([0, '']);
   return JSON.parse(stdout);
+};
+/** How many imports the audit trail tells of, once it has been told of all. */
+const importsTold = async (): Promise<number> => {
+  const isToldAll = async () =>
+    /^gateway_outbox_waiting\{service="models",outbox="audit_events"\} 0$/m.test(
+      (await gateway.call('GET', '/metrics')).text,
+    );
+  await waitFor(isToldAll, { description: 'all audit events to be handed on' });
+  const path = '/api/v1/admin/audit-events?type=catalog_imported';
+  return (await gateway.call('GET', path, session)).json.pagination.total;
 };
 const catalogFile = (text: string): string => {
   const file = join(directory, 'catalog.yaml');
@@ -80,12 +91,14 @@ test('a catalog file is imported, and importing it again changes nothing', async
   expect(await json('models', 'import', file, '--dry-run')).toEqual({ dry_run: true, ...first });
   expect(await json('models', 'list', '--search', 'acme')).toEqual([]);
   expect(await json('models', 'import', file)).toEqual({ dry_run: false, ...first });
+  const told = await importsTold();
   expect(await json('models', 'import', file)).toMatchObject({
     models_created: 0,
     models_updated: 0,
     deployments_created: 0,
     prices_created: 0,
   });
+  expect(await importsTold()).toBe(told);
 
   const shown = await gateway.call('GET', '/api/v1/admin/models/acme%2Flarge%3Av2', session);
   expect(shown.json).toMatchObject({

@@ -24,7 +24,8 @@ export const importCatalog =
           await keepPromises(em, promises);
           throw new DryRun(done);
         }
-        return { answer: done, audit: models.length === 0 ? null : auditOf(models, done) };
+        const isChange = Object.values(done).some((count) => count > 0);
+        return { answer: done, audit: isChange ? auditOf(models, done) : null };
       });
       return create(ImportCatalogResponseSchema, counts);
     } catch (thrown) {
