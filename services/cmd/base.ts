@@ -23,6 +23,8 @@ export type Base = {
   metricsText: () => Promise<string>;
   switchboard: Switchboard;
   calls: LocalTransportDeps;
+  /** Looks up a deployment's secret reference; undefined when there is no such secret. */
+  upstreamSecret(reference: string): string | undefined;
   connectUpstream: ReturnType<typeof connectUpstream>;
   progress: Progress;
   /** Each part adds its own as soon as it is open, so that a start which fails later closes it too. */
@@ -65,6 +67,7 @@ export function openBase(env: Env, logger: Logger): Base {
   collectDefaultMetrics({ register: registry });
   showBuild(registry);
   const allMetrics = metricsOfAll(registry);
+  const upstreamSecret = environmentSecrets(env.upstreamSecrets);
   const switchboard = new Switchboard({
     clock,
     secrets: env.serviceSecrets,
@@ -81,10 +84,8 @@ export function openBase(env: Env, logger: Logger): Base {
       report: createCallReport({ logger, clock, metrics: createRpcMetrics(registry) }),
       validate: validateMessage,
     },
-    connectUpstream: connectUpstream({
-      clock,
-      secret: environmentSecrets({ ...process.env, UPSTREAM_API_KEY: env.upstreamApiKey }),
-    }),
+    upstreamSecret,
+    connectUpstream: connectUpstream({ clock, secret: upstreamSecret }),
     progress: { closing: false, closeDelayMs: 0, catalogVersionMin: undefined },
     closers: [allMetrics.close, () => switchboard.close()],
   };

@@ -56,7 +56,7 @@ export async function serveServices({ env, calls, closers }: Base, services: rea
 
 async function startService(
   name: ServiceName,
-  { env, logger, registry, switchboard, connectUpstream }: Base,
+  { env, logger, registry, switchboard, upstreamSecret, connectUpstream }: Base,
   connection: DatabaseUrl,
 ): Promise<{ rpc: RpcService; close(): Promise<void> }> {
   const common = { connection, clock: env.clock, logger: logger.child({ service: name }), registry };
@@ -89,6 +89,7 @@ async function startService(
         usage: client(UsageService),
         auth: client(AuthService),
         publicUrl: env.publicUrl,
+        upstreamSecret,
         connectUpstream,
       });
       return { rpc: rpcService(ModelsService, implementation, options), close };

@@ -3,6 +3,7 @@ import type { DeploymentSettings } from '#gen/modelgateway/models/v1/model_pb.ts
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
+import type { Logger } from '#shared/logger.ts';
 import type { CatalogFeed } from './catalog/catalog-feed.ts';
 import type { Upstream } from './upstream/upstream.ts';
 
@@ -11,6 +12,9 @@ export type ModelsDeps = {
   database: ServiceDatabase;
   feed: CatalogFeed;
   clock: Clock;
+  logger: Logger;
+  /** Looks up a deployment's secret reference; undefined when there is no such secret. */
+  upstreamSecret(reference: string): string | undefined;
   /** Connects to what a deployment's settings name; the caller closes it. */
   connectUpstream(settings: DeploymentSettings): Upstream;
   /** A retirement was announced, dated, moved or withdrawn: whoever writes to its users should look. */

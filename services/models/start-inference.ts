@@ -89,6 +89,7 @@ export async function startInference(options: {
     openUpstream: (deployment) => options.connectUpstream(deployment.settings!),
     metricsOf: upstreamMetrics(registry),
     clock,
+    logger,
   });
   catalogMetrics(registry, catalog);
   const following = followCatalog({ catalog, models, logger });

@@ -34,9 +34,11 @@ export async function startModels(options: {
   logger: Logger;
   registry: Registry;
   publicUrl: string;
+  upstreamSecret: ModelsDeps['upstreamSecret'];
   connectUpstream: ModelsDeps['connectUpstream'];
 }): Promise<StartedModels> {
-  const { connection, keys, usage, auth, clock, logger, registry, publicUrl, connectUpstream } = options;
+  const { connection, keys, usage, auth, clock, logger, registry, publicUrl, upstreamSecret, connectUpstream } =
+    options;
   // What a start has opened is closed again, the last one first, should the rest of it fail; else `close` does so.
   await using opened = new AsyncDisposableStack();
   const database = await openServiceDatabase({ service: 'models', connection, entities: modelEntities, logger });
@@ -54,6 +56,8 @@ export async function startModels(options: {
       database,
       feed,
       clock,
+      logger,
+      upstreamSecret,
       connectUpstream,
       onRetirementChange: reminders.wake,
     }),

@@ -30,6 +30,8 @@ export type Env = {
   bootstrapPassword: string | undefined;
   upstreamBaseUrl: string | undefined;
   upstreamApiKey: string | undefined;
+  /** Every variable whose name begins with UPSTREAM_: those that deployments may name as their secrets. */
+  upstreamSecrets: Readonly<Record<string, string | undefined>>;
   smtpUrl: string | undefined;
   /** Signs the payment provider's webhooks; undefined: none are taken. */
   paymentWebhookSecret: string | undefined;
@@ -94,6 +96,7 @@ export function readEnv(given: Source, secretsNeeded: readonly string[] = secret
     bootstrapPassword: readPassword(source, 'BOOTSTRAP_PASSWORD'),
     upstreamBaseUrl: readUpstreamUrl(source, 'UPSTREAM_BASE_URL'),
     upstreamApiKey: source.UPSTREAM_API_KEY || undefined,
+    upstreamSecrets: Object.fromEntries(Object.entries(source).filter(([name]) => name.startsWith('UPSTREAM_'))),
     smtpUrl: readSmtpUrl(source),
     paymentWebhookSecret: readWebhookSecret(source),
     keyPeppers: readPeppers(secret('KEY_PEPPER')),

@@ -11,7 +11,7 @@ let key: { id: string; key: string };
 
 beforeAll(async () => {
   simulator = await startUpstreamSimulator();
-  gateway = await startTestGateway();
+  gateway = await startTestGateway({ env: { UPSTREAM_TEST_SECRET: 'the-upstreams-own-key' } });
   operator = await gateway.login();
   key = await gateway.createKey(operator);
 });
@@ -154,14 +154,14 @@ describe('deployments', () => {
       upstream_model: 'gpt-sim',
       weight: 3,
       concurrency_limit: 7,
-      secret_reference: 'env:UPSTREAM_NO_SUCH_SECRET',
+      secret_reference: 'env:UPSTREAM_TEST_SECRET',
     });
     expect(added.status, added.text).toBe(201);
     expect(added.json).toMatchObject({
       model: name,
       base_url: simulator.url,
       upstream_model: 'gpt-sim',
-      secret_reference: 'env:UPSTREAM_NO_SUCH_SECRET',
+      secret_reference: 'env:UPSTREAM_TEST_SECRET',
       weight: 3,
       priority: 0,
       concurrency_limit: 7,
@@ -212,6 +212,7 @@ describe('deployments', () => {
     [{ base_url: 'https://host/v1', dialect: 'klingon' }, 'dialect'],
     [{ base_url: 'https://host/v1', secret_reference: 'env:SERVICE_SECRET' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', secret_reference: 'file:/etc/passwd' }, 'secret_reference'],
+    [{ base_url: 'https://host/v1', secret_reference: 'env:UPSTREAM_NOT_SET' }, 'secret_reference'],
     [{ base_url: 'https://host/v1', api_key: 'sk-secret' }, 'api_key'],
   ])('a deployment of %j is refused, and the field named', async (fields, param) => {
     const model = await createModel();

@@ -12,7 +12,8 @@ let operator: string;
 
 beforeAll(async () => {
   simulator = await startUpstreamSimulator();
-  gateway = await startTestGateway();
+  const env = { UPSTREAM_API_KEY: 'the key of the start', UPSTREAM_FIRST: 'the first', UPSTREAM_SECOND: 'the second' };
+  gateway = await startTestGateway({ env });
   operator = await gateway.login();
 });
 afterAll(async () => {
@@ -127,7 +128,7 @@ describe('an upstream that is registered', () => {
 
 /** What each start of a gateway does, with what its environment says besides. */
 const start = (env: Partial<typeof gateway.env> = {}) =>
-  bootstrap({ ...gateway.env, ...env }, gateway.gateway.switchboard, silentLogger);
+  bootstrap({ ...gateway.env, upstreamApiKey: undefined, ...env }, gateway.gateway.switchboard, silentLogger);
 
 describe('a later start', () => {
   test('leaves the sandbox as operators left it, and changes nothing', async () => {

@@ -98,7 +98,12 @@ for (let from = 0; from < keyCount; from += 1_000) {
 }
 
 const noMetrics = { answered() {}, ended() {} };
-const catalog = new Catalog({ openUpstream: () => ({}) as never, metricsOf: () => noMetrics, clock: systemClock });
+const catalog = new Catalog({
+  openUpstream: () => ({}) as never,
+  metricsOf: () => noMetrics,
+  clock: systemClock,
+  logger,
+});
 const retirement = {
   deprecatedAt: timestampFromMs(Date.now() - 86_400_000),
   sunsetAt: timestampFromMs(Date.now() + 86_400_000),

@@ -5,19 +5,21 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { callerContext, serviceCaller } from '#shared/rpc/caller.ts';
+import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { namedBehaviours } from '../support/simulator/behaviour.ts';
 import { type BehaviourName, startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
 
 let bench: InferenceBench;
+const logLines: string[] = [];
 let one: UpstreamSimulator;
 let two: UpstreamSimulator;
 const model = 'org/pair:latest';
 const messages = [{ role: 'user' as const, content: 'Hi' }];
 
 beforeAll(async () => {
-  bench = await startInferenceBench();
+  bench = await startInferenceBench({ logLines, env: { UPSTREAM_OF_ONE: 'the key of one' } });
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(async () => {
@@ -241,6 +243,39 @@ describe('one deployment', () => {
     await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_timeout' });
     await one.waitFor((entry) => entry.outcome === 'client-left', { timeoutMs: 1_000 });
   });
+});
+
+test('a deployment whose secret has gone gets no calls where it has, and operators are told of it and of each refusal', async () => {
+  await deploy({ at: one, secret_reference: 'env:UPSTREAM_OF_ONE' });
+  const { id } = (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
+  const call = (gateway: TestGateway) =>
+    gateway.call('POST', '/v1/chat/completions', bench.key.key, { model, messages });
+  const served = one.requests.length;
+
+  const brokenLogLines: string[] = [];
+  const { databaseUrl } = bench.gateway.env;
+  await using broken = await startTestGateway({ databaseUrl: databaseUrl!, logLines: brokenLogLines });
+  const refused = await call(broken);
+  expect([refused.status, refused.json.error.code]).toEqual([503, 'model_unavailable']);
+  expect(one.requests).toHaveLength(served);
+  const told = (lines: string[], msg: string) =>
+    lines.map((line) => JSON.parse(line)).filter((line) => line.msg === msg && line.deployment === id);
+  expect(told(brokenLogLines, 'a deployment is given no calls')).toMatchObject([
+    { model, fault: 'UPSTREAM_OF_ONE is not set' },
+  ]);
+  expect([...logLines, ...brokenLogLines].join('')).not.toContain('the key of one');
+  await broken.gateway.close();
+
+  one.otherwise('unauthorized');
+  for (let time = 0; time < 3; time++) expect((await call(bench.gateway)).status).toBe(502);
+  expect(told(logLines, 'a deployment failed')).toMatchObject([
+    { model, error: expect.stringMatching(/^upstream answered 401: /) },
+  ]);
+  const changes = () =>
+    told(logLines, 'the status of a deployment changed').filter(({ status }) => status === 'FAILED');
+  for (let time = 0; time < 2; time++) await call(bench.gateway);
+  await waitFor(() => changes().length > 0, { description: 'the change to Failed' });
+  expect(changes()).toMatchObject([{ model, reason: expect.stringContaining('401') }]);
 });
 
 describe('two deployments', () => {

@@ -42,8 +42,7 @@ beforeAll(async () => {
     );
   });
   await once(upstream.listen(0, '127.0.0.1'), 'listening');
-  process.env.UPSTREAM_SECURITY_TEST_KEY = 'the-upstreams-own-key';
-  gateway = await startTestGateway();
+  gateway = await startTestGateway({ env: { UPSTREAM_SECURITY_TEST_KEY: 'the-upstreams-own-key' } });
   session = await gateway.login();
   key = (await gateway.createKey(session)).key;
   const admin = (path: string, body: object) => gateway.call('POST', `/api/v1/admin${path}`, session, body);
@@ -56,7 +55,6 @@ beforeAll(async () => {
   expect(made.json.status, made.text).toBe('Running');
 });
 afterAll(async () => {
-  delete process.env.UPSTREAM_SECURITY_TEST_KEY;
   await gateway?.[Symbol.asyncDispose]();
   upstream?.close();
 });

@@ -17,7 +17,7 @@ let gateway: TestGateway;
 let session: string;
 const directory = mkdtempSync(join(tmpdir(), 'catalog-'));
 beforeAll(async () => {
-  gateway = await startTestGateway();
+  gateway = await startTestGateway({ env: { UPSTREAM_ACME_KEY: 'the-upstreams-own-key' } });
   session = await gateway.login();
 });
 afterAll(async () => {

@@ -5,6 +5,7 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Retirement } from '#gen/modelgateway/models/v1/retirement_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
 import { isServing } from '../domain/deployment-health.ts';
 import type { PriceVersion } from '../domain/price.ts';
 import { type RetirementSchedule, successorOf } from '../domain/retirement.ts';
@@ -35,6 +36,7 @@ type CatalogDeps = {
   openUpstream(deployment: Deployment): Upstream;
   metricsOf(model: string, deployment: string): RunMetrics;
   clock: Pick<Clock, 'monotonic'>;
+  logger: Pick<Logger, 'warn' | 'error'>;
 };
 
 /**
@@ -115,9 +117,13 @@ export class Catalog {
   #runtime(deployment: Deployment, runtimes: Map<string, DeploymentRuntime>): DeploymentRuntime {
     let runtime = this.#runtimes.get(deployment.id);
     if (runtime === undefined || !runtime.hasSettings(deployment.settings!)) {
-      const { openUpstream, metricsOf, clock } = this.#deps;
+      const { openUpstream, metricsOf, clock, logger } = this.#deps;
       const metrics = metricsOf(deployment.model, deployment.id);
-      runtime = new DeploymentRuntime(deployment, openUpstream(deployment), { clock, metrics });
+      const upstream = openUpstream(deployment);
+      runtime = new DeploymentRuntime(deployment, upstream, { clock, metrics, logger });
+      const { fault } = upstream;
+      if (fault !== undefined)
+        logger.error({ model: deployment.model, deployment: deployment.id, fault }, 'a deployment is given no calls');
     }
     runtime.status = deployment.status;
     runtimes.set(deployment.id, runtime);

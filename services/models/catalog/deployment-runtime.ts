@@ -6,6 +6,7 @@ import {
   DeploymentStatus,
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
+import type { Logger } from '#shared/logger.ts';
 import { Breaker } from '../domain/breaker.ts';
 import { type HealthReport, isServing } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
@@ -40,6 +41,7 @@ export type Run = {
 /** A deployment at work in this process: its upstream, its load, its breaker and what was seen of its health. */
 export class DeploymentRuntime implements RoutableDeployment {
   readonly id: string;
+  readonly model: string;
   /** The model's name at the upstream. */
   readonly upstreamModel: string;
   readonly settings: DeploymentSettings;
@@ -59,6 +61,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   assigned = 0;
   readonly #clock: Pick<Clock, 'monotonic'>;
   readonly #metrics: RunMetrics;
+  readonly #logger: Pick<Logger, 'warn'>;
   readonly #breaker = new Breaker();
   #coolingUntilMs = Number.NEGATIVE_INFINITY;
   #lastSuccessMs = Number.NEGATIVE_INFINITY;
@@ -70,10 +73,11 @@ export class DeploymentRuntime implements RoutableDeployment {
   constructor(
     deployment: Deployment,
     upstream: Upstream,
-    { clock, metrics }: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics },
+    deps: { clock: Pick<Clock, 'monotonic'>; metrics: RunMetrics; logger: Pick<Logger, 'warn'> },
   ) {
     const settings = effectiveSettings(deployment.settings!);
     this.id = deployment.id;
+    this.model = deployment.model;
     this.upstreamModel = settings.upstreamModel || deployment.model;
     this.settings = deployment.settings!;
     this.priority = settings.priority;
@@ -84,12 +88,13 @@ export class DeploymentRuntime implements RoutableDeployment {
     this.totalTimeoutMs = settings.totalTimeoutMs;
     this.upstream = upstream;
     this.status = deployment.status;
-    this.#clock = clock;
-    this.#metrics = metrics;
+    this.#clock = deps.clock;
+    this.#metrics = deps.metrics;
+    this.#logger = deps.logger;
   }
 
   get available(): boolean {
-    return isServing(this.status) && this.#breaker.admits(this.#clock.monotonic());
+    return this.upstream.fault === undefined && isServing(this.status) && this.#breaker.admits(this.#clock.monotonic());
   }
 
   get cooling(): boolean {
@@ -180,9 +185,13 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   #failed(nowMs: number, message: string): void {
+    const error = message.slice(0, 500);
+    // The same once in a row: a dead one is probed every two seconds.
+    if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)
+      this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
     this.#breaker.fail(nowMs);
     this.#failures += 1;
-    this.#lastError = message.slice(0, 500);
+    this.#lastError = error;
   }
 
   /** Takes no more requests, and closes once those that run have ended. */

@@ -10,10 +10,11 @@ import {
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { DeploymentEntity, type DeploymentRow, type ModelRow } from '../db/catalog.entities.ts';
+import type { ModelsDeps } from '../deps.ts';
 import type { Judged } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { unprobed } from '../health/first-status.ts';
-import { sandboxBaseUrl } from '../upstream/connect.ts';
+import { sandboxBaseUrl, variableOf } from '../upstream/connect.ts';
 
 /** Adds a deployment in the state that is known of it. */
 export function addDeployment(
@@ -69,6 +70,19 @@ export function addressOf(settings: DeploymentSettings, model: string): { baseUr
     );
   }
   return { baseUrl, upstreamModel };
+}
+
+/** Refuses a secret that is not there. @throws INVALID_REQUEST naming the field. */
+export function requireSecret(
+  { upstreamSecret }: Pick<ModelsDeps, 'upstreamSecret'>,
+  secretReference: string | undefined,
+): void {
+  if (!secretReference || upstreamSecret(secretReference) !== undefined) return;
+  throw invalidRequest(
+    'secret_reference',
+    `\`secret_reference\` names ${variableOf(secretReference)}, which is not set in the gateway's environment.`,
+    'invalid_value',
+  );
 }
 
 /** Refuses a second deployment of a model at one address. @throws CONFLICT naming the field. */

@@ -6,17 +6,26 @@ import {
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { changeCatalog, oncePerKey } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
-import { addDeployment, addressOf, deploymentFields, requireFreeAddress } from '../catalog/write-deployment.ts';
+import {
+  addDeployment,
+  addressOf,
+  deploymentFields,
+  requireFreeAddress,
+  requireSecret,
+} from '../catalog/write-deployment.ts';
 import { requireModel } from '../db/model.repository.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { firstStatus } from '../health/first-status.ts';
 
 export const createDeployment =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'createDeployment'> =>
+  (
+    deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret' | 'connectUpstream'>,
+  ): ModelsRpc<'createDeployment'> =>
   async (request, context) => {
     operatorCaller(context);
     const { model: name, settings } = request;
     const address = addressOf(settings!, name);
+    requireSecret(deps, settings!.secretReference);
     // Asked before the catalog is locked, so that a slow upstream holds nobody up.
     const first = await firstStatus(deps.connectUpstream, settings!, context.signal);
     return changeCatalog(

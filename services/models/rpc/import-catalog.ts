@@ -4,17 +4,20 @@ import { ImportCatalogResponseSchema, type ImportedModel } from '#gen/modelgatew
 import { invalidRequest } from '#shared/errors.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { type ImportCounts, importModels } from '../catalog/import.ts';
-import { addressOf } from '../catalog/write-deployment.ts';
+import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
 import { ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { unprobed } from '../health/first-status.ts';
 import { keepPromises, standingPromises } from '../retirements/promises.ts';
 
 export const importCatalog =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'importCatalog'> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret'>): ModelsRpc<'importCatalog'> =>
   async (request, context) => {
     const operator = operatorOrStart(context);
     refuseTwice(request.models);
+    for (const { deployments } of request.models) {
+      for (const { secretReference } of deployments) requireSecret(deps, secretReference);
+    }
     try {
       const counts = await changeCatalogBy(deps, operator, async (em, now) => {
         const promises = await standingPromises(em);

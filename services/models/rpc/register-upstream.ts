@@ -12,7 +12,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { changeCatalogBy, operatorOrStart } from '../catalog/change-catalog.ts';
 import { importModels } from '../catalog/import.ts';
 import { listedModels } from '../catalog/listing.ts';
-import { addressOf } from '../catalog/write-deployment.ts';
+import { addressOf, requireSecret } from '../catalog/write-deployment.ts';
 import { DeploymentEntity, type DeploymentRow, ModelEntity, type ModelRow } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 import { foundOperations } from '../domain/found-operations.ts';
@@ -22,7 +22,9 @@ import type { ListedModel } from '../upstream/upstream.ts';
 const discoveryTimeoutMs = 8_000;
 
 export const registerUpstream =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'connectUpstream'>): ModelsRpc<'registerUpstream'> =>
+  (
+    deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret' | 'connectUpstream'>,
+  ): ModelsRpc<'registerUpstream'> =>
   async (request, context) => {
     const caller = operatorOrStart(context);
     const settings = create(DeploymentSettingsSchema, {
@@ -32,6 +34,7 @@ export const registerUpstream =
     });
     // Refuses an address where no server can be.
     const { baseUrl } = addressOf(settings, '');
+    requireSecret(deps, settings.secretReference);
     const upstream = deps.connectUpstream(settings);
     let listed: ListedModel[];
     try {

@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { DeploymentStatus } from '#gen/modelgateway/models/v1/model_pb.ts';
+import { DeploymentStatus, DeploymentStatusSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { ReportDeploymentHealthResponseSchema } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
@@ -16,7 +16,8 @@ export function reportDeploymentHealth({
   database,
   feed,
   clock,
-}: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'reportDeploymentHealth'> {
+  logger,
+}: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'logger'>): ModelsRpc<'reportDeploymentHealth'> {
   const healthOf = new Map<string, DeploymentHealth>();
 
   return async ({ edgeId, deployments }, context) => {
@@ -37,7 +38,8 @@ export function reportDeploymentHealth({
       if (judged !== null) changes.set(report.deploymentId, judged);
     }
     if (changes.size > 0) {
-      await transaction(database, async (em) => {
+      const changed = await transaction(database, async (em) => {
+        const moved = [];
         // Before the rows are read: an operator may stop one meanwhile.
         await lockCatalog(em);
         const rows = await em.find(DeploymentEntity, {
@@ -46,20 +48,29 @@ export function reportDeploymentHealth({
         });
         for (const row of rows) {
           const { status, reason } = changes.get(row.id)!;
-          if (status !== row.status) row.statusChangedAt = new Date(clock.now());
+          if (status !== row.status) {
+            row.statusChangedAt = new Date(clock.now());
+            moved.push({ deployment: row.id, before: nameOf(row.status), status: nameOf(status), reason });
+          }
           Object.assign(row, { status, statusReason: reason });
         }
         if (rows.length > 0) await touchCatalog(em);
+        return moved;
       });
+      for (const change of changed)
+        logger.warn({ model: states.get(change.deployment)!.model, ...change }, 'the status of a deployment changed');
       await feed.refresh();
     }
     return create(ReportDeploymentHealthResponseSchema, {});
   };
 }
 
-const currentStates = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, Judged> =>
+const currentStates = (snapshot: ModelsDeps['feed']['snapshot']): Map<string, Judged & { model: string }> =>
   new Map(
     snapshot.models.flatMap(({ deployments }) =>
-      deployments.map(({ id, status, statusReason: reason }) => [id, { status, reason }] as const),
+      deployments.map(({ id, model, status, statusReason: reason }) => [id, { model, status, reason }] as const),
     ),
   );
+
+/** As the public API spells it. */
+const nameOf = (status: DeploymentStatus): string => DeploymentStatusSchema.value[status]!.localName;

@@ -4,12 +4,18 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { notFound } from '#shared/errors.ts';
 import { changeCatalog } from '../catalog/change-catalog.ts';
 import { deploymentMessage } from '../catalog/snapshot.ts';
-import { addressOf, changeDeployment, deploymentFields, requireFreeAddress } from '../catalog/write-deployment.ts';
+import {
+  addressOf,
+  changeDeployment,
+  deploymentFields,
+  requireFreeAddress,
+  requireSecret,
+} from '../catalog/write-deployment.ts';
 import { DeploymentEntity, ModelEntity } from '../db/catalog.entities.ts';
 import type { ModelsDeps, ModelsRpc } from '../deps.ts';
 
 export const updateDeployment =
-  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock'>): ModelsRpc<'updateDeployment'> =>
+  (deps: Pick<ModelsDeps, 'database' | 'feed' | 'clock' | 'upstreamSecret'>): ModelsRpc<'updateDeployment'> =>
   ({ deploymentId, settings }, context) =>
     changeCatalog(deps, context, async (em, now) => {
       const row = await em.findOne(DeploymentEntity, { id: deploymentId });
@@ -17,6 +23,7 @@ export const updateDeployment =
       const model = await em.findOneOrFail(ModelEntity, { id: row.modelId });
       const { name } = model;
       const before = deploymentFields(name, row);
+      requireSecret(deps, settings!.secretReference);
       const address = addressOf(changeDeployment(row, settings!, now), name);
       await requireFreeAddress(em, model, address, row.id);
       Object.assign(row, address);

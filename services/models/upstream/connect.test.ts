@@ -9,7 +9,6 @@ import { connectUpstream, environmentSecrets } from './connect.ts';
 
 test.each([
   ['env:UPSTREAM_OTHER_KEY', 'the upstream’s'],
-  ['env:UPSTREAM_FROM_A_FILE', 'the upstream’s'],
   ['env:UPSTREAM_MISSING', undefined],
   ['env:UPSTREAM_EMPTY', undefined],
   ['env:SERVICE_SECRET', undefined],
@@ -17,11 +16,28 @@ test.each([
 ])('%s is sent to an upstream only if it names a secret of upstreams', (reference, secret) => {
   const secretOf = environmentSecrets({
     UPSTREAM_OTHER_KEY: 'the upstream’s',
-    UPSTREAM_FROM_A_FILE: 'the upstream’s\n',
-    UPSTREAM_EMPTY: '\n',
+    UPSTREAM_EMPTY: '',
     SERVICE_SECRET: 'the gateway’s',
   });
   expect(secretOf(reference)).toBe(secret);
+});
+
+test('an upstream whose secret is not there is asked nothing, and says which it is', async () => {
+  const requests: string[] = [];
+  const server = createServer((request, response) => {
+    requests.push(request.url!);
+    response.end('{"data":[]}');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const baseUrl = `http://127.0.0.1:${(server.address() as AddressInfo).port}/v1`;
+  const settings = create(DeploymentSettingsSchema, { baseUrl, secretReference: 'env:UPSTREAM_GONE' });
+  const upstream = connectUpstream({ clock: systemClock, secret: () => undefined })(settings);
+  expect(upstream.fault).toBe('UPSTREAM_GONE is not set');
+  await expect(upstream.probe(AbortSignal.timeout(10_000))).rejects.toThrow(/^UPSTREAM_GONE is not set$/);
+  await expect(upstream.listModels(AbortSignal.timeout(10_000))).rejects.toThrow(/^UPSTREAM_GONE is not set$/);
+  await upstream.close();
+  server.close();
+  expect(requests).toEqual([]);
 });
 
 test('an upstream that refuses to list its models is quoted, without our key', async () => {

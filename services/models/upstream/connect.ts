@@ -20,13 +20,26 @@ export const connectUpstream =
   (chosen: DeploymentSettings): Upstream => {
     const settings = effectiveSettings(chosen);
     if (settings.dialect === UpstreamDialect.SANDBOX) return createSandbox({ clock, knobs: sandboxKnobs(settings) });
-    return createHttpUpstream({
+    const { secretReference } = settings;
+    const apiKey = secretReference ? secret(secretReference) : undefined;
+    const upstream = createHttpUpstream({
       baseUrl: (settings.baseUrl ?? '').replace(/\/+$/, ''),
-      apiKey: settings.secretReference ? secret(settings.secretReference) : undefined,
+      apiKey,
       connectionsMax: settings.concurrencyLimit,
       connectTimeoutMs: settings.connectTimeoutMs,
     });
+    return secretReference && apiKey === undefined ? withoutSecret(upstream, secretReference) : upstream;
   };
+
+/** An upstream whose secret is not there: a call without it would be refused, or taken for anybody's. */
+function withoutSecret(upstream: Upstream, secretReference: string): Upstream {
+  const fault = `${variableOf(secretReference)} is not set`;
+  const refuse = () => Promise.reject(new Error(fault));
+  return { ...upstream, fault, listModels: refuse, probe: refuse };
+}
+
+/** The variable that a secret reference names. */
+export const variableOf = (secretReference: string): string => secretReference.replace(/^env:/, '');
 
 /**
  * Resolves `env:UPSTREAM_…` from the environment, where the secrets of upstreams are kept. The gateway's own are there too: no other
@@ -35,7 +48,7 @@ export const connectUpstream =
 export const environmentSecrets =
   (source: Readonly<Record<string, string | undefined>>) =>
   (reference: string): string | undefined =>
-    (reference.startsWith('env:UPSTREAM_') && source[reference.slice('env:'.length)]?.trim()) || undefined;
+    (reference.startsWith('env:UPSTREAM_') && source[variableOf(reference)]) || undefined;
 
 function sandboxKnobs({ sandbox }: DeploymentSettings) {
   if (sandbox === undefined) return undefined;

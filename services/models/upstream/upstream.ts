@@ -6,6 +6,8 @@ import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
  * Push style, so that a chunk costs neither a promise nor a stream object.
  */
 export type Upstream = {
+  /** Why it must be sent nothing, for operators; undefined: it may. */
+  fault?: string;
   /** Starts one exchange. Never throws; failures arrive at `handler.onError`. */
   send(request: UpstreamRequest, handler: UpstreamHandler): UpstreamExchange;
   /** Opens a WebSocket at a path below the base URL. Never throws; failures arrive at `handler.onClose`. Null: there are none here. */

@@ -39,7 +39,11 @@ export async function startPortalOn(databaseUrl: string, world: World | WorldSiz
     clock,
     databaseUrl,
     portal: builtPortal(),
-    env: { BOOTSTRAP_EMAIL: users.operator.email, BOOTSTRAP_PASSWORD: users.operator.password },
+    env: {
+      BOOTSTRAP_EMAIL: users.operator.email,
+      BOOTSTRAP_PASSWORD: users.operator.password,
+      UPSTREAM_NIMBUS_KEY: 'the key of nimbus',
+    },
   });
   try {
     return {
