@@ -1,3 +1,4 @@
+import { isObject } from '#shared/is-object.ts';
 import { fieldSet, ObjectScan } from './json-scan.ts';
 import { closeBracket, comma, openBrace, skipSpace } from './json-walk.ts';
 import { inOrder, type MemberEdit, memberSplices, type Splice } from './splice.ts';
@@ -23,6 +24,7 @@ const deltaFields = fieldSet(
   'refusal',
   'tool_calls',
   'function_call',
+  'audio',
 );
 const textFields = ['content', 'reasoning_content', 'reasoning', 'refusal'] as const;
 
@@ -113,6 +115,8 @@ export class ChoicesReader {
     for (const name of textFields) this.#readText(scan, name);
     if (scan.kind('tool_calls') === 'array') this.#readCalls(scan.json('tool_calls') as unknown[]);
     if (scan.kind('function_call') === 'object') this.#readCalls([{ function: scan.json('function_call') }]);
+    if (scan.kind('content') === 'array') this.#takeWords(wordsOf(scan.json('content')));
+    if (scan.kind('audio') === 'object') this.#readAudio(scan.json('audio') as Record<string, unknown>);
     return true;
   }
 
@@ -127,14 +131,36 @@ export class ChoicesReader {
   /** Names and arguments of calls are tokens that the model wrote. */
   #readCalls(calls: readonly unknown[]): void {
     for (const call of calls) {
-      const { name, arguments: input } =
-        (call as { function?: { name?: unknown; arguments?: unknown } })?.function ?? {};
-      const said = `${typeof name === 'string' ? name : ''}${typeof input === 'string' ? input : ''}`;
-      if (said === '') continue;
-      const bytes = Buffer.from(JSON.stringify(said));
-      this.#takeText(bytes, 1, bytes.length - 1);
+      if (!isObject(call)) continue;
+      const { function: called, custom } = call as { function?: ToolCall; custom?: ToolCall };
+      this.#takeWords([called?.name, called?.arguments, custom?.name, custom?.input].filter(isText).join(''));
     }
   }
+
+  /** Sound that comes without its words is output as well. */
+  #readAudio({ transcript, data }: Record<string, unknown>): void {
+    if (isText(transcript) && transcript !== '') this.#takeWords(transcript);
+    else if (isText(data) && data !== '') this.#takeText(noBytes, 0, 0);
+  }
+
+  #takeWords(words: string): void {
+    if (words === '') return;
+    const bytes = Buffer.from(JSON.stringify(words));
+    this.#takeText(bytes, 1, bytes.length - 1);
+  }
+}
+
+type ToolCall = { name?: unknown; arguments?: unknown; input?: unknown } | null;
+
+const noBytes = Buffer.alloc(0);
+
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+/** The words of a content in parts, such as Mistral's, whose reasoning is a part with parts of its own. */
+function wordsOf(content: unknown): string {
+  if (isText(content)) return content;
+  if (Array.isArray(content)) return content.map(wordsOf).join('');
+  return isObject(content) ? wordsOf(content.text ?? content.thinking) : '';
 }
 
 /** What has to be changed about the other members of a chunk. */

@@ -196,6 +196,31 @@ describe('usage', () => {
     expect(pass(completions, { operation: 'completions' }).output).toBe(' word0 word1');
   });
 
+  const deltaOf = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
+  test.each([
+    [
+      'a call of a custom tool',
+      { tool_calls: [{ index: 0, id: 'call_1', type: 'custom', custom: { name: 'sql', input: ' select' } }] },
+      'sql select',
+    ],
+    ['what is said', { audio: { id: 'audio_1', transcript: 'Hello' } }, 'Hello'],
+    ['sound', { audio: { data: 'AAAA' } }, ''],
+    [
+      'content in parts',
+      {
+        content: [
+          { type: 'thinking', thinking: [{ type: 'text', text: 'So' }] },
+          { type: 'text', text: ' "1"' },
+        ],
+      },
+      'So "1"',
+    ],
+  ])('%s counts as output', (_what, delta, output) => {
+    const passed = pass(deltaOf(delta) + deltaOf(delta));
+    expect(passed).toMatchObject({ deltas: 2, output: output + output });
+    expect(pass(deltaOf({ audio: { id: 'audio_1', expires_at: 1 }, content: [] })).deltas).toBe(0);
+  });
+
   test('of an answer that the client left is what was passed on so far', () => {
     const passed = pass(openAiChunks.slice(0, 2).join(''), { cut: true });
     expect(passed).toMatchObject({ outcome: 'cut', usage: null, output: 'Hello', deltas: 1 });

@@ -71,7 +71,8 @@ export class ChatStreamReader implements AnswerReader {
         // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
         countOutputTokens: async () =>
           outcome === 'complete'
-            ? (await this.#tools.tokenizer()).count(this.#stream.outputText())
+            ? // Of sound nobody can count more than its pieces.
+              (await this.#tools.tokenizer()).count(this.#stream.outputText()) || this.#stream.deltas
             : this.#stream.deltas,
       }),
       failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
