@@ -2,15 +2,18 @@ import { EventEmitter } from 'node:events';
 import type { FastifyRequest } from 'fastify';
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import type { TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
+import { silentLogger } from '../../test/support/keys.ts';
 import { ClientEvents } from './client-events.ts';
 import { carrySession, type WebSocketLike } from './client-socket.ts';
 
 const minuteMs = 60_000;
 
-/** A socket whose peer answers pings for as long as `answers` says, and closing at once. */
+/** A socket whose peer answers pings and closing for as long as `answers` says. */
 class FakeSocket extends EventEmitter implements WebSocketLike {
   answers = true;
   said: { error?: { code: string } }[] = [];
+  closing: [code: number, reason: string] | undefined;
   ended: [code: number, reason: string] | 'cut off' | undefined;
 
   send(text: string, sent: () => void): void {
@@ -21,7 +24,8 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
     if (this.answers) this.emit('pong');
   }
   close(code: number, reason: string): void {
-    this.#end([code, reason]);
+    this.closing = [code, reason];
+    if (this.answers) this.#end([code, reason]);
   }
   terminate(): void {
     this.#end('cut off');
@@ -37,12 +41,13 @@ class FakeSocket extends EventEmitter implements WebSocketLike {
 
 const over: IteratorResult<TranscribeResponse> = { done: true, value: undefined };
 
-/** A session of which InferenceService says nothing until it is aborted. */
-function silentSession() {
+/** A session of which InferenceService says nothing until it is aborted, or refuses. */
+function silentSession(refusal?: GatewayError) {
   const aborted = Promise.withResolvers<void>();
+  const next = () => (refusal === undefined ? aborted.promise.then(() => over) : Promise.reject(refusal));
   return {
     events: new ClientEvents({ message: { case: 'start', value: {} } }),
-    responses: { [Symbol.asyncIterator]: () => ({ next: () => aborted.promise.then(() => over) }) },
+    responses: { [Symbol.asyncIterator]: () => ({ next }) },
     abort: () => aborted.resolve(),
   };
 }
@@ -55,10 +60,10 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-function carried() {
+function carried(refusal?: GatewayError) {
   const socket = new FakeSocket();
-  const carrying = carrySession(socket, silentSession(), {
-    request: {} as FastifyRequest,
+  const carrying = carrySession(socket, silentSession(refusal), {
+    request: { log: silentLogger, routeOptions: {} } as FastifyRequest,
     onCredentialEnded: () => () => {},
   });
   return { socket, carrying };
@@ -84,4 +89,30 @@ test('a session ends after 60 minutes, and says so', async () => {
   expect(socket.said.at(-1)!.error!.code).toBe('session_expired');
   await carrying;
   expect(vi.getTimerCount()).toBe(0);
+});
+
+test('a client that does not end the closing handshake is cut off after five seconds', async () => {
+  const { socket, carrying } = carried();
+  await vi.advanceTimersByTimeAsync(60 * minuteMs - 1);
+  socket.answers = false;
+  await vi.advanceTimersByTimeAsync(5_000);
+  expect([socket.closing?.[0], socket.ended]).toEqual([1001, undefined]);
+  await vi.advanceTimersByTimeAsync(1);
+  expect(socket.ended).toBe('cut off');
+  await carrying;
+  expect(vi.getTimerCount()).toBe(0);
+});
+
+test.each([
+  ['RATE_LIMITED', 1013],
+  ['TOKEN_RATE_LIMITED', 1013],
+  ['OVERLOADED', 1013],
+  ['INTERNAL', 1013],
+  ['SPEND_CAP_EXCEEDED', 4000],
+  ['MODEL_NOT_FOUND', 4000],
+  ['CANCELLED', 1008],
+] as const)('a session that ends with %s closes with %i, which says whether to try again', async (reason, code) => {
+  const { socket, carrying } = carried(gatewayError(ErrorReason[reason], 'No.'));
+  await carrying;
+  expect(socket.closing?.[0]).toBe(code);
 });

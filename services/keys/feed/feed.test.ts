@@ -3,7 +3,7 @@ import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
-import { asService } from '#shared/rpc/caller.ts';
+import { asService, Role } from '#shared/rpc/caller.ts';
 import {
   as,
   digestsOf,
@@ -158,18 +158,35 @@ test('a lease begins only with the current version, so that nobody waits for an 
   await deletion;
 });
 
-test('that a key is gone is answered only when no edge serves it any more, since it may be told to a repeat', async () => {
+test('a repeat of a deletion, a revocation or an update is answered only when no edge goes by the state before any more', async () => {
   const user = as(sessionOf());
-  const { key } = await keys.createKey({ name: 'deleted twice' }, user);
+  const [deleted, revoked, updated] = await Promise.all(
+    ['deleted', 'revoked', 'updated'].map(async (name) => (await keys.createKey({ name }, user)).key!.id),
+  );
   const { version } = await news(0n);
   const edgeId = uuidv7();
   await keys.acknowledgeKeys({ edgeId, version }, edge);
-  const deletion = keys.deleteKey({ keyId: key!.id }, user);
-  await waitFor(async () => (await news(version)).events.length > 0, { description: 'the deletion' });
-  expect(await reasonOf(keys.deleteKey({ keyId: key!.id }, user))).toBe(ErrorReason.NOT_FOUND);
+  const cap = { updateMask: { paths: ['spend_cap_nano_usd'] }, spendCapNanoUsd: 5n };
+  const calls: (() => Promise<unknown>)[] = [
+    () => keys.deleteKey({ keyId: deleted }, user),
+    () => keys.revokeKey({ keyId: revoked }, as(sessionOf({ operator: true }))),
+    () => keys.updateKey({ keyId: updated, ...cap }, user),
+  ];
+  // Each changes what it has to, and then waits for the edge.
+  const first = calls.map((call) => call());
+  const changes = { text: 'select from changes where version > $1', values: [version] };
+  await waitFor(async () => (await database.query(changes)).rowCount === calls.length, { description: 'the changes' });
   const leases = 'select from watchers where edge_id = $1 and lease_until > clock_timestamp()';
-  expect((await database.query({ text: leases, values: [edgeId] })).rowCount).toBe(0);
-  await deletion;
+  const repeats = calls.map(async (call) => {
+    const answer = await reasonOf(call());
+    return [answer, (await database.query({ text: leases, values: [edgeId] })).rowCount];
+  });
+  expect(await Promise.all(repeats)).toEqual([
+    [ErrorReason.NOT_FOUND, 0],
+    ['it succeeded', 0],
+    ['it succeeded', 0],
+  ]);
+  await Promise.all(first);
 });
 
 test('a change that an edge out of reach may not know is refused its answer in time, and says what it did', async () => {
@@ -201,17 +218,23 @@ test('nobody waits for an edge that has left', async () => {
   expect(await leases()).toBe(0);
 });
 
-test('a user’s change that comes twice or late changes nothing and bothers nobody', async () => {
+test('a change of an organization or a user that comes twice or late changes nothing and bothers nobody; of several at once the newest counts', async () => {
   const { version } = await news(0n);
-  const tenantId = uuidv7();
+  const { tenantId, userId } = sessionOf();
+  const auth = asService('auth');
   const refresh = (suspended: boolean, authVersion: bigint) =>
-    keys.refreshPrincipals({ tenants: [{ tenantId, suspended, authVersion }] }, asService('auth'));
+    keys.refreshPrincipals({ tenants: [{ tenantId, suspended, authVersion }] }, auth);
   const { version: changed } = await refresh(true, 2n);
   expect(changed).toBeGreaterThan(version);
   expect((await refresh(true, 2n)).version).toBe(changed);
   expect((await refresh(false, 1n)).version).toBe(changed);
+  const user = (role: Role, authVersion: bigint) => ({ tenantId, userId, role, isActive: true, authVersion });
+  const users = [user(Role.ADMIN, 3n), user(Role.OWNER, 4n), user(Role.MEMBER, 2n)];
+  const { version: last } = await keys.refreshPrincipals({ users }, auth);
+  expect((await keys.refreshPrincipals({ users: [user(Role.MEMBER, 3n)] }, auth)).version).toBe(last);
   const { events } = await news(version);
   expect(events.map(({ event }) => event)).toMatchObject([
     { case: 'tenantChanged', value: { tenantId, suspended: true, authVersion: 2n } },
+    { case: 'userChanged', value: { tenantId, userId, role: Role.OWNER, authVersion: 4n } },
   ]);
 });

@@ -130,6 +130,28 @@ test('the begin of a long request outlives the segment it was written to', async
   expect(await drainToTheEnd(orphan!)).toContainEqual({ id: 'long', tokens: 12, interrupted: true });
 });
 
+test('the copy of what a long request began with is on the disk before the segment that has the original goes', async () => {
+  using folder = journalFolder();
+  const unsynced: ((error: null) => void)[] = [];
+  let isSlow = true;
+  const fdatasync = ((_fd, done) => {
+    if (isSlow) unsynced.push(done);
+    else setImmediate(done, null);
+  }) as JournalFiles['fdatasync'];
+  const journal = openTestJournal(folder.path, { segmentBytes: 500, files: filesWith({ fdatasync }) });
+  const firstSegment = () => listSegments(join(folder.path, journal.name))[0];
+  journal.begin('long', { id: 'long', tokens: 0 });
+  for (let number = 0; number < 100; number += 1) {
+    await written(journal, event(number));
+    await drain(journal);
+  }
+  expect(firstSegment()).toBe(1);
+  isSlow = false;
+  for (const done of unsynced) done(null);
+  await until(() => expect(firstSegment()).toBeGreaterThan(1));
+  await journal.close();
+});
+
 test('a journal is given up only once no deletion of a segment is under way, so that its adopter finds what it lists', async () => {
   using folder = journalFolder();
   const order: string[] = [];

@@ -49,15 +49,24 @@ test('events are stored in batches of a thousand at most and leave an empty jour
   expect(readdirSync(folder.path)).toEqual([]);
 });
 
-test('while usage is away the journal keeps everything, and nothing waits for it', async () => {
+test('while usage is away the journal keeps everything, nothing waits for it, and it is asked more and more seldom', async () => {
   using folder = journalFolder();
   const journal = openTestJournal(folder.path, { eventsInMemoryMax: 20 });
   const { stored, state, record } = usage();
   const logger = testLogger();
-  const shipper = createShipper({ journal, record, clock: systemClock, logger });
+  const askedMs: number[] = [];
+  const asked: typeof record = (events) => {
+    askedMs.push(performance.now());
+    return record(events);
+  };
+  const shipper = createShipper({ journal, record: asked, clock: systemClock, logger });
   state.away = true;
   for (const number of numbers(100)) await written(journal, event(number));
-  await until(() => expect(shipper.stats().failedCalls).toBeGreaterThan(1));
+  await until(() => expect(shipper.stats().failedCalls).toBeGreaterThan(3));
+  // A timer may be a millisecond early.
+  for (const [failures, leastMs] of [50, 100, 200].entries()) {
+    expect(askedMs[failures + 1]! - askedMs[failures]!).toBeGreaterThan(leastMs - 2);
+  }
   expect(journal.stats().pendingEvents).toBe(100);
   expect(logger.lines).toHaveLength(1);
   state.away = false;
