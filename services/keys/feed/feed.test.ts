@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { WatchKeysResponse } from '#gen/modelgateway/keys/v1/feed_pb.ts';
+import { ManualClock } from '#shared/clock.ts';
 import { openServiceDatabase, type ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -15,6 +16,7 @@ import {
 } from '../../../test/support/keys.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { openLeaseKeeper } from './lease-keeper.ts';
 
 let testDatabase: TestDatabase;
 let database: ServiceDatabase;
@@ -204,6 +206,47 @@ test('a change that an edge out of reach may not know is refused its answer in t
     message: expect.stringContaining('The change was made'),
   });
   expect((await keys.authenticate({ digests: digestsOf(secret) }, edge)).principal).toBeUndefined();
+  await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
+});
+
+test('a process of Keys without a database extends a lease only where nobody can have counted the edge out', async () => {
+  let state: 'there' | 'away' | 'late' = 'there';
+  const query: ServiceDatabase['query'] = (asked) => {
+    if (state === 'away') return Promise.reject(Object.assign(new Error('away'), { code: '08006' }));
+    // Of the statement in which it says that it is in touch: the time from which that does not count any more.
+    const [keeperId, extended, , ...rest] = asked.values ?? [];
+    const isWord = asked.name === 'keys-note-in-touch';
+    return database.query(isWord && state === 'late' ? { ...asked, values: [keeperId, extended, 0, ...rest] } : asked);
+  };
+  const clock = new ManualClock(0);
+  const options = { database: { query, service: 'keys' }, clock, logger: silentLogger, beatMs: 3_600_000 } as const;
+  const keeper = await openLeaseKeeper(options);
+  const { version } = await news(0n);
+  const edgeId = uuidv7();
+  const leaseOf = async (id: string, holder: string) => (await keeper.acknowledge(id, version, holder)).leaseMs;
+  // The keeper believes a busy database to be away.
+  const granted = () =>
+    waitFor(async () => (await leaseOf(edgeId, '')) === 2_000, { description: 'a lease from the database' });
+  await granted();
+  const { leaseHolder } = await keeper.acknowledge(edgeId, version, '');
+  clock.advance(1_000);
+  state = 'away';
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(2_000);
+  // Another process has granted it anew since, or never this one.
+  expect(await leaseOf(edgeId, uuidv7())).toBe(0);
+  expect(await leaseOf(uuidv7(), leaseHolder)).toBe(0);
+  clock.advance(2_000);
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
+
+  // What it says too late is not stored: it must go on as if it had not been heard.
+  state = 'late';
+  await keeper.settleLapsed();
+  expect(keeper.isInTouch).toBe(false);
+  state = 'there';
+  await granted();
+  state = 'away';
+  await keeper.close();
+  expect(await leaseOf(edgeId, leaseHolder)).toBe(0);
   await keys.acknowledgeKeys({ edgeId, version, leaving: true }, edge);
 });
 

@@ -82,6 +82,16 @@ test('many small batches which an outage left behind are handed on together', as
   expect(billing.calls()).toBe(1);
 });
 
+test('what a dead process left behind is handed on by another within seconds, without anything new', async () => {
+  const events = [1, 2, 3].map(() => testEvent(testNowMs, { tenantId: testId(500) }));
+  await usage.client.record({ events }, asService());
+  await database.query({ text: `update charge_batches set stored_at = now() - interval '5 seconds'` });
+  const billing = forgetfulBilling(0);
+  const worker = startChargeWorker({ database, billing, logger });
+  await waitFor(() => billing.charged.size === events.length, { description: 'the charge' });
+  await worker.close();
+});
+
 test.each([
   ['while Billing answers', 0],
   ['again after Billing failed', 1],
