@@ -63,7 +63,7 @@ afterEach(() => {
 function carried(refusal?: GatewayError) {
   const socket = new FakeSocket();
   const carrying = carrySession(socket, silentSession(refusal), {
-    request: { log: silentLogger, routeOptions: {} } as FastifyRequest,
+    request: { log: silentLogger } as unknown as FastifyRequest,
     onCredentialEnded: () => () => {},
   });
   return { socket, carrying };
