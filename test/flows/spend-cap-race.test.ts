@@ -393,6 +393,30 @@ test('what a vanished edge held is free once nothing of it can be told any more,
   expect(await heldNow()).toBe(0n);
 });
 
+test('room that is found only when its edge has given up waiting is free again at once, and not held until it lapses', async () => {
+  const impatient: BudgetsDeps['billing'] = {
+    ...started.billing,
+    lease: (request, options) => started.billing.lease(request, { ...options, timeoutMs: isBusy ? 200 : 60_000 }),
+  };
+  let isBusy = false;
+  const edge = new Budgets({ billing: impatient, clock: systemClock, logger: silentLogger });
+  const caller = someone();
+  const key = { spendCapNanoUsd: costMax };
+  await (await edge.hold(caller, key, costMax)).settle(0n);
+  const { pool } = started.deps.database;
+  const other = await pool.connect();
+  await other.query('begin');
+  await other.query('select from spend where tenant_id = $1 for update', [caller.tenantId]);
+  isBusy = true;
+  await expect(edge.hold(caller, key, costMax)).rejects.toMatchObject({ reason: ErrorReason.DEADLINE_EXCEEDED });
+  await other.query('commit');
+  other.release();
+  const leases = async () => (await pool.query('select from leases where tenant_id = $1', [caller.tenantId])).rowCount;
+  await waitFor(async () => (await leases()) === 2 && (await held(caller)) === 0n, {
+    description: 'the room to be found, and to be free',
+  });
+});
+
 test('a call that finds a cap full of slices waits until their holders were heard, and has the room that they do without', async () => {
   await using billing = await startTestBilling();
   const caller = someone();

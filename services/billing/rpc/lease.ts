@@ -11,6 +11,7 @@ import { startOfPeriodMs } from '../domain/period.ts';
 import { resetsAtMs } from '../leasing/budget.ts';
 import { lateMs } from '../leasing/lapse.ts';
 import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
+import type { PendingLeases } from '../leasing/pending-leases.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
 
@@ -19,12 +20,13 @@ const unlimitedMs = 3_000;
 
 type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'recalls'>;
 
-export const lease = (deps: Deps): BillingRpc<'lease'> => {
+export const lease = (deps: Deps, pending: PendingLeases): BillingRpc<'lease'> => {
   const rooms = createRoomBatches(deps);
   return async (request, context) => {
     requireService(callerOf(context));
     requireWellFormed(request);
-    return leaseFor(deps, rooms, request);
+    const ids = request.demands.map(({ leaseId }) => leaseId.toLowerCase());
+    return pending.during(ids, () => leaseFor(deps, rooms, request));
   };
 };
 
