@@ -76,7 +76,9 @@ function answer(room: AnswerRoom, userId: string, signal = { aborted: false }) {
   };
   const reader = new WholeAnswerReader((body) => ({ forward: [body], reported: {}, counted: async () => ({}) }));
   const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
-  const delivery = new Delivery({ exchange, reader }, meteredBy(userId), admitted, clock, signal, room);
+  const head = { status: 200, header: () => undefined };
+  const upstream = { redact: (text: string) => text };
+  const delivery = new Delivery({ exchange, reader, head, upstream }, meteredBy(userId), admitted, clock, signal, room);
   void send();
   const given = delivery.next();
   return { exchange, sent, delivery, given, signal };

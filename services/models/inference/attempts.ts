@@ -16,7 +16,12 @@ import { exchangeError, isOfOneCall, mayTryElsewhere, upstreamError, verdictOf }
 import type { UsageBound } from './usage-bound.ts';
 
 /** A call whose upstream has promised an answer by its head. */
-export type Answered = { exchange: PulledExchange; reader: AnswerReader; head: UpstreamHead; upstream: Upstream };
+export type Answered = {
+  exchange: PulledExchange;
+  reader: AnswerReader;
+  head: UpstreamHead;
+  upstream: Pick<Upstream, 'redact'>;
+};
 
 /** The most deployments that one call is tried on. */
 const attemptsMax = 3;
