@@ -99,8 +99,9 @@ export async function runJob(
 
 /**
  * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long, or when nothing
- * limited the job then: a limit may have been set since. Null when the job is no longer this worker's. A run that succeeded, and whose worker died before it could say so, has used the room up: this one
- * needs no other, since the event of its success is the same, and charged once.
+ * limited the job then: a limit may have been set since. Null when the job is no longer this worker's. A run that succeeded, and whose
+ * worker died before it could say so, has used the room up: this one needs no other, since the event of its success is the same, and
+ * charged once.
  */
 async function heldRoom(
   billing: HoldingBilling,
