@@ -133,7 +133,7 @@ test('a call counts on the day on which room was found for it, or else on which 
     billing.charge({ events: [usageEvent({ tenantId, userId, apiKeyId, costNanoUsd: 1n, atMs, leaseIds })] }, service);
   const now = () => deps.databaseNow(deps.database.pool);
   const spentToday = async () => {
-    const { spends } = await billing.getSpendToday({ apiKeyIds: [apiKeyId] }, as(owner));
+    const { spends } = await billing.getSpendToday({ apiKeyIds: [apiKeyId], tenantId: owner.tenantId }, service);
     return [spends[0]?.spentNanoUsd, (await billing.getCostLimit({}, as(owner))).budget!.spentNanoUsd];
   };
   // Just behind midnight.
