@@ -359,6 +359,32 @@ describe('what has ended', () => {
     expect([answer.status, answer.json]).toEqual([200, { ...whole, result: null }]);
   });
 
+  test('is not run again under its Idempotency-Key, within 24 hours, though it was deleted', async () => {
+    const body = { ...chat, background: true };
+    const submit = (fields = body) => post('/v1/chat/completions', fields, { 'idempotency-key': 'deleted' });
+    const { id } = (await submit()).json;
+    await ended(id);
+    expect((await gateway.call('DELETE', `/api/v1/jobs/${id}`, session)).status).toBe(204);
+    const { total } = (await gateway.call('GET', '/api/v1/jobs/stats', key.key)).json;
+    const again = await submit();
+    expect([again.status, again.json.error]).toEqual([
+      404,
+      expect.objectContaining({ code: 'not_found', param: 'Idempotency-Key' }),
+    ]);
+    const other = await submit({ ...body, temperature: 0 } as typeof body);
+    expect([other.status, other.json.error.code]).toEqual([400, 'idempotency_key_reused']);
+    expect((await gateway.call('GET', '/api/v1/jobs/stats', key.key)).json.total).toBe(total);
+
+    clock.advance(86_400_000 + 1_000);
+    session = await gateway.login();
+    const later = await submit();
+    expect(later.status, later.text).toBe(202);
+    expect(later.json.id).not.toBe(id);
+    await ended(later.json.id);
+    expect((await gateway.call('DELETE', `/api/v1/jobs/${later.json.id}`, session)).status).toBe(204);
+    expect((await submit()).status).toBe(404);
+  });
+
   test('/metrics shows depth, age and outcomes', async () => {
     const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
     await ended(id);

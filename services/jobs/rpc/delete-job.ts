@@ -3,6 +3,7 @@ import { clockShiftMs, unexpiredSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { noSuchJob, requiredJobId, sessionOwnerOf } from './caller.ts';
 
+/** Removes an ended job; its Idempotency-Key stays taken for the rest of its 24 hours. */
 export const deleteJob =
   ({ database, clock }: Pick<JobsDeps, 'database' | 'clock'>): JobsRpc<'deleteJob'> =>
   async ({ jobId }, context) => {
@@ -11,7 +12,15 @@ export const deleteJob =
     const own = `tenant_id = $1 and user_id = $2 and id = $3 and ${unexpiredSql(4)}`;
     const { rowCount } = await database.query({
       name: 'jobs-delete',
-      text: `delete from jobs where ${own} and expires_at is not null`,
+      text: `with deleted as (
+          delete from jobs where ${own} and expires_at is not null
+          returning tenant_id, subject_id, idempotency_key, request_hash, created_at
+        ), remembered as (
+          insert into deleted_job_keys select * from deleted where idempotency_key is not null
+          on conflict (tenant_id, subject_id, idempotency_key) do update
+            set request_hash = excluded.request_hash, created_at = excluded.created_at
+        )
+        select from deleted`,
       values,
     });
     if (rowCount === 1) return {};

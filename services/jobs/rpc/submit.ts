@@ -2,13 +2,14 @@ import type { Job } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { SubmitRequest } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import type { JobHold } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { isUniqueViolation } from '#shared/db/errors.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { idempotencyKeyReused, idempotencyMs } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { turnsByName } from '#shared/turns-by-name.ts';
 import { releaseHold, takeHold } from '../budget/holds.ts';
 import { insertJob } from '../db/insert-job.ts';
-import { type JobRow, jobMessage } from '../db/job-rows.ts';
+import { jobMessage } from '../db/job-rows.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
 import type { JobsDeps, JobsRpc } from '../deps.ts';
 import { requestHash } from '../domain/request-hash.ts';
@@ -75,9 +76,13 @@ async function submitJob(
   }
 }
 
-type Submitted = Pick<JobRow, 'id'> & { request_hash: Buffer; is_recent: boolean };
+/** `id` is null when the job was deleted. */
+type Submitted = { id: string | null; request_hash: Buffer; is_recent: boolean };
 
-/** The id of the job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. */
+/**
+ * The id of the job of an earlier submission under the same Idempotency-Key; once its time is over the key is free again. Rejects with
+ * NOT_FOUND when the job was deleted.
+ */
 async function submittedBefore(
   { database, clock }: Pick<JobsDeps, 'database' | 'clock'>,
   tenantId: string,
@@ -88,12 +93,19 @@ async function submittedBefore(
   const { rows } = await database.query<Submitted>({
     name: 'jobs-submitted-before',
     text: `select id, request_hash, created_at > ${presentSql(4)} - interval '${idempotencyMs} milliseconds' as is_recent
-      from jobs where tenant_id = $1 and subject_id = $2 and idempotency_key = $3`,
+      from (
+        select id, request_hash, created_at from jobs
+          where tenant_id = $1 and subject_id = $2 and idempotency_key = $3
+        union all
+        select null, request_hash, created_at from deleted_job_keys
+          where tenant_id = $1 and subject_id = $2 and idempotency_key = $3
+      ) as submitted order by created_at desc limit 1`,
     values: [tenantId, subjectId, key, clockShiftMs(clock)],
   });
   const [earlier] = rows;
   if (earlier === undefined) return undefined;
   if (!earlier.is_recent) {
+    if (earlier.id === null) return undefined;
     await database.query({
       name: 'jobs-free-idempotency-key',
       text: 'update jobs set idempotency_key = null where tenant_id = $1 and id = $2',
@@ -102,5 +114,14 @@ async function submittedBefore(
     return undefined;
   }
   if (!earlier.request_hash.equals(hash)) throw idempotencyKeyReused();
+  if (earlier.id === null) throw deletedJob();
   return earlier.id;
 }
+
+/** No conflict: SDKs would repeat the submission (openai-contract.md, section 2). */
+const deletedJob = () =>
+  gatewayError(
+    ErrorReason.NOT_FOUND,
+    'The job that was submitted under this Idempotency-Key has been deleted. Use a new one to submit another.',
+    { param: 'Idempotency-Key' },
+  );

@@ -1,6 +1,7 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import { JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { removeInBatches } from '#shared/db/remove-in-batches.ts';
+import { idempotencyMs } from '#shared/idempotency.ts';
 import { type RecurringWork, startRecurringWork } from '#shared/recurring-work.ts';
 import { holdMs, renewHold } from '../budget/holds.ts';
 import { clockShiftMs, presentSql } from '../db/time.ts';
@@ -26,7 +27,7 @@ export const startHousekeeping = (deps: Deps): RecurringWork =>
     logger: deps.logger,
   });
 
-/** Removes jobs whose 24 hours are over, with their results. */
+/** Removes jobs whose 24 hours are over, with their results, and the keys of deleted ones whose are. */
 export async function removeExpired({ database, clock }: Pick<Deps, 'database' | 'clock'>): Promise<number> {
   const expired = {
     name: 'jobs-remove-expired',
@@ -36,6 +37,11 @@ export async function removeExpired({ database, clock }: Pick<Deps, 'database' |
     values: [clockShiftMs(clock)],
   };
   const removed = await removeInBatches(database, expired, removedAtOnce);
+  await database.query({
+    name: 'jobs-forget-deleted-keys',
+    text: `delete from deleted_job_keys where created_at <= ${presentSql(1)} - interval '${idempotencyMs} milliseconds'`,
+    values: [clockShiftMs(clock)],
+  });
   await database.query({ text: `delete from served_tenants where served_at < now() - interval '7 days'`, values: [] });
   return removed;
 }

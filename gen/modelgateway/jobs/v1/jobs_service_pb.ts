@@ -74,7 +74,7 @@ export type SubmitRequest = Message<"modelgateway.jobs.v1.SubmitRequest"> & {
 
   /**
    * The client's Idempotency-Key, for 24 hours per key or user; empty when it sent none. With
-   * another body under the same key: idempotency_key_reused.
+   * another body under the same key: idempotency_key_reused. When its job has been deleted: not_found.
    *
    * @generated from field: string idempotency_key = 7;
    */
