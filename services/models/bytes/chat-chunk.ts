@@ -33,7 +33,13 @@ export type ChunkField = (typeof chunkFields.names)[number];
 export type ChatOperation = 'chat' | 'completions';
 
 /** What was seen of one choice. */
-export type ChoiceState = { hasRole: boolean; finishReason: string | null };
+export type ChoiceState = {
+  hasRole: boolean;
+  finishReason: string | null;
+  /** Index and id of the call of a tool that came last; -1 before the first. */
+  callIndex: number;
+  callId: unknown;
+};
 
 /** Choices of one answer: OpenAI allows 128; an upstream that goes on counting is not to fill the memory. */
 const choicesMax = 1024;
@@ -83,7 +89,7 @@ export class ChoicesReader {
     let state = this.choices.get(index);
     if (state === undefined) {
       if (this.choices.size >= choicesMax) return false;
-      state = { hasRole: false, finishReason: null };
+      state = { hasRole: false, finishReason: null, callIndex: -1, callId: null };
       this.choices.set(index, state);
       this.metNewChoice = true;
     }
@@ -113,7 +119,11 @@ export class ChoicesReader {
       splices.push(...memberSplices(scan, [['role', '"assistant"']]));
     }
     for (const name of textFields) this.#readText(scan, name);
-    if (scan.kind('tool_calls') === 'array') this.#readCalls(scan.json('tool_calls') as unknown[]);
+    if (scan.kind('tool_calls') === 'array') {
+      const calls = scan.json('tool_calls') as unknown[];
+      this.#readCalls(calls);
+      if (numberCalls(calls, state)) splices.push(...memberSplices(scan, [['tool_calls', JSON.stringify(calls)]]));
+    }
     if (scan.kind('function_call') === 'object') this.#readCalls([{ function: scan.json('function_call') }]);
     if (scan.kind('content') === 'array') this.#takeWords(wordsOf(scan.json('content')));
     if (scan.kind('audio') === 'object') this.#readAudio(scan.json('audio') as Record<string, unknown>);
@@ -148,6 +158,28 @@ export class ChoicesReader {
     const bytes = Buffer.from(JSON.stringify(words));
     this.#takeText(bytes, 1, bytes.length - 1);
   }
+}
+
+/**
+ * Gives calls of tools the index that some upstreams leave out: clients join their pieces by it. A call is a new one by its id, or by its
+ * name where it has none. Answers whether there was anything to do.
+ */
+function numberCalls(calls: readonly unknown[], state: ChoiceState): boolean {
+  let isChanged = false;
+  for (const call of calls) {
+    if (!isObject(call)) continue;
+    const id = call.id || null;
+    if (typeof call.index === 'number') {
+      state.callIndex = call.index;
+    } else {
+      const isNew = id === null ? Boolean((call.function as ToolCall | undefined)?.name) : id !== state.callId;
+      if (isNew || state.callIndex === -1) state.callIndex += 1;
+      call.index = state.callIndex;
+      isChanged = true;
+    }
+    state.callId = id ?? state.callId;
+  }
+  return isChanged;
 }
 
 type ToolCall = { name?: unknown; arguments?: unknown; input?: unknown } | null;

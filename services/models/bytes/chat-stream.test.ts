@@ -265,6 +265,25 @@ describe('what is not right is made right', () => {
     expect(passed.text).toBe(`: here\n\nid: 7\nretry: 10\n\n${openAiChunks.join('')}${doneFrame}`);
   });
 
+  test('calls of tools without an index, by which clients join their pieces', () => {
+    const call = (index: number, call: object) =>
+      `data: ${JSON.stringify({ choices: [{ index, delta: { tool_calls: [call] } }] })}\n\n`;
+    const text = [
+      call(0, { id: 'a', type: 'function', function: { name: 'f', arguments: '{"x"' } }),
+      call(0, { function: { arguments: ':1}' } }),
+      call(0, { id: 'b', index: null, function: { name: 'f', arguments: '{}' } }),
+      call(1, { id: '', function: { name: 'g', arguments: '{}' } }),
+      call(1, { id: '', function: { name: 'h', arguments: '{}' } }),
+      call(1, { index: 5, id: 'c', function: { name: 'f', arguments: '' } }),
+      call(1, { function: { arguments: '{}' } }),
+    ].join('');
+    const calls = seen(pass(text).text).chunks.map(
+      ({ choices }) => (choices as { delta: { tool_calls: { index: number }[] } }[])[0]!.delta.tool_calls[0]!,
+    );
+    expect(calls.map(({ index }) => index)).toEqual([0, 0, 1, 0, 1, 5, 5]);
+    expect(calls[0]).toEqual({ index: 0, id: 'a', type: 'function', function: { name: 'f', arguments: '{"x"' } });
+  });
+
   test('choices that are absent without any usage', () => {
     const { chunks } = seen(pass('data: {"id":"chatcmpl-0123456789abcdef","created":1,"model":"m"}\n\n').text);
     expect(chunks).toEqual([
