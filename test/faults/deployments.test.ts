@@ -314,6 +314,16 @@ describe('two deployments', () => {
     await waitFor(async () => (await isServed()) && one.requests.length > 1, { description: 'the first in use again' });
   });
 
+  test('a first whose error stalls in its body is answered by the second within seconds', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    one.next({ ...namedBehaviours['server-error'], fault: { kind: 'hang', afterChunks: 0 } });
+    const startedMs = performance.now();
+    expect(await outcome()).toEqual([200, null]);
+    // Less than any idle time-out.
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+    expect(one.requests[0]!.outcome).toBe('client-left');
+  });
+
   test('nothing is tried again behind the first byte', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next('reset-in-stream');

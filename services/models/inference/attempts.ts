@@ -26,6 +26,9 @@ export type Answered = {
 /** The most deployments that one call is tried on. */
 const attemptsMax = 3;
 
+/** How long an error's body is waited for, in milliseconds: its status says already what is to be done. */
+const errorBodyMsMax = 2_000;
+
 /** Tries the deployments of a model until one answers with success. Nothing is tried again behind the first byte. */
 export class Attempts implements CancelListener {
   /** What the call can be charged for on the word of its upstream. */
@@ -161,16 +164,21 @@ export class Attempts implements CancelListener {
     return event.kind !== 'data' || reader.isAnswer!(event.chunk);
   }
 
-  /** What of an error's body arrives, up to its bound; a body that breaks off is good enough for a message. */
+  /** What of an error's body arrives, up to its bounds; a body that breaks off is good enough for a message. */
   async #errorBody(exchange: PulledExchange): Promise<Buffer> {
+    const timer = setTimeout(() => exchange.expire(), errorBodyMsMax);
     const pieces: Uint8Array[] = [];
     let bytes = 0;
-    for (;;) {
-      const event = await exchange.next(this.#signal);
-      if (event.kind !== 'data') return Buffer.concat(pieces);
-      pieces.push(event.chunk);
-      bytes += event.chunk.byteLength;
-      if (bytes >= errorBytesMax) return Buffer.concat(pieces, errorBytesMax);
+    try {
+      while (bytes < errorBytesMax) {
+        const event = await exchange.next(this.#signal);
+        if (event.kind !== 'data') break;
+        pieces.push(event.chunk);
+        bytes += event.chunk.byteLength;
+      }
+      return Buffer.concat(pieces, Math.min(bytes, errorBytesMax));
+    } finally {
+      clearTimeout(timer);
     }
   }
 }
