@@ -269,6 +269,22 @@ describe('abuse', () => {
     await session.event('session.updated');
   });
 
+  test.each(['null', '5', '"session.update"', '[{}]', 'true', '{'])(
+    '%s is no event, which an error says: the session goes on',
+    async (said) => {
+      await using session = await talk();
+      session.socket.send(said);
+      expect((await session.event('error')).error).toMatchObject({
+        type: 'invalid_request_error',
+        code: 'invalid_event',
+        event_id: null,
+      });
+      session.say(sessionUpdate('sandbox-transcribe'));
+      await session.event('session.updated');
+      expect(session.closed).toBeNull();
+    },
+  );
+
   test('a binary message ends with 1008', async () => {
     const session = await talk();
     session.socket.send(Buffer.from([1, 2, 3]));

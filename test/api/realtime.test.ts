@@ -21,8 +21,9 @@ let upstreams: RealtimeUpstreams;
 let openai: RealtimeUpstream;
 let vllm: RealtimeUpstream;
 
+const logLines: string[] = [];
 beforeAll(async () => {
-  bench = await startInferenceBench();
+  bench = await startInferenceBench({ logLines });
   upstreams = await startRealtimeUpstreams(bench);
   ({ openai, vllm } = upstreams);
 });
@@ -300,6 +301,11 @@ describe('a session that is relayed', () => {
       { type: 'tokens', total_tokens: 15, input_tokens: -10, output_tokens: 5 },
     ],
     ['says a length that cannot be true', { type: 'duration', seconds: -2 }],
+    ['says a length beyond what it was sent', { type: 'duration', seconds: 99_999 }],
+    [
+      'says more tokens than there can be in what it was sent',
+      { type: 'tokens', total_tokens: 100_005, input_tokens: 100_000, output_tokens: 5 },
+    ],
   ])('gets a usage even when its upstream %s', async (_what, said) => {
     expect(await usageOfTwoSeconds(said)).toEqual({ type: 'duration', seconds: 2 });
     await bench.event({ model: 'relay', success: true, input_tokens: 0, audio_seconds: 2 });
@@ -330,6 +336,7 @@ describe('a session that is relayed', () => {
   test.each([
     ['is what its upstream says', 250, 1_250, 1],
     ['is what was appended where its upstream says what cannot be', 0, 1e18, 2],
+    ['is what was appended where its upstream says more than that', 0, 99_999_000, 2],
     ['is what was appended where its upstream says nothing of it', undefined, undefined, 2],
   ])('counts a length of speech that %s', async (_what, audio_start_ms, audio_end_ms, audio_seconds) => {
     await using session = await talk();
@@ -350,12 +357,142 @@ describe('a session that is relayed', () => {
     await bench.event({ model: 'relay', success: true, audio_seconds });
   });
 
+  /** Has the upstream of the last session say what it wants. */
+  const tell = (...events: object[]) => {
+    for (const event of events) openai.connections.at(-1)!.socket.send(JSON.stringify(event));
+  };
+  const usageEvents = async () => {
+    const path = `/api/v1/usage/history?limit=100&api_key_id=${bench.key.id}`;
+    return (await bench.gateway.call('GET', path, bench.session)).json.data;
+  };
+  const transcriptOf = (item_id: string) => ({
+    type: completed,
+    item_id,
+    content_index: 0,
+    transcript: 'never said',
+    usage: { type: 'tokens', total_tokens: 100, input_tokens: 50, output_tokens: 50 },
+  });
+
+  test('is told and charged no transcript of what nobody committed', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay', manual));
+    session.say(append(tone(1_000)));
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const item_id = 'item_invented';
+    tell({ type: 'input_audio_buffer.committed', item_id }, transcriptOf(item_id), transcriptOf('item_other'));
+    tell({ type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_third', delta: 'never' });
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event(completed)).transcript).toBe('heard 48000 bytes');
+    await bench.event({ model: 'relay', success: true, audio_seconds: 1 });
+    expect(JSON.stringify(session.events)).not.toContain('never');
+    session.socket.terminate();
+    expect(await usageEvents()).toHaveLength(1);
+  });
+
+  test('is charged by what was appended, whatever its upstream tells of items that it hears by itself', async () => {
+    logLines.length = 0;
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(1_000)));
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    for (let item = 0; item < 1_000; item += 1) {
+      const item_id = `item_${item}`;
+      tell(
+        { type: 'input_audio_buffer.speech_started', item_id, audio_start_ms: 0 },
+        { type: 'input_audio_buffer.speech_stopped', item_id, audio_end_ms: 60_000 },
+        { type: 'input_audio_buffer.committed', item_id },
+        transcriptOf(item_id),
+      );
+    }
+    tell({ type: 'error', error: { message: 'the last word' } });
+    await session.event('error');
+    const metered = await waitFor(
+      async () => {
+        const events = await usageEvents();
+        return events.length >= 10 && events;
+      },
+      { description: 'the usage' },
+    );
+    const sum = (name: string) =>
+      metered.reduce((total: number, event: Record<string, number>) => total + event[name]!, 0);
+    expect([metered.length, sum('audio_seconds'), sum('total_tokens')]).toEqual([10, 1, 100]);
+    const lines = logLines.map((line) => JSON.parse(line));
+    const disbelieved = lines.filter(({ msg }) => String(msg).includes('reported more than'));
+    expect(disbelieved[0]).toMatchObject({
+      model: 'relay',
+      reported: { audioMs: 60_000 },
+      charged: { audioMs: 1_000 },
+    });
+    expect(lines.filter(({ msg }) => String(msg).includes('nobody committed'))).toHaveLength(1);
+  });
+
+  test('meters a transcript that its upstream tells before it says that it was committed', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(2_000)));
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const { usage: _none, ...untold } = transcriptOf('item_early');
+    tell(untold, { type: 'input_audio_buffer.committed', item_id: 'item_early' });
+    expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
+    await session.event('input_audio_buffer.committed');
+    await bench.event({ model: 'relay', success: true, audio_seconds: 2 });
+    session.socket.terminate();
+    expect(await usageEvents()).toHaveLength(1);
+  });
+
+  test('ends as one to be tried again when its upstream says what is no event', async () => {
+    const endless = JSON.stringify({ type: 'input_audio_buffer.speech_started', item_id: 'x'.repeat(300) });
+    for (const said of ['null', '[]', '"session.created"', endless]) {
+      await using session = await talk();
+      session.say(sessionUpdate('relay'));
+      await session.event('session.updated');
+      openai.connections.at(-1)!.socket.send(said);
+      expect((await session.close()).code).toBe(1013);
+      expect((await session.event('error')).error.code).toBe('upstream_error');
+    }
+  });
+
+  test('ends as one to be tried again when its upstream leaves a thousand items without a transcript', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    // In silence of 110 s.
+    session.say(append(quiet(110_000)));
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    for (let item = 0; item <= 1_000; item += 1) {
+      tell({ type: 'input_audio_buffer.committed', item_id: `item_${item}` });
+    }
+    expect((await session.close()).code).toBe(1013);
+    expect(session.events.filter(({ type }) => type === 'input_audio_buffer.committed')).toHaveLength(1_000);
+  });
+
   test('hands on errors of the upstream, and stays open', async () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say({ type: 'input_audio_buffer.commit', event_id: 'mine' });
     expect((await session.event('error')).error).toMatchObject({ message: 'empty', event_id: 'mine' });
     expect(session.closed).toBeNull();
+  });
+
+  test('hands on neither key nor address of the upstream with any event, and each word that was said', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('relay'));
+    session.say(append(tone(1_000)));
+    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const { host } = new URL(openai.url);
+    const item_id = 'item_heard';
+    const of = 'conversation.item.input_audio_transcription';
+    tell(
+      { type: 'conversation.item.added', item: { id: item_id, served_by: [`${openai.url}/realtime`] } },
+      { type: 'rate_limits.updated', note: `at ${host}` },
+      { type: 'input_audio_buffer.committed', item_id, note: `at ${host}` },
+      { type: `${of}.delta`, item_id, delta: `Call ${host}`, note: `at ${host}` },
+      { type: completed, item_id, transcript: `Call ${host}`, note: `at ${host}` },
+    );
+    expect((await session.event(completed)).transcript).toBe(`Call ${host}`);
+    expect((await session.event(`${of}.delta`)).delta).toBe(`Call ${host}`);
+    expect((await session.event('conversation.item.added')).item.served_by).toEqual(['[redacted]/realtime']);
+    const notes = session.events.flatMap(({ note }) => (note === undefined ? [] : [note]));
+    expect(notes).toEqual(['at [redacted]', 'at [redacted]', 'at [redacted]', 'at [redacted]']);
   });
 
   test('hands on no address of the upstream with its errors', async () => {

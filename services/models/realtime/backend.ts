@@ -14,6 +14,9 @@ export type SessionDeps = MeteringDeps & { catalog: Catalog };
 /** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
 export const utteranceMsMax = 120_000;
 
+/** The shortest. */
+export const utteranceMsMin = 100;
+
 /** What an utterance can use at most: ten tokens for a second, heard and written. */
 const largestUtterance = {
   ...noMeasures,
@@ -24,12 +27,12 @@ const largestUtterance = {
 
 /** What answers a session: an upstream that speaks the same protocol, or the gateway itself with an upstream for files. */
 export type Backend = {
+  // What takes an event answers a promise when the client should wait before it sends more.
   /** Takes a configuration over, and says so to the client once it is in force. `causeId`: the client's id of the event. */
-  configure(config: SessionConfig, causeId: string | null): void;
-  /** Takes audio. A promise when the client should wait before it sends more. */
+  configure(config: SessionConfig, causeId: string | null): Promise<void> | void;
   append(audio: Buffer, causeId: string | null): Promise<void> | void;
-  commit(causeId: string | null): void;
-  clear(causeId: string | null): void;
+  commit(causeId: string | null): Promise<void> | void;
+  clear(causeId: string | null): Promise<void> | void;
   /** Whether there is audio which waits to be committed, by the client or once its speech has ended. */
   readonly hasUncommitted: boolean;
   /** Resolves once the client has the transcripts of all that was committed, or can get them no more. */

@@ -2,14 +2,21 @@ import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
+import type { Logger } from '#shared/logger.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import type { ServedModel } from '../catalog/catalog.ts';
 import { type Measures, noMeasures, priceAt } from '../domain/price.ts';
+import { canTranscriptUse, transcriptTokensMax } from '../inference/usage-bound.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
-import { MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
+import { logDisbelieved, MeteredCall, type MeteringJournal } from '../metering/metered-call.ts';
 
-export type MeteringDeps = { journal: MeteringJournal; clock: Clock; budgets: Pick<Budgets, 'hold'> };
+export type MeteringDeps = {
+  journal: MeteringJournal;
+  clock: Clock;
+  budgets: Pick<Budgets, 'hold'>;
+  logger: Pick<Logger, 'warn'>;
+};
 
 /** The endpoint under which sessions are metered, whichever prefix they came by. */
 const endpoint = '/v1/realtime';
@@ -17,17 +24,20 @@ const endpoint = '/v1/realtime';
 /** One utterance on its way through the journal. It is metered by itself, since a session may last an hour. */
 export class MeteredItem {
   readonly call: MeteredCall;
+  readonly #logger: Pick<Logger, 'warn'>;
   readonly #onEnd: (tokens: number) => void;
   #deltas = 0;
+  #disbelieved: Partial<Measures> | null = null;
 
   /** `hold` is what budgets hold for it; `onEnd` is told how many tokens were used. */
   constructor(
-    { journal, clock }: MeteringDeps,
+    { journal, clock, logger }: MeteringDeps,
     caller: Caller,
     model: ServedModel,
     hold: Hold,
     onEnd: (tokens: number) => void,
   ) {
+    this.#logger = logger;
     this.#onEnd = onEnd;
     this.call = new MeteredCall(
       journal,
@@ -57,11 +67,22 @@ export class MeteredItem {
     await this.call.progress(this.#deltas);
   }
 
-  /** The transcript is whole. `reported` is what the upstream counted; null: it did not. */
-  async complete(reported: Partial<Measures> | null, audioMs: number): Promise<void> {
+  /** The upstream said what cannot be, and is not charged for: the log tells it with what is. */
+  disbelieve(reported: Partial<Measures>): void {
+    this.#disbelieved = { ...this.#disbelieved, ...reported };
+  }
+
+  /**
+   * The transcript is whole. `reported` is what the upstream counted; null: it did not. Answers false when so much audio, with a prompt of
+   * `promptBytes`, cannot have used that, so that the gateway counted by itself.
+   */
+  async complete(reported: Partial<Measures> | null, audioMs: number, promptBytes: number): Promise<boolean> {
     this.call.firstByte();
-    const used = reported ?? { outputTokens: this.#deltas };
+    const isBelieved = reported === null || canTranscriptUse(reported, audioMs, promptBytes);
+    if (!isBelieved) this.disbelieve(reported);
+    const used = isBelieved && reported !== null ? reported : { outputTokens: this.#tokensDelivered(audioMs) };
     await this.#end({ success: true, status: 200, errorCode: '' }, { ...used, audioMs: used.audioMs ?? audioMs });
+    return isBelieved;
   }
 
   /** It failed, or nobody waits for it any more: what was delivered is charged for. Does nothing for one that has ended. */
@@ -69,13 +90,19 @@ export class MeteredItem {
     if (this.call.ended) return;
     const isGone = hasReason(error, ErrorReason.CANCELLED);
     const code = error instanceof GatewayError ? errorCode(error) : 'internal_error';
-    const used = this.#deltas === 0 ? {} : { outputTokens: this.#deltas, audioMs };
+    const used = this.#deltas === 0 ? {} : { outputTokens: this.#tokensDelivered(audioMs), audioMs };
     await this.#end({ success: false, status: isGone ? 499 : 502, errorCode: code ?? 'upstream_error' }, used);
+  }
+
+  /** A token for each delta, but no more than can be said in the time. */
+  #tokensDelivered(audioMs: number): number {
+    return Math.min(this.#deltas, transcriptTokensMax(audioMs));
   }
 
   async #end(outcome: { success: boolean; status: number; errorCode: string }, used: Partial<Measures>): Promise<void> {
     const measures = { ...noMeasures, ...used };
     this.#onEnd(measures.inputTokens + measures.outputTokens);
     await this.call.end({ ...outcome, used: measures });
+    if (this.#disbelieved !== null) logDisbelieved(this.#logger, this.call, this.#disbelieved);
   }
 }

@@ -2,12 +2,13 @@ import { cancelled, ErrorReason, type GatewayError, gatewayError } from '#shared
 import { isObject } from '#shared/is-object.ts';
 import { countOr0, readUsage } from '../bytes/reported-usage.ts';
 import type { DeploymentRuntime, Run, Verdict } from '../catalog/deployment-runtime.ts';
+import { canTranscriptUse } from '../inference/usage-bound.ts';
 import { measuresOf } from '../inference/whole-answer-reader.ts';
 import type { UpstreamSocket } from '../upstream/upstream.ts';
-import type { Backend, BackendContext } from './backend.ts';
+import { type Backend, type BackendContext, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { sampleBytesOf, sampleRateOf } from './pcm.ts';
-import { gaSession, initialConfig, type SessionConfig } from './session-config.ts';
+import { gaSession, initialConfig, promptBytesOf, type SessionConfig } from './session-config.ts';
 import { durationUsage } from './transcriber.ts';
 
 /** Audio that may wait for the upstream before the client has to, in bytes. */
@@ -16,13 +17,25 @@ const waitMs = 10;
 /** How long the upstream may take for the transcripts of what was committed when the session leaves it, in milliseconds. */
 const finishTimeoutMs = 60_000;
 
+/** Items that may wait for their transcript: an upstream with more of them is left, and the client has to wait long before. */
+const itemsMax = 1_000;
+/** As many of the items whose transcript was told are remembered, and of those in which speech began. */
+const endedMax = 1_000;
+const speechStartsMax = 100;
+const itemIdMax = 256;
+
 /** Of events to which the client gave no id. */
 const ownNamePrefix = 'event_gateway_';
 
 const itemEvent = 'conversation.item.input_audio_transcription.';
 
-type Item = { metered: MeteredItem; audioMs: number };
-type UpstreamEvent = { type?: unknown; item_id?: unknown; [field: string]: unknown };
+type Item = {
+  metered: MeteredItem;
+  audioMs: number;
+  /** Whether its audio is known to be committed. */
+  isCommitted: boolean;
+};
+type UpstreamEvent = Record<string, unknown>;
 
 /** Relays a session to an upstream which speaks the same protocol, and meters what goes by. */
 export class RelayBackend implements Backend {
@@ -40,6 +53,16 @@ export class RelayBackend implements Backend {
   #appendedMs = 0;
   /** The client's commits which the upstream has not answered, in order, and how much audio each has. */
   readonly #commits: { eventId: string; audioMs: number }[] = [];
+  /** All that was appended, and what of it is of no item yet: no item can have more, whatever the upstream says. */
+  #heardMs = 0;
+  #unclaimedMs = 0;
+  /** Whether the upstream listens for speech, or has, and so commits by itself. */
+  #isListenedTo = false;
+  /** The client's commits, and the items that were begun. */
+  #commitsSent = 0;
+  #itemsBegun = 0;
+  /** Whether the log says that the upstream told of what nobody committed. */
+  #isUncommittedLogged = false;
   /** Events that were sent, to name those which the client did not. */
   #sent = 0;
   /** Whether the client has appended audio behind its last commit. */
@@ -81,33 +104,41 @@ export class RelayBackend implements Backend {
     });
   }
 
-  configure(config: SessionConfig, causeId: string | null): void {
+  configure(config: SessionConfig, causeId: string | null): Promise<void> {
     this.#config = config;
     this.#send({ type: 'session.update', session: gaSession(config, this.#deployment.upstreamModel) }, causeId);
+    return this.#room();
   }
 
   async append(audio: Buffer, causeId: string | null): Promise<void> {
     await this.#prepare();
     const bytesPerMs = (sampleRateOf(this.#config.format) * sampleBytesOf(this.#config.format)) / 1000;
-    this.#appendedMs += audio.length / bytesPerMs;
+    const audioMs = audio.length / bytesPerMs;
+    this.#appendedMs += audioMs;
+    this.#heardMs += audioMs;
+    this.#unclaimedMs += audioMs;
+    this.#isListenedTo ||= this.#config.turnDetection !== null;
     // Written anew: of a member that stands there twice the upstream could read the other.
     this.#send({ type: 'input_audio_buffer.append', audio: audio.toString('base64') }, causeId);
     this.#isAppended = true;
-    if (this.#socket.waitingBytes > waitingBytesMax) await this.#drained();
+    await this.#room();
   }
 
-  commit(causeId: string | null): void {
+  commit(causeId: string | null): Promise<void> {
     this.#isAppended = false;
     const eventId = this.#send({ type: 'input_audio_buffer.commit' }, causeId);
     this.#commits.push({ eventId, audioMs: this.#appendedMs });
+    this.#commitsSent += 1;
     this.#appendedMs = 0;
+    return this.#room();
   }
 
-  clear(causeId: string | null): void {
+  clear(causeId: string | null): Promise<void> {
     this.#appendedMs = 0;
     this.#isAppended = false;
     this.#speechStarts.clear();
     this.#send({ type: 'input_audio_buffer.clear' }, causeId);
+    return this.#room();
   }
 
   get hasUncommitted(): boolean {
@@ -135,13 +166,13 @@ export class RelayBackend implements Backend {
       .catch((error) => this.#context.outbox.fail(error));
   }
 
-  /** The upstream has ended the session. */
-  lost(reason: string): void {
+  /** The upstream has ended the session, or it cannot go on with what that says. */
+  lost(reason: string, verdict: Verdict = { kind: 'bad', message: `a session was ended: ${reason}` }): void {
     if (this.#closed) return;
     const error = gatewayError(ErrorReason.UPSTREAM_ERROR, 'The upstream of this model ended the session.', {
       internal: reason,
     });
-    this.#end({ kind: 'bad', message: `a session was ended: ${reason}` });
+    this.#end(verdict);
     this.#taking = this.#taking.then(async () => {
       await this.#failItems(error);
       this.#context.outbox.fail(error);
@@ -157,17 +188,23 @@ export class RelayBackend implements Backend {
   }
 
   async #relay(text: string): Promise<void> {
-    let event: UpstreamEvent;
-    try {
-      event = JSON.parse(text);
-    } catch {
-      this.lost('an event is no JSON');
+    const event = parsed(text);
+    if (event === null) {
+      this.lost('an event is no JSON object');
+      return;
+    }
+    const type = String(event.type);
+    const itemId = typeof event.item_id === 'string' ? event.item_id : '';
+    if (itemId.length > itemIdMax) {
+      this.lost('the id of an item is too long');
       return;
     }
     await this.#prepare();
-    const type = String(event?.type);
-    const itemId = typeof event.item_id === 'string' ? event.item_id : '';
-    if (this.#ended.has(itemId) && type.startsWith(itemEvent)) return;
+    if (this.#ended.has(itemId)) {
+      // Its transcript was told.
+      if (!type.startsWith(itemEvent)) this.#pass(event);
+      return;
+    }
     switch (type) {
       // The client has had its own already.
       case 'session.created':
@@ -180,39 +217,75 @@ export class RelayBackend implements Backend {
         return;
       case 'input_audio_buffer.speech_started':
         this.#speechStarts.set(itemId, Number(event.audio_start_ms));
+        dropOldest(this.#speechStarts, speechStartsMax);
         break;
-      case 'input_audio_buffer.speech_stopped':
+      case 'input_audio_buffer.speech_stopped': {
+        const item = this.#item(itemId);
+        if (item === null) return;
         // 0 when it is not known, or cannot be true: what was appended counts then.
-        this.#item(itemId).audioMs = countOr0(
+        const audioMs = countOr0(
           Math.round(Number(event.audio_end_ms) - (this.#speechStarts.get(itemId) ?? Number.NaN)),
         );
+        if (item.audioMs === 0) this.#claim(item, audioMs);
         this.#speechStarts.delete(itemId);
-        break;
-      case 'input_audio_buffer.committed': {
-        const item = this.#item(itemId);
-        const audioMs = this.#committedMs();
-        this.#speechStarts.delete(itemId);
-        item.audioMs ||= Math.round(audioMs);
         break;
       }
-      case `${itemEvent}delta`:
-        await this.#item(itemId).metered.delta();
+      case 'input_audio_buffer.committed': {
+        const item = this.#item(itemId);
+        if (item === null) return;
+        this.#commitItem(item);
+        this.#speechStarts.delete(itemId);
         break;
+      }
+      case `${itemEvent}delta`: {
+        const item = this.#item(itemId);
+        if (item === null) return;
+        await item.metered.delta();
+        this.#pass(event, 'delta');
+        return;
+      }
       case `${itemEvent}completed`:
         await this.#completed(itemId, event);
         return;
       case `${itemEvent}failed`: {
-        const { metered, audioMs } = this.#item(itemId);
+        const item = this.#item(itemId);
+        if (item === null) return;
+        this.#commitItem(item);
         this.#forget(itemId);
-        await metered.fail(upstreamFailed(), audioMs);
-        this.#context.outbox.pass(this.#deployment.upstream.redact(text));
-        return;
+        await item.metered.fail(upstreamFailed(), item.audioMs);
+        break;
       }
       case 'error':
-        this.#context.outbox.pass(this.#deployment.upstream.redact(this.#refused(event, text)));
+        this.#pass(this.#refused(event));
         return;
     }
-    this.#context.outbox.pass(text);
+    this.#pass(event);
+  }
+
+  /** Hands an event on without the upstream's key and address; `words` names what was said in it, which stays as it is. */
+  #pass(event: UpstreamEvent, words?: 'delta' | 'transcript'): void {
+    const { redact } = this.#deployment.upstream;
+    const said = words === undefined ? undefined : event[words];
+    const json = JSON.stringify(event, (name, value) =>
+      typeof value !== 'string' || (name === words && value === said) ? value : redact(value),
+    );
+    this.#context.outbox.pass(json);
+  }
+
+  /** An item is committed, or was before it was transcribed, which some upstreams tell first. */
+  #commitItem(item: Item): void {
+    if (item.isCommitted) return;
+    item.isCommitted = true;
+    const audioMs = this.#committedMs();
+    if (item.audioMs === 0) this.#claim(item, Math.round(audioMs));
+  }
+
+  /** Gives an item its audio, as far as so much was appended that is of no other. */
+  #claim(item: Item, audioMs: number): void {
+    // Whatever is left of a millisecond belongs to it.
+    item.audioMs = Math.min(audioMs, Math.ceil(this.#unclaimedMs));
+    this.#unclaimedMs = Math.max(0, this.#unclaimedMs - item.audioMs);
+    if (!canTranscriptUse({ audioMs }, item.audioMs, 0)) item.metered.disbelieve({ audioMs });
   }
 
   /** How much audio the upstream has committed: what the client did before that, or all that came when the upstream does so by itself. */
@@ -228,7 +301,7 @@ export class RelayBackend implements Backend {
    * The upstream has refused something: a commit when it says so, or does not say what. That one's audio counts with what is committed
    * next, so that none goes by unmetered when it was something else. Returns the error in the client's words.
    */
-  #refused(event: UpstreamEvent, text: string): string {
+  #refused(event: UpstreamEvent): UpstreamEvent {
     const error = isObject(event.error) ? event.error : {};
     const eventId = typeof error.event_id === 'string' ? error.event_id : null;
     const at = eventId === null ? 0 : this.#commits.findIndex((commit) => commit.eventId === eventId);
@@ -240,33 +313,63 @@ export class RelayBackend implements Backend {
       else next.audioMs += audioMs;
     }
     const isOwnName = eventId?.startsWith(ownNamePrefix) === true;
-    return isOwnName ? JSON.stringify({ ...event, error: { ...error, event_id: null } }) : text;
+    return isOwnName ? { ...event, error: { ...error, event_id: null } } : event;
   }
 
   async #completed(itemId: string, event: UpstreamEvent): Promise<void> {
-    const { metered, audioMs } = this.#item(itemId);
+    const item = this.#item(itemId);
+    if (item === null) return;
+    this.#commitItem(item);
     this.#forget(itemId);
+    const { metered, audioMs } = item;
     const usage = readUsage(event.usage);
-    await metered.complete(usage === null ? null : measuresOf(usage), audioMs);
+    const isBelieved = await metered.complete(
+      usage === null ? null : measuresOf(usage),
+      audioMs,
+      promptBytesOf(this.#config),
+    );
     // Clients rely on it (openai-contract.md section 5), and not every upstream says it.
-    this.#context.outbox.pass(JSON.stringify(usage === null ? { ...event, usage: durationUsage(audioMs) } : event));
+    const told = usage === null || !isBelieved ? { ...event, usage: durationUsage(audioMs) } : event;
+    this.#pass(told, 'transcript');
   }
 
-  /** The item; some upstreams transcribe it before they say that it was committed. */
-  #item(itemId: string): Item {
-    let item = this.#items.get(itemId);
-    if (item === undefined) {
-      item = { metered: this.#context.newItem(), audioMs: 0 };
-      item.metered.call.deploymentId = this.#deployment.id;
-      this.#items.set(itemId, item);
+  /** The item, which some upstreams transcribe before they say that it was committed. Null for one that nobody can have committed. */
+  #item(itemId: string): Item | null {
+    const begun = this.#items.get(itemId);
+    if (begun !== undefined) return begun;
+    // One that the upstream commits by itself has some audio, too.
+    const heard = this.#isListenedTo ? this.#heardMs / utteranceMsMin : 0;
+    if (this.#itemsBegun >= this.#commitsSent + heard) {
+      this.#logUncommitted();
+      return null;
     }
+    if (this.#items.size >= itemsMax) {
+      // The client may have asked for so many.
+      this.lost('it leaves too many items without a transcript', { kind: 'none' });
+      return null;
+    }
+    this.#itemsBegun += 1;
+    const item = { metered: this.#context.newItem(), audioMs: 0, isCommitted: false };
+    item.metered.call.deploymentId = this.#deployment.id;
+    this.#items.set(itemId, item);
     return item;
+  }
+
+  #logUncommitted(): void {
+    if (this.#isUncommittedLogged) return;
+    this.#isUncommittedLogged = true;
+    this.#context.deps.logger.warn(
+      { deployment: this.#deployment.id },
+      'an upstream told of an utterance which nobody committed: the session leaves out all such',
+    );
   }
 
   #forget(itemId: string): void {
     this.#items.delete(itemId);
     // Without a name nobody can tell one from another.
-    if (itemId !== '') this.#ended.add(itemId);
+    if (itemId === '') return;
+    this.#ended.add(itemId);
+    dropOldest(this.#ended, endedMax);
   }
 
   async #failItems(error: GatewayError): Promise<void> {
@@ -284,8 +387,10 @@ export class RelayBackend implements Backend {
   }
 
   /** Resolves once there is room for more, or nobody is there to take it. */
-  #drained(): Promise<void> {
-    return this.#until(() => this.#socket.waitingBytes <= waitingBytesMax / 2);
+  async #room(): Promise<void> {
+    const hasRoom = (bytesMax: number): boolean =>
+      this.#socket.waitingBytes <= bytesMax && this.#items.size + this.#commits.length < itemsMax / 2;
+    if (!hasRoom(waitingBytesMax)) await this.#until(() => hasRoom(waitingBytesMax / 2));
   }
 
   /** Nobody closes this backend before it has let go of the client's last event. */
@@ -300,6 +405,20 @@ export class RelayBackend implements Backend {
     this.#closed = true;
     this.#run.end(verdict);
   }
+}
+
+function parsed(text: string): UpstreamEvent | null {
+  try {
+    const event: unknown = JSON.parse(text);
+    return isObject(event) ? event : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Keeps a set or a map to so many entries: the first that were added go. */
+function dropOldest(entries: Set<string> | Map<string, unknown>, entriesMax: number): void {
+  if (entries.size > entriesMax) entries.delete(entries.keys().next().value!);
 }
 
 const upstreamFailed = (): GatewayError =>

@@ -54,6 +54,10 @@ export const initialConfig: SessionConfig = {
 /** The model that a configuration names; empty before one was. */
 export const modelOf = ({ transcription }: SessionConfig): string => String(transcription?.model ?? '');
 
+/** Bytes of the prompt that goes along with each utterance. */
+export const promptBytesOf = ({ transcription }: SessionConfig): number =>
+  Buffer.byteLength(JSON.stringify(transcription));
+
 /** The configuration after an update. What the update does not mention stays. Throws INVALID_REQUEST naming the field. */
 export function updatedConfig(config: SessionConfig, session: unknown): SessionConfig {
   if (!isObject(session)) throw invalid('session', 'an object');

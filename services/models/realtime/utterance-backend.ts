@@ -1,13 +1,12 @@
 import { cancelled, ErrorReason, GatewayError, internalError, invalidRequest } from '#shared/errors.ts';
-import { type Backend, type BackendContext, utteranceMsMax } from './backend.ts';
+import { type Backend, type BackendContext, utteranceMsMax, utteranceMsMin } from './backend.ts';
 import type { MeteredItem } from './metered-item.ts';
 import { decodeSamples, joinSamples, sampleBytesOf, sampleRateOf } from './pcm.ts';
 import { completedEvent, deltaEvent, errorEvent, failedEvent, itemEvents, newItemId } from './server-event.ts';
-import type { SessionConfig } from './session-config.ts';
-import type { Transcriber, Utterance } from './transcriber.ts';
+import { promptBytesOf, type SessionConfig } from './session-config.ts';
+import { durationUsage, type Transcriber, type Utterance } from './transcriber.ts';
 import { speechMsMin, VoiceActivity } from './voice-activity.ts';
 
-const utteranceMsMin = 100;
 /** What is kept of the sound before speech beyond the padding: the frames in which it was recognised. */
 const recognitionMs = 200;
 /** Utterances that are being transcribed at the same time; the client waits while there are more. */
@@ -270,8 +269,8 @@ export class UtteranceBackend implements Backend {
     try {
       const { text, usage, reported } = await utterance.finish();
       await spoken.delivered;
-      await item.complete(reported, audioMs);
-      this.#context.outbox.emit(completedEvent(itemId, text, usage));
+      const isBelieved = await item.complete(reported, audioMs, promptBytesOf(this.#config));
+      this.#context.outbox.emit(completedEvent(itemId, text, isBelieved ? usage : durationUsage(audioMs)));
     } catch (thrown) {
       const error = thrown instanceof GatewayError ? thrown : internalError(thrown);
       await item.fail(error, audioMs);
