@@ -2,6 +2,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { takeTurn } from '#shared/db/turns.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { countPendingForOthers, latestInvitations, latestPendingTo } from './db/invitation.repository.ts';
+import { UserEntity } from './db/user.entity.ts';
 import { findUserByEmail } from './db/user.repository.ts';
 import {
   addressWaitMs,
@@ -27,9 +28,7 @@ export async function beginInviting(
 ): Promise<void> {
   await takeTurn(em, `invitations of ${tenantId}`);
   await takeTurnOfAddress(em, email);
-  if ((await findUserByEmail(em, email))?.tenantId === tenantId) {
-    throw gatewayError(ErrorReason.CONFLICT, 'This person is a member already.', { param: 'email' });
-  }
+  await refuseMember(em, { tenantId, email });
   const latest = await latestInvitations(em, tenantId, hourlyInvitationsMax);
   const addressMs = addressWaitMs(latest, email, now.getTime());
   if (addressMs > 0) throw justInvited('email', addressMs);
@@ -47,6 +46,14 @@ export async function beginInviting(
       `Your organization has ${pendingInvitationsMax} pending invitations. Withdraw one, or wait until one is accepted.`,
     );
   }
+}
+
+/** Whoever was deactivated is no stranger to their organization: they come back by being made active again. */
+export async function refuseMember(em: SqlEntityManager, member: { tenantId: string; email: string }): Promise<void> {
+  const found = await em.findOne(UserEntity, member);
+  if (found === null) return;
+  const text = found.isActive ? 'This person is a member already.' : 'This member is deactivated: reactivate them.';
+  throw gatewayError(ErrorReason.CONFLICT, text, { param: 'email' });
 }
 
 /**

@@ -59,7 +59,7 @@ export async function hasSignedInFrom(
   const { rowCount } = await database.query({
     name: 'auth-signed-in-from',
     text: `select 1 from users join sessions on sessions.user_id = users.id
-      where users.email = $1 and sessions.ip = $2 limit 1`,
+      where users.email = $1 and users.is_active and sessions.ip = $2 limit 1`,
     values: [email, ip],
   });
   return rowCount !== 0;

@@ -7,7 +7,7 @@ export const UserEntity = defineEntity({
   properties: {
     id: p.uuid().primary(),
     tenantId: p.uuid(),
-    /** In lower case; unique on the platform. */
+    /** In lower case; no two active users have the same. */
     email: p.text(),
     firstName: p.text(),
     lastName: p.text(),

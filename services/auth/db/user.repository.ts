@@ -1,13 +1,21 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { notFound } from '#shared/errors.ts';
+import { isUniqueViolation } from '#shared/db/errors.ts';
+import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
 import type { PageRows } from '#shared/page.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { lockRow } from './locks.ts';
 import { containing } from './text-search.ts';
 import { UserEntity, type UserRow } from './user.entity.ts';
 
+/** The active user with an address: there is one at most, whoever was deactivated before. */
 export const findUserByEmail = (em: SqlEntityManager, email: string): Promise<UserRow | null> =>
-  em.findOne(UserEntity, { email });
+  em.findOne(UserEntity, { email, isActive: true });
+
+/** For a change that makes a user active: says CONFLICT where another active one has the address. */
+export function refuseTakenAddress(error: unknown): never {
+  if (!isUniqueViolation(error, 'users_email_unique')) throw error;
+  throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
+}
 
 export const findUser = (em: SqlEntityManager, id: string): Promise<UserRow | null> => em.findOne(UserEntity, { id });
 

@@ -179,6 +179,28 @@ test('an address with an account elsewhere can be invited, but not made again', 
   expect(await reasonOf(accept(await tokenMailedTo(fixture, email)))).toBe(ErrorReason.CONFLICT);
 });
 
+test('whoever was removed from one organization may join another, and comes back to the first only once they have left it', async () => {
+  const { auth } = fixture;
+  const email = 'mover@example.com';
+  const former = await join(fixture, email);
+  const setActive = (userId: string, isActive: boolean) => auth.updateMember({ userId, isActive }, ownerOf(fixture));
+  await setActive(former.id, false);
+  waitToInviteAgain();
+  expect(await reasonOf(auth.createInvitation({ email }, ownerOf(fixture)))).toBe(ErrorReason.CONFLICT);
+  await auth.adminCreateOrganization({ name: 'Next', ownerEmail: email }, operatorOf(fixture));
+  const { user } = await accept(await tokenMailedTo(fixture, email), { password: 'An0ther-password' });
+  const login = (password: string) => auth.login({ email, password }, anonymous());
+  expect((await login('An0ther-password')).tokens?.user).toMatchObject({ id: user!.id, tenantId: user!.tenantId });
+  expect(await reasonOf(login(strongPassword))).toBe(ErrorReason.INVALID_CREDENTIALS);
+  expect(await reasonOf(setActive(former.id, true))).toBe(ErrorReason.CONFLICT);
+  const again = auth.adminUpdateUser({ userId: former.id, isActive: true }, operatorOf(fixture));
+  expect(await reasonOf(again)).toBe(ErrorReason.CONFLICT);
+
+  await auth.adminUpdateUser({ userId: user!.id, isActive: false }, operatorOf(fixture));
+  await setActive(former.id, true);
+  expect((await login(strongPassword)).tokens?.user?.id).toBe(former.id);
+});
+
 test('only an owner invites owners, and members invite nobody', async () => {
   const admin = await join(fixture, 'inviting-admin@example.com', Role.ADMIN);
   const member = await join(fixture, 'inviting-member@example.com');

@@ -1,5 +1,4 @@
 import { InvitationStatus } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
-import { isUniqueViolation } from '#shared/db/errors.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -11,6 +10,7 @@ import { acceptPending, findInvitationByToken } from '../db/invitation.repositor
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import { UserEntity } from '../db/user.entity.ts';
 import { userMessage } from '../db/user.message.ts';
+import { refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { invitationStatus } from '../domain/invitation-status.ts';
 import { takeTurnOfAddress } from '../invitation-limits.ts';
@@ -44,43 +44,38 @@ export const acceptInvitation =
     requireStrongPassword(request.password, 'password');
     const passwordHash = await passwords.hash(request.password);
 
-    try {
-      return await transaction(database, async (em) => {
-        await takeTurnOfAddress(em, invitation.email);
-        const now = new Date(clock.now());
-        if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
-        const id = uuidv7();
-        const actor = userActor(id, caller);
-        const organization =
-          invitation.tenantId == null
-            ? await makeOrganization(em, organizationName, actor, { clock })
-            : await getOrganizationRow(em, invitation.tenantId);
-        const user = em.create(UserEntity, {
-          id,
-          tenantId: organization.id,
-          email: invitation.email,
-          ...named,
-          role: invitation.role,
-          // The token reached the address.
-          emailVerified: true,
-          passwordHash,
-          tokensNotBefore: new Date(wholeSecondMs(clock.now())),
-          createdAt: now,
-        });
-        await em.flush();
-        await recordAudit(em, clock, {
-          tenantId: organization.id,
-          type: 'invitation_accepted',
-          actor,
-          target: { type: 'invitation', id: invitation.id },
-          after: { user_id: id, email: user.email, role: roleName(user.role) },
-        });
-        return { user: userMessage(user), organizationName: organization.name };
+    return transaction(database, async (em) => {
+      await takeTurnOfAddress(em, invitation.email);
+      const now = new Date(clock.now());
+      if (!(await acceptPending(em, invitation.id, now))) throw invalidCode();
+      const id = uuidv7();
+      const actor = userActor(id, caller);
+      const organization =
+        invitation.tenantId == null
+          ? await makeOrganization(em, organizationName, actor, { clock })
+          : await getOrganizationRow(em, invitation.tenantId);
+      const user = em.create(UserEntity, {
+        id,
+        tenantId: organization.id,
+        email: invitation.email,
+        ...named,
+        role: invitation.role,
+        // The token reached the address.
+        emailVerified: true,
+        passwordHash,
+        tokensNotBefore: new Date(wholeSecondMs(clock.now())),
+        createdAt: now,
       });
-    } catch (error) {
-      if (!isUniqueViolation(error, 'users_email_unique')) throw error;
-      throw gatewayError(ErrorReason.CONFLICT, 'There is an account with this e-mail address already.');
-    }
+      await em.flush();
+      await recordAudit(em, clock, {
+        tenantId: organization.id,
+        type: 'invitation_accepted',
+        actor,
+        target: { type: 'invitation', id: invitation.id },
+        after: { user_id: id, email: user.email, role: roleName(user.role) },
+      });
+      return { user: userMessage(user), organizationName: organization.name };
+    }).catch(refuseTakenAddress);
   };
 
 const invalidCode = () =>

@@ -10,7 +10,7 @@ import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
-import { beginInvitingAsOperator } from '../invitation-limits.ts';
+import { beginInvitingAsOperator, refuseMember } from '../invitation-limits.ts';
 import { invite } from '../invite.ts';
 
 type Deps = Pick<AuthDeps, 'database' | 'clock' | 'outbox' | 'publicUrl'>;
@@ -34,6 +34,7 @@ export const adminCreateInvitation =
         const organization = await getOrganizationRow(em, request.tenantId);
         const email = normalEmail(request.email);
         await beginInvitingAsOperator(em, { email, param: 'email' }, new Date(clock.now()));
+        await refuseMember(em, { tenantId: organization.id, email });
         const role = request.role === Role.UNSPECIFIED ? Role.MEMBER : request.role;
         const by = { userId: caller.userId, actor: actorOf(caller, true) };
         const invitation = await invite(em, { organization, email, role }, by, deps);

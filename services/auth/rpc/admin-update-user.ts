@@ -6,7 +6,7 @@ import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { currentCaller } from '../current-caller.ts';
 import { userMessage } from '../db/user.message.ts';
-import { isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
+import { isLastOperator, lockOperators, lockUser, refuseTakenAddress } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
 import { withdrawUnentitled } from '../invite.ts';
@@ -47,7 +47,7 @@ export const adminUpdateUser =
         tellKeys: true,
       };
       return { user: found, version: await recordUserChange(em, found, change, deps) };
-    });
+    }).catch(refuseTakenAddress);
     await announce(version, deps);
     return { user: userMessage(user) };
   };

@@ -34,7 +34,7 @@ export const forgotPassword =
       const { database, clock, outbox, publicUrl } = deps;
       return transaction(database, async (em) => {
         const user = await findUserByEmail(em, normalEmail(request.email));
-        if (user === null || !user.isActive) return;
+        if (user === null) return;
         // Somebody else asks for this account right now. To wait for them would tell that there is one.
         if (!(await tryTurn(em, `password reset ${user.id}`))) return;
         const justAsked = { userId: user.id, createdAt: { $gt: new Date(clock.now() - mailIntervalMs) } };

@@ -39,7 +39,7 @@ async function signIn(
   const { database, clock, passwords } = deps;
   const found = await findUserByEmail(database.em(), request.email);
   const right = await passwords.verify(found?.passwordHash, request.password);
-  if (!right || found === null || !found.isActive) throw wrongCredentials();
+  if (!right || found === null) throw wrongCredentials();
 
   return transaction(database, async (em) => {
     const user = await lockUser(em, { id: found.id });

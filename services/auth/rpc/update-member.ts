@@ -8,7 +8,13 @@ import { actorOf } from '../audit.ts';
 import { currentCaller } from '../current-caller.ts';
 import { lockOrganization } from '../db/organization.repository.ts';
 import { userMessage } from '../db/user.message.ts';
-import { countOtherActiveOwners, isLastOperator, lockOperators, lockUser } from '../db/user.repository.ts';
+import {
+  countOtherActiveOwners,
+  isLastOperator,
+  lockOperators,
+  lockUser,
+  refuseTakenAddress,
+} from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { losesLastOwner, mayChangeMember } from '../domain/member-rules.ts';
 import { announce, recordUserChange } from '../feed/announce.ts';
@@ -58,7 +64,7 @@ export const updateMember =
         tellKeys: true,
       };
       return { member: user, version: await recordUserChange(em, user, change, deps) };
-    });
+    }).catch(refuseTakenAddress);
     await announce(version, deps);
     return { member: { ...userMessage(member), operator: false } };
   };

@@ -107,7 +107,8 @@ class History {
         return;
       }
       case 'reset password': {
-        const person = chosen(model.people, act.who)!;
+        const asking = chosen(model.people, act.who)!;
+        const person = model.userOf(asking.email) ?? asking;
         const isMailed = model.forgot(person);
         const asked = await this.#call('POST', '/auth/password/forgot', '', { email: person.email });
         this.#compare(act, asked, 202);

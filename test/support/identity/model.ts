@@ -140,6 +140,7 @@ export class IdentityModel {
     const others = this.people.filter((one) => one !== person && one.organization === organization && isOwner(one));
     if (isOwner(person) && !isOwner(after) && others.length === 0) return 409;
     if (!after.isActive && this.#isLastOperator(person)) return 409;
+    if (this.#isTaken(person, after)) return 409;
     this.#change(person, after);
     return 200;
   }
@@ -147,6 +148,7 @@ export class IdentityModel {
   changeUser(actor: Person, person: Person, after: Pick<Person, 'operator' | 'isActive'>): Outcome {
     if (!actor.operator) return noRole;
     if (!(after.isActive && after.operator) && this.#isLastOperator(person)) return 409;
+    if (this.#isTaken(person, after)) return 409;
     this.#change(person, after);
     return 200;
   }
@@ -187,14 +189,14 @@ export class IdentityModel {
 
   invite(actor: Person, email: string, role: RoleName): Outcome {
     if (!atLeast(actor, 'admin') || (role === 'owner' && actor.role !== 'owner')) return noRole;
-    if (this.#personOf(email)?.organization === actor.organization) return 409;
+    if (this.people.some((one) => one.email === email && one.organization === actor.organization)) return 409;
     const own = this.invitations.filter(({ organization }) => organization === actor.organization);
     return this.#isJustSent(own, email) ? 429 : 201;
   }
 
   found(actor: Person, email: string): Outcome {
     if (!actor.operator) return noRole;
-    if (this.#personOf(email) !== undefined) return 409;
+    if (this.userOf(email) !== undefined) return 409;
     const pending = this.invitations.filter(({ isPending }) => isPending);
     return this.#isJustSent(pending, email) ? 429 : 201;
   }
@@ -220,7 +222,7 @@ export class IdentityModel {
 
   accept(invitation: Invitation): Outcome {
     if (!invitation.isPending || this.nowMs >= invitation.endsMs) return 400;
-    if (this.#personOf(invitation.email) !== undefined) return 409;
+    if (this.userOf(invitation.email) !== undefined) return 409;
     invitation.isPending = false;
     return 201;
   }
@@ -279,8 +281,14 @@ export class IdentityModel {
     return 200;
   }
 
-  #personOf(email: string): Person | undefined {
-    return this.people.find((person) => person.email === email);
+  /** The active one with an address. */
+  userOf(email: string): Person | undefined {
+    return this.people.find((person) => person.email === email && person.isActive);
+  }
+
+  /** Whether somebody cannot be made active, since another has joined with their address. */
+  #isTaken(person: Person, after: Pick<Person, 'isActive'>): boolean {
+    return after.isActive && !person.isActive && this.userOf(person.email) !== undefined;
   }
 }
 

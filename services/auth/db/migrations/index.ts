@@ -3,6 +3,7 @@ import { CreateAuth } from './0001-create-auth.ts';
 import { KeepLeases } from './0002-keep-leases.ts';
 import { StartAnewBehindFailovers } from './0003-start-anew-behind-failovers.ts';
 import { IndexMailsAndInvitations } from './0004-index-mails-and-invitations.ts';
+import { FreeAddresses } from './0005-free-addresses.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -10,4 +11,5 @@ export const migrations: NamedMigration[] = [
   { name: '0002-keep-leases', class: KeepLeases },
   { name: '0003-start-anew-behind-failovers', class: StartAnewBehindFailovers },
   { name: '0004-index-mails-and-invitations', class: IndexMailsAndInvitations },
+  { name: '0005-free-addresses', class: FreeAddresses },
 ];
