@@ -16,7 +16,7 @@ async function startReplicas(pair: PostgresPair) {
   const bench = closing.use(await startInferenceBench({ databaseUrl: pair.url }));
   await bench.admin('POST', '/prices', { model: chat.model, per_request_usd: 0.01 });
   await liftRateLimits(bench);
-  const env = { UPSTREAM_BASE_URL: bench.simulator.url };
+  const env = { UPSTREAM_BASE_URL: bench.simulator.url, UPSTREAM_API_KEY: 'the-upstreams-own-key' };
   const second = closing.use(await startTestGateway({ databaseUrl: pair.url, env }));
   const both = [bench.gateway, second];
   return {
