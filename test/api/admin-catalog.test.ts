@@ -187,8 +187,8 @@ describe('deployments', () => {
       priority: 0,
       concurrency_limit: 1000,
       connect_timeout_ms: 5_000,
-      first_byte_timeout_ms: 120_000,
-      idle_timeout_ms: 60_000,
+      first_byte_timeout_ms: 600_000,
+      idle_timeout_ms: 300_000,
       total_timeout_ms: 600_000,
       enabled: true,
     };

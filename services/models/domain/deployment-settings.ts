@@ -7,8 +7,8 @@ export const effectiveSettings = (chosen: DeploymentSettings) => ({
   priority: chosen.priority ?? 0,
   concurrencyLimit: chosen.concurrencyLimit || 1_000,
   connectTimeoutMs: chosen.connectTimeoutMs ?? 5_000,
-  firstByteTimeoutMs: chosen.firstByteTimeoutMs ?? 120_000,
-  idleTimeoutMs: chosen.idleTimeoutMs ?? 60_000,
+  firstByteTimeoutMs: chosen.firstByteTimeoutMs ?? 600_000,
+  idleTimeoutMs: chosen.idleTimeoutMs ?? 300_000,
   totalTimeoutMs: chosen.totalTimeoutMs ?? 600_000,
   enabled: chosen.enabled ?? true,
 });

@@ -56,8 +56,8 @@ const settings = {
   connect_timeout_ms: Type.Optional(
     Type.Integer({ minimum: 1, maximum: 600_000, description: 'Until the connection stands; 5,000 by default.' }),
   ),
-  first_byte_timeout_ms: timeoutSchema('To the first byte of the answer; 120,000 by default.'),
-  idle_timeout_ms: timeoutSchema('Between two pieces of the answer; 60,000 by default.'),
+  first_byte_timeout_ms: timeoutSchema('To the first byte of the answer; 600,000 by default.'),
+  idle_timeout_ms: timeoutSchema('Between two pieces of the answer; 300,000 by default.'),
   total_timeout_ms: timeoutSchema('For the whole call; 600,000 by default.'),
   dialect: Type.Optional(dialectSchema),
   enabled: Type.Optional(Type.Boolean({ description: '`false` makes it Stopped.' })),

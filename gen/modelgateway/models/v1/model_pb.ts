@@ -483,14 +483,14 @@ export type DeploymentSettings = Message<"modelgateway.models.v1.DeploymentSetti
   connectTimeoutMs?: number | undefined;
 
   /**
-   * From the sent request to the first byte of the answer; defaults to 120,000.
+   * From the sent request to the first byte of the answer; defaults to 600,000.
    *
    * @generated from field: optional uint32 first_byte_timeout_ms = 8;
    */
   firstByteTimeoutMs?: number | undefined;
 
   /**
-   * Between two pieces of the answer; defaults to 60,000.
+   * Between two pieces of the answer; defaults to 300,000.
    *
    * @generated from field: optional uint32 idle_timeout_ms = 9;
    */
