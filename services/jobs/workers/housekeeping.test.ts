@@ -82,6 +82,18 @@ test('a result is whole for 24 hours, in the row of its job or in parts, and the
   expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
 });
 
+test('the Idempotency-Key of a deleted job is forgotten behind 24 hours, and not before', async () => {
+  await database.pool.query(`insert into deleted_job_keys values ($1, $2, 'once', '', now())`, [
+    tenant.tenantId,
+    tenant.userId,
+  ]);
+  const kept = async () => (await database.pool.query('select 1 from deleted_job_keys')).rowCount;
+  await removeExpired({ database, clock: later(dayMs - 60_000) });
+  expect(await kept()).toBe(1);
+  await removeExpired({ database, clock: later(dayMs + 1_000) });
+  expect(await kept()).toBe(0);
+});
+
 test('however many have expired, one round removes them all', async () => {
   await queueJobs(database, 1_201, tenant);
   await database.pool.query(
