@@ -4,7 +4,7 @@ import { getHeapStatistics } from 'node:v8';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
-import { HeldBytes } from '#shared/held-bytes.ts';
+import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 import { bodiesMemory, memoryBytes } from '#shared/memory-share.ts';
 import { inferenceBytesMax } from '../http/bodies.ts';
 import { exposedHeaders, newRequestId } from '../http/headers.ts';
@@ -35,8 +35,6 @@ const roundMs = 100;
 /** There is too much to do until nothing had to be refused for so long. */
 const calmMs = 1_000;
 
-/** One user's bodies may take so many times what they leave to others: more users leave less, and there is always room for one more. */
-const timesLeftMax = 3;
 /**
  * Below its limit the heap must have so much room, in bytes and as a share of it: a crowd that leaves at once takes two thirds of what its
  * calls took. The limit counts the young generation's 48 MiB as well.
@@ -125,8 +123,7 @@ export class LoadShedder {
 
   /** Makes room for somebody's body of so many bytes; false when there is none. `giveBack` follows once the body is no longer needed. */
   take(whose: string, bytes: number): boolean {
-    const left = this.bodiesMax - this.#bodies.total - bytes;
-    if (this.#bodies.of(whose) + bytes > left * timesLeftMax) return false;
+    if (!this.#bodies.hasRoom(whose, bytes, this.bodiesMax)) return false;
     this.#bodies.add(whose, bytes);
     return true;
   }
@@ -157,8 +154,6 @@ export class LoadShedder {
   }
 }
 
-/** Smaller bodies are not worth counting: there are no more of them than connections. */
-const countedBytesMin = 64 * 1024;
 const overloaded = gatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded. Try again shortly.');
 const overloadedHeaders = retryHeaders(overloaded);
 const overloadedBody = JSON.stringify(errorBody(overloaded));

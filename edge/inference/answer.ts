@@ -4,6 +4,7 @@ import type { InvokeHead, InvokeRequest } from '#gen/modelgateway/models/v1/infe
 import { asBuffer } from '#shared/as-buffer.ts';
 import { statusOf } from '#shared/error-statuses.ts';
 import { ErrorReason } from '#shared/errors.ts';
+import { countedBytesMin } from '#shared/held-bytes.ts';
 import { callerContext } from '#shared/rpc/caller.ts';
 import { callerOfRequest } from '../caller.ts';
 import { goneSignal } from '../http/client-gone.ts';
@@ -69,6 +70,7 @@ export async function answerInference(
       if (part.end !== undefined) {
         if (isChunked) raw.end(chunk(part.body, true));
         else end(raw, part.body);
+        // Its memory counts until then (services/models/inference/answer-room.ts).
         if (part.body.byteLength > countedBytesMin) await taken(raw);
       } else if (part.body.byteLength > 0 && !raw.write(isChunked ? chunk(part.body) : part.body)) {
         await drained(raw, gone);
@@ -93,9 +95,6 @@ export async function answerInference(
 
 /** Bytes up to which an answer leaves as a text: Node puts a text behind the head and writes both at once, bytes it writes apart. */
 const oneWriteBytesMax = 16 * 1024;
-
-/** Larger answers hold memory that counts until their clients have taken them (services/models/inference/answer-room.ts). */
-const countedBytesMin = 64 * 1024;
 
 /** Resolves once the client has taken all of an answer, or has gone. */
 const taken = (raw: ServerResponse): Promise<void> =>

@@ -1,3 +1,9 @@
+/** Smaller bodies are not worth counting: there are no more of them than connections. */
+export const countedBytesMin = 64 * 1024;
+
+/** One user may hold so many times what they leave to others: more users leave less, and there is always room for one more. */
+const timesLeftMax = 3;
+
 /** Bytes of memory that are held, and for whom. */
 export class HeldBytes {
   readonly #of = new Map<string, number>();
@@ -9,6 +15,11 @@ export class HeldBytes {
 
   of(whose: string): number {
     return this.#of.get(whose) ?? 0;
+  }
+
+  /** Whether somebody may hold so many bytes more, where all together may hold `bytesMax`. */
+  hasRoom(whose: string, bytes: number, bytesMax: number): boolean {
+    return this.of(whose) + bytes <= (bytesMax - this.#total - bytes) * timesLeftMax;
   }
 
   /** A negative number gives back. */

@@ -1,14 +1,9 @@
-import { HeldBytes } from '#shared/held-bytes.ts';
-
-/** Smaller answers are not worth counting, and wait for nobody: there are no more of them than calls. */
-const countedBytesMin = 64 * 1024;
-/** One user's answers may take so many times what they leave to others. */
-const timesLeftMax = 3;
+import { countedBytesMin, HeldBytes } from '#shared/held-bytes.ts';
 
 /**
  * The memory of answers that are given whole, from their first byte until their callers have taken them. None is refused, since its upstream
  * is to be paid: one that finds no room waits, and its upstream with it. The one that came first may always go on, so that it ends
- * and makes room for the next.
+ * and makes room for the next. Small ones are not counted, and wait for nobody.
  */
 export class AnswerRoom {
   readonly #bytesMax: number;
@@ -33,8 +28,7 @@ export class AnswerRoom {
   hasRoom(share: AnswerShare): boolean {
     const [first] = this.#shares;
     if (!this.#shares.has(share) || share === first) return true;
-    const left = this.#bytesMax - this.#held.total;
-    return this.#held.of(share.userId) <= left * timesLeftMax;
+    return this.#held.hasRoom(share.userId, 0, this.#bytesMax);
   }
 
   /** The caller has the answer, or will not get it. */

@@ -2,7 +2,7 @@ import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
-import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
+import type { WholeAnswer } from './whole-answer-reader.ts';
 
 export type ImagesAsked = {
   /** How many images were asked for. */
@@ -37,13 +37,7 @@ export const imagesUsed = (
   usage: ReportedUsage | null,
   images: number,
   { images: asked, bound }: ImagesAsked,
-): Partial<Measures> => {
-  const believed = bound.believed(usage);
-  return {
-    ...(believed === null ? undefined : measuresOf(believed)),
-    images: bound.allows({ images }) ? images : asked,
-  };
-};
+): Partial<Measures> => ({ ...bound.measured(usage), images: bound.allows({ images }) ? images : asked });
 
 /** Whether a member is a string, and longer than the two quotes of an empty one. */
 const hasText = (image: ObjectScan<'b64_json' | 'url'>, name: 'b64_json' | 'url'): boolean =>

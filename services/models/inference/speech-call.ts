@@ -6,7 +6,6 @@ import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { asksForJob, bodyForUpstream, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
-import { measuresOf } from './whole-answer-reader.ts';
 
 const fields = fieldSet('model', 'input', 'response_format', 'stream_format', 'background');
 
@@ -61,13 +60,7 @@ export function prepareSpeech(request: InvokeRequest): PreparedCall {
         return new EventStreamReader({
           lastEvent: 'speech.audio.done',
           deltaEvent: 'speech.audio.delta',
-          measure: ({ usage, deltas }) => {
-            const believed = bound.believed(usage);
-            return {
-              ...(believed === null ? undefined : measuresOf(believed)),
-              characters: deltas === 0 ? 0 : characters,
-            };
-          },
+          measure: ({ usage, deltas }) => ({ ...bound.measured(usage), characters: deltas === 0 ? 0 : characters }),
         });
       }
       const type = head.header('content-type');

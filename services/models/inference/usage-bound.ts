@@ -46,9 +46,15 @@ export class UsageBound {
     return isPossible;
   }
 
-  /** A report as it is, or null when it says more than the call can have used: the gateway then counts by itself. */
+  /** What was reported, or null when that is nothing, or more than the call can have used: the gateway then counts by itself. */
+  measured(usage: ReportedUsage | null): Partial<Measures> | null {
+    const used = usage === null ? null : measuresOf(usage);
+    return used !== null && this.allows(used) ? used : null;
+  }
+
+  /** A report as it is, by the same rule. */
   believed(usage: ReportedUsage | null): ReportedUsage | null {
-    return usage !== null && this.allows(measuresOf(usage)) ? usage : null;
+    return this.measured(usage) === null ? null : usage;
   }
 
   disbelieve(used: Partial<Measures>): void {
