@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Gauge, type Registry } from 'prom-client';
 import type { Logger } from './logger.ts';
 
@@ -8,6 +9,9 @@ const labelNames = ['service', 'outbox'] as const;
 type Label = (typeof labelNames)[number];
 
 const name = 'gateway_outbox_waiting';
+
+/** How long a scrape waits for the database, in milliseconds: the rest of /metrics is worth more while that is slow, or away. */
+const readMsMax = 500;
 
 /** What waits in the outboxes of all services of a process. */
 class OutboxGauge extends Gauge<Label> {
@@ -35,20 +39,29 @@ class OutboxGauge extends Gauge<Label> {
   }
 }
 
-/** Shows how much waits in an outbox of a service, and for how long the oldest has; asked for when /metrics is read. */
+/**
+ * Shows how much waits in an outbox of a service, and for how long the oldest has; asked for when /metrics is read. What was read last
+ * stands until the database answers.
+ */
 export function showOutbox(
   registry: Registry,
   { logger, read, ...labels }: Record<Label, string> & { logger: Logger; read(): Promise<Waiting> },
 ): void {
   const waiting = (registry.getSingleMetric(name) as OutboxGauge | undefined) ?? new OutboxGauge(registry);
-  waiting.readers.push(async () => {
+  const readAndShow = async (): Promise<void> => {
     try {
       const { count, oldestSeconds } = await read();
       waiting.set(labels, count);
       waiting.oldest.set(labels, Math.max(0, oldestSeconds));
     } catch (err) {
-      // The rest of /metrics is worth more while the database is away.
       logger.warn({ err, ...labels }, 'what waits in an outbox could not be counted');
     }
+  };
+  let reading: Promise<void> | undefined;
+  waiting.readers.push(() => {
+    reading ??= readAndShow().finally(() => {
+      reading = undefined;
+    });
+    return Promise.race([reading, delay(readMsMax, undefined, { ref: false })]);
   });
 }

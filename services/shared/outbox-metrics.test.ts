@@ -1,0 +1,25 @@
+import { Registry } from 'prom-client';
+import { expect, test } from 'vitest';
+import { createLogger } from './logger.ts';
+import { showOutbox, type Waiting } from './outbox-metrics.ts';
+
+test('a database that does not answer holds no scrape up, is asked once, and what it said last stands', async () => {
+  const registry = new Registry();
+  const logger = createLogger({ level: 'silent', name: 'test' });
+  const reads: PromiseWithResolvers<Waiting>[] = [];
+  const read = () => {
+    reads.push(Promise.withResolvers());
+    return reads.at(-1)!.promise;
+  };
+  showOutbox(registry, { service: 'auth', outbox: 'mails', logger, read });
+  const shown = async () => /^gateway_outbox_waiting\{.*\} (\d+)$/m.exec(await registry.metrics())?.[1];
+  const first = shown();
+  reads[0]!.resolve({ count: 2, oldestSeconds: 1 });
+  expect(await first).toBe('2');
+  expect([await shown(), await shown()]).toEqual(['2', '2']);
+  expect(reads).toHaveLength(2);
+  reads[1]!.resolve({ count: 3, oldestSeconds: 1 });
+  const next = shown();
+  reads.at(-1)!.resolve({ count: 3, oldestSeconds: 1 });
+  expect(await next).toBe('3');
+});
