@@ -144,6 +144,7 @@ function newEntry(request: IncomingMessage, number: number): TruthEntry {
     promptTokens: 0,
     generatedTokens: 0,
     chunks: 0,
+    isWhole: false,
     text: '',
     reportedUsage: null,
     outcome: 'running',

@@ -334,7 +334,7 @@ function fateOf(entry: TruthEntry): Fate {
     const status = instead.status === 503 ? 503 : instead.status === 400 ? 400 : 502;
     return { status, mayTryElsewhere: status !== 400 };
   }
-  if (fault === undefined || entry.outcome === 'completed') return 'whole';
+  if (fault === undefined || entry.outcome === 'completed' || entry.isWhole) return 'whole';
   if (fault.afterChunks !== undefined || endsAsStream(fault.kind)) return 'broken';
   return fault.kind === 'hang' ? { status: 504, mayTryElsewhere: false } : { status: 502, mayTryElsewhere: true };
 }

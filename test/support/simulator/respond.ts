@@ -67,6 +67,7 @@ export async function respond(
     if (behaviour.trickle !== undefined) await trickle(response, piece.bytes, behaviour.trickle);
     else if (!response.write(piece.bytes)) await drained(response);
   }
+  entry.isWhole = true;
   response.end();
 }
 

@@ -31,6 +31,8 @@ export type TruthEntry = {
   generatedTokens: number;
   /** Chunks handed to the connection so far. */
   chunks: number;
+  /** Whether those were all of a stream. Who reads its last event need not wait for the connection's end, and may be seen to leave. */
+  isWhole: boolean;
   /** The text generated so far. */
   text: string;
   /** The usage in the answer, as last sent; null when none was. */
