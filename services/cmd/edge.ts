@@ -8,8 +8,12 @@ await run('edge', async (env, logger) => {
   const portal = builtPortal();
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services: [], edge: true, worker: false, portal }, logger);
-  process.stdout.write(`The edge listens on ${gateway.url}\n`);
-  // One of WORKERS tells the process that started it (edge-workers.ts).
-  void gateway.ready().then(() => process.send?.('ready'));
+  // It may be long until the services are there; meanwhile it shows its health, and is stopped as any other.
+  void gateway.ready().then((isReady) => {
+    if (!isReady) return;
+    process.stdout.write(`The edge listens on ${gateway.url}\n`);
+    // One of WORKERS tells the process that started it (edge-workers.ts).
+    process.send?.('ready');
+  });
   return gateway;
 });

@@ -37,8 +37,8 @@ export type Gateway = {
   /** Where a process without an edge shows its health and metrics, from its start to its end, if it is to. */
   healthUrl: string | undefined;
   switchboard: Switchboard;
-  /** Waits until `/readyz` says yes; at once without an edge. */
-  ready(): Promise<void>;
+  /** Waits until `/readyz` says yes; at once without an edge. False when the gateway closes before. */
+  ready(): Promise<boolean>;
   /**
    * Refuses new work, lets what runs end, ships the last usage events and closes. For `delayMs` an edge goes on before, as not ready:
    * whoever still comes is served, and told to come back by another connection.
@@ -64,6 +64,8 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     const services = hasServices ? await startServices(base, parts.services, connection!) : [];
     const hasInference = parts.inference || parts.edge || parts.worker;
     const inference = hasInference ? await startInferencePart(base) : undefined;
+    // An edge alone says by itself what it lacks; but one of WORKERS would be given connections that others could serve.
+    if (!parts.edge || parts.worker || cluster.isWorker) await inference?.prepared;
     const rpcUrl =
       hasServices || parts.inference
         ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
@@ -73,8 +75,9 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
     if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
-    const ready = async (): Promise<void> => {
+    const ready = async (): Promise<boolean> => {
       while (!progress.closing && edge?.readiness().ready === false) await delay(readyPollMs);
+      return !progress.closing;
     };
     return { url: edge?.url ?? workers?.url, rpcUrl, healthUrl, switchboard, ready, close };
   } catch (error) {

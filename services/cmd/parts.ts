@@ -113,6 +113,10 @@ export async function startEdge(
   closers.push(credentials.close);
   // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
   let wasReady = false;
+  let isPrepared = false;
+  void inference.prepared.then(() => {
+    isPrepared = true;
+  });
   const readiness: Readiness = () => {
     const { closing, catalogVersionMin } = progress;
     if (closing) return { ready: false, reason: 'draining' };
@@ -120,6 +124,7 @@ export async function startEdge(
     if (wasReady) return { ready: true };
     if (catalogVersionMin === undefined) return { ready: false, reason: 'not set up yet' };
     if (inference.catalogVersion() < catalogVersionMin) return { ready: false, reason: 'no catalog yet' };
+    if (!isPrepared) return { ready: false, reason: 'no rate limits yet' };
     if (!credentials.isLive) return { ready: false, reason: 'no keys or sessions yet' };
     wasReady = true;
     return { ready: true };

@@ -41,6 +41,8 @@ export type StartedInference = {
   implementation: Partial<ServiceImpl<typeof InferenceService>>;
   /** The version of the catalog that it decides by; -1 before the first. */
   catalogVersion(): bigint;
+  /** Resolves once calls can be decided as on any other edge: with the first catalog, and rate limits unless they are late. Or at the end. */
+  prepared: Promise<void>;
   /** False while the journal takes no entries, so that no call is taken either. */
   takesCalls(): boolean;
   close(): Promise<void>;
@@ -52,10 +54,14 @@ const adoptionIntervalMs = 10_000;
 /** How long the last events may take to reach Usage when the process ends; what remains is shipped by the next one. */
 const lastShipmentMs = 3_000;
 
-/** How long a start waits for the organizations' rate limits. */
+/** How long a start waits for the catalog, and then for the organizations' rate limits. */
+const catalogWaitMs = 2_000;
 const limitsWaitMs = 2_000;
 
-/** Starts the inference part, which every edge process carries: the catalog's follower, the journal and its shipper. */
+/**
+ * Starts the inference part, which every edge process carries: the catalog's follower, the journal and its shipper. While Models is out of
+ * reach it refuses calls with OVERLOADED.
+ */
 export async function startInference(options: {
   models: Client<typeof ModelsService>;
   usage: Client<typeof UsageService>;
@@ -93,8 +99,6 @@ export async function startInference(options: {
   });
   catalogMetrics(registry, catalog);
   const following = followCatalog({ catalog, models, logger });
-  await following.first;
-
   const health = watchHealth({ catalog, models, clock, logger });
 
   let rejectedEvents = 0;
@@ -128,11 +132,11 @@ export async function startInference(options: {
   feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
   const grants = new RateLimitGrants({ limiter, usage, logger });
   const granting = setInterval(() => void grants.tick(), grantReportMs);
-  // Neither is worth a start that fails: without them the platform's limits hold, and whole.
-  await Promise.race([
-    Promise.all([followingLimits.first, grants.tick()]),
-    delay(limitsWaitMs, undefined, { ref: false }),
-  ]);
+  const prepared = following.first.then(() =>
+    // Neither is worth a start that fails: without them the platform's limits hold, and whole.
+    within(limitsWaitMs, Promise.all([followingLimits.first, grants.tick()])),
+  );
+  await within(catalogWaitMs, prepared);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
   meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
   const settling = setInterval(() => void budgets.tick(), settleIntervalMs);
@@ -150,6 +154,7 @@ export async function startInference(options: {
       answerRoom: new AnswerRoom(bodiesMemory(memoryBytes())),
     }),
     catalogVersion: () => catalog.version,
+    prepared,
     takesCalls: () => journal.healthy,
     async close() {
       clearInterval(adoption);
@@ -166,6 +171,11 @@ export async function startInference(options: {
     },
   };
 }
+
+/** Waits for something, but no longer than so many milliseconds. */
+const within = async (ms: number, awaited: Promise<unknown>): Promise<void> => {
+  await Promise.race([awaited, delay(ms, undefined, { ref: false })]);
+};
 
 /** @throws StartError when the file system refuses what is to be kept in DATA_DIR. */
 function openIn<Opened>(dataDir: string, open: () => Opened): Opened {

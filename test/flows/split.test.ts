@@ -6,11 +6,13 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { startFaultProxy } from '../support/fault-proxy.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner, testSecrets } from '../support/gateway.ts';
 import { callerOfKey, grpcClient, invokeByGrpc } from '../support/grpc-client.ts';
 import { createTestDatabase, rowsOf, type TestDatabase } from '../support/postgres.ts';
 import { type StartedProcess, startProcess } from '../support/processes.ts';
+import { upgradeRefusal } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
 import { startUpstreamSimulator } from '../support/upstream-simulator.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -26,6 +28,12 @@ let common: Record<string, string>;
 let operatorSession: () => Promise<string>;
 let rest: StartedProcess;
 let startRest: () => StartedProcess;
+/** Starts an edge that finds Keys and Auth, Models, and the other services at these ports. */
+let startEdge: (
+  ports: { identity: number; models: number; rest: number },
+  env: Record<string, string>,
+) => StartedProcess;
+let ports: { identity: number; rest: number };
 let inferenceUrl: string;
 
 beforeAll(async () => {
@@ -42,10 +50,14 @@ beforeAll(async () => {
     return started;
   };
   // Each half is told where the other will be.
-  const ports = { identity: await freePort(), rest: await freePort() };
+  ports = { identity: await freePort(), rest: await freePort() };
   const at = (port: number, names: string[]) => names.map((name) => `${name}=http://127.0.0.1:${port}`);
   const identity = ['keys', 'auth'];
   const others = ['models', 'usage', 'billing', 'jobs'];
+  startEdge = (ports, env) => {
+    const urls = [...at(ports.identity, identity), ...at(ports.models, ['models']), ...at(ports.rest, others.slice(1))];
+    return start('services/cmd/edge.ts', [], { RPC_URLS: urls.join(','), ...env });
+  };
   const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, others)].join(',');
   startRest = () => start('services/cmd/service.ts', [others.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) });
   rest = startRest();
@@ -205,6 +217,99 @@ test('an organization is not half changed while the service of a part of it is a
   await rest.waitForLine(/ at http:/);
   await waitFor(async () => (await statusOfChange()) === 200, { description: 'the change to be taken' });
   expect(await call('GET', path, session)).toMatchObject(change);
+});
+
+test('an edge that finds no services at its start shows its health at once, refuses calls with 503 until they are there, and then serves', async () => {
+  const session = await operatorSession();
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'early', model_allowlist: [chat.model] });
+  const proxyTo = (port: number) => startFaultProxy({ target: { host: '127.0.0.1', port } });
+  await using identity = await proxyTo(ports.identity);
+  await using models = await proxyTo(ports.rest);
+  await using others = await proxyTo(ports.rest);
+  for (const proxy of [identity, models, others]) await proxy.set({ kind: 'refuse' });
+  const port = await freePort();
+  const edge = startEdge(
+    { identity: identity.port, models: models.port, rest: others.port },
+    // Auth's own, by which it issues sessions.
+    { PORT: String(port), PUBLIC_URL: 'http://127.0.0.1:0', SHUTDOWN_DELAY_SECONDS: '0' },
+  );
+  const early = `http://127.0.0.1:${port}`;
+  const status = (path: string) =>
+    fetch(early + path).then(
+      (answer) => answer.status,
+      () => null,
+    );
+  await waitFor(async () => (await status('/healthz')) === 200, { description: 'the edge to listen' });
+
+  const ask = async (method: string, path: string, token: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}`, 'content-type': 'application/json' };
+    const answer = await fetch(early + path, { method, headers, body: body && JSON.stringify(body) });
+    return { status: answer.status, retryAfter: Number(answer.headers.get('retry-after')), json: await answer.json() };
+  };
+  const unready = async () => (await ask('GET', '/readyz', '')).json;
+  const expectOverload = async (method: string, path: string, token: string, body?: object) => {
+    const answer = await ask(method, path, token, body);
+    expect(answer, `${method} ${path}`).toMatchObject({
+      status: 503,
+      json: { error: { type: 'service_unavailable_error', code: 'server_is_overloaded' } },
+    });
+    expect(answer.retryAfter).toBeGreaterThanOrEqual(5);
+    expect(answer.retryAfter).toBeLessThanOrEqual(15);
+  };
+  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog yet' });
+  // Nobody can tell yet whether these are good.
+  for (const token of [key, session]) await expectOverload('POST', '/v1/chat/completions', token, chat);
+  expect(await ask('POST', '/v1/chat/completions', 'sk-mistyped', chat)).toMatchObject({ status: 401 });
+
+  for (const proxy of [identity, others]) await proxy.set({ kind: 'pass' });
+  const isKnown = async () => (await ask('GET', '/api/v1/profile', session)).status === 200;
+  await waitFor(isKnown, { description: 'sessions to be known' });
+  expect(await unready()).toEqual({ status: 'not ready', reason: 'no catalog yet' });
+  const unknown = { ...chat, model: 'no-such-model' };
+  for (const token of [key, session]) {
+    for (const body of [chat, unknown, { ...chat, background: true }]) {
+      await expectOverload('POST', '/v1/chat/completions', token, body);
+    }
+    await expectOverload('GET', '/v1/models', token);
+    await expectOverload('GET', '/api/v1/models', token);
+    await expectOverload('GET', `/v1/models/${chat.model}`, token);
+    await expectOverload('GET', '/v1/models/deprecations', token);
+    for (const query of ['?intent=transcription', '?model=sandbox-transcribe']) {
+      const { status, headers, body } = await upgradeRefusal(early, { key: token, query });
+      expect([status, body.error.code, headers['retry-after']]).toEqual([503, 'server_is_overloaded', '5']);
+    }
+  }
+  await expectOverload('POST', '/api/v1/jobs', session, { endpoint: '/v1/chat/completions', body: chat });
+  expect(await status(`/retirements/${chat.model}`)).toBe(503);
+  expect(edge.output).toBe('');
+
+  await models.set({ kind: 'pass' });
+  await edge.waitForLine(/^The edge listens on /);
+  expect(await status('/readyz')).toBe(200);
+  for (const token of [key, session]) {
+    expect(await ask('POST', '/v1/chat/completions', token, chat)).toMatchObject({ status: 200 });
+    const { json } = await ask('GET', '/v1/models', token);
+    expect(json).toMatchObject({ data: expect.arrayContaining([expect.objectContaining({ id: chat.model })]) });
+  }
+  expect(await ask('POST', '/v1/chat/completions', session, unknown)).toMatchObject({ status: 404 });
+  edge.signal('SIGTERM');
+  expect(await edge.exited(15_000)).toMatchObject({ code: 0 });
+});
+
+test('an edge that still waits for the services ends on SIGTERM, and says nowhere that it listened', async () => {
+  const port = await freePort();
+  const nowhere = { identity: 1, models: 1, rest: 1 };
+  const edge = startEdge(nowhere, { PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
+  const isAlive = () =>
+    fetch(`http://127.0.0.1:${port}/healthz`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await waitFor(isAlive, { description: 'the edge to listen' });
+  edge.signal('SIGTERM');
+  expect(await edge.exited(15_000)).toEqual({ code: 0, signal: null });
+  expect(edge.output).toBe('');
 });
 
 test('operators whose shell does not find the services, or has another secret, are told what to set', async () => {

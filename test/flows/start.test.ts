@@ -5,6 +5,7 @@ import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { serviceNames } from '#shared/service-names.ts';
 import { selfSignedCertificate } from '../support/certificate.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
@@ -120,13 +121,17 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     expect(child.output.trim()).toMatch(/^DATA_DIR \/etc\/hostname\/data cannot be written \(ENOTDIR\): [^\n]*$/);
   });
 
-  test.each(['1', '2'])('a taken port, with WORKERS=%s', async (workers) => {
+  test.each<[of: string, script: string, env: Record<string, string>]>([
+    ['a gateway', script, {}],
+    ['WORKERS', script, { WORKERS: '2' }],
+    ['an edge that finds no services', 'services/cmd/edge.ts', { RPC_URLS: rpcUrls(...serviceNames) }],
+  ])('a taken port, of %s', async (_of, script, further) => {
     await using database = await createTestDatabase();
     const taken = createServer();
     await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve));
     const { port } = taken.address() as { port: number };
     try {
-      const env = { ...base(), DATABASE_URL: database.url, PORT: String(port), WORKERS: workers };
+      const env = { ...base(), DATABASE_URL: database.url, PORT: String(port), ...further };
       await using child = startProcess({ script, env });
       expect(await child.exited()).toMatchObject({ code: 1 });
       expect(child.output.trim()).toMatch(new RegExp(`^Port ${port} is taken: [^\\n]* PORT [^\\n]*$`));

@@ -31,6 +31,9 @@ export type ServedModel = {
   retryBudget: RetryBudget;
 };
 
+/** How long a client should wait for a process that has no catalog yet, in milliseconds. */
+const noCatalogRetryMs = 5_000;
+
 type CatalogDeps = {
   /** Connects a deployment to whatever answers it. */
   openUpstream(deployment: Deployment): Upstream;
@@ -59,7 +62,18 @@ export class Catalog {
     return this.#version;
   }
 
+  /** Throws OVERLOADED before the first snapshot: until then nobody can tell which models there are. */
+  requireSnapshot(): void {
+    if (this.#version >= 0n) return;
+    throw gatewayError(ErrorReason.OVERLOADED, 'The gateway does not know its models yet. Try again shortly.', {
+      retryAfterMs: noCatalogRetryMs,
+      internal: 'no catalog has come from Models since the start',
+    });
+  }
+
+  /** The model of this name; undefined when there is none. Throws as requireSnapshot does. */
   find(name: string): ServedModel | undefined {
+    this.requireSnapshot();
     return this.#models.get(name);
   }
 

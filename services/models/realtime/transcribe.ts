@@ -28,6 +28,8 @@ export const transcribe = (deps: TranscribeDeps) =>
     }
     const start = first.value.message.value;
     if (!deps.journal.healthy) throw cannotMeter();
+    // A session that names its model later would stand, and break at its first event.
+    deps.catalog.requireSnapshot();
 
     const outbox = new Outbox();
     const over = new AbortController();
