@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { networkInterfaces, tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -111,6 +111,31 @@ describe('a start that cannot be says why in one line and exits with 1', () => {
     await using lost = startProcess({ script, env: { ...weak, BOOTSTRAP_PASSWORD: owner.password } });
     expect(await lost.exited()).toMatchObject({ code: 1 });
     expect(lost.output.trim()).toBe('BOOTSTRAP_EMAIL: A user with this e-mail address exists, and is no operator.');
+  });
+
+  test('a lost or changed pepper of a database with keys, which are good again once it is back', async () => {
+    await using database = await createTestDatabase();
+    const env = { ...base(), DATABASE_URL: database.url };
+    const file = join(dataDir, 'secrets', 'key_pepper');
+    const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+    await using first = startProcess({ script, env });
+    const call = restCalls(await urlOf(first));
+    const { access_token: session } = await call('POST', '/api/v1/auth/login', '', owner);
+    const { key } = await call('POST', '/api/v1/api-keys', session, { name: 'kept' });
+    await first.kill();
+
+    renameSync(file, `${file}.kept`);
+    for (const changed of [{}, { KEY_PEPPER: secrets.KEY_PEPPER }]) {
+      await using refused = startProcess({ script, env: { ...env, ...changed } });
+      expect(await refused.exited()).toMatchObject({ code: 1 });
+      expect(refused.output.trim()).toMatch(
+        /^KEY_PEPPER is not the one [^\n]* \(version 1\)[^\n]*: restore it, or [^\n]*$/,
+      );
+    }
+    renameSync(`${file}.kept`, file);
+    await using restored = startProcess({ script, env });
+    const answer = await restCalls(await urlOf(restored))('POST', '/v1/chat/completions', key, chat);
+    expect(answer.choices).toHaveLength(1);
   });
 
   test('a data folder in which no journal can be, beside a database elsewhere', async () => {

@@ -14,6 +14,7 @@ import { DigestEntity } from '../db/digest.entity.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import { countKeys } from '../db/key.repository.ts';
 import { findQuota, lockOwner } from '../db/owners.ts';
+import { notePepper } from '../db/peppers.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 import { checkIpAllowlist, checkName } from '../domain/constraints.ts';
 import { derivedSecret } from '../domain/derived-secret.ts';
@@ -58,7 +59,7 @@ export const createKey =
           lastUsedAt: null,
         });
         await em.flush();
-        addDigest(em, key, secret, pepper, nowMs);
+        await addDigest(em, key, secret, pepper, nowMs);
         await recordCreation(em, key, caller, nowMs);
         return secretName(key, salt, pepper, null);
       });
@@ -84,13 +85,14 @@ function draftKey(request: CreateKeyRequest, role: Role, nowMs: number) {
 }
 
 /** Lets a secret open a key; shared with rotation. */
-export function addDigest(
+export async function addDigest(
   em: SqlEntityManager,
   key: Pick<KeyRow, 'tenantId' | 'id'>,
   secret: string,
   pepper: KeyPepper,
   nowMs: number,
-): void {
+): Promise<void> {
+  await notePepper(em, pepper);
   em.create(DigestEntity, {
     tenantId: key.tenantId,
     keyId: key.id,

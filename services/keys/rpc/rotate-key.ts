@@ -51,7 +51,7 @@ export const rotateKey =
         const salt = randomBytes(32);
         const secret = derivedSecret(salt, pepper);
         key.preview = keyPreview(secret);
-        addDigest(em, key, secret, pepper, nowMs);
+        await addDigest(em, key, secret, pepper, nowMs);
         await recordAuditEvent(em, {
           tenantId: key.tenantId,
           type: 'api_key_rotated',

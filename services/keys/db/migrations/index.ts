@@ -6,6 +6,7 @@ import { KeepRequestsAsOthersDo } from './0004-keep-requests-as-others-do.ts';
 import { CountByTime } from './0005-count-by-time.ts';
 import { StartAnewBehindFailovers } from './0006-start-anew-behind-failovers.ts';
 import { FindExpiredSecrets } from './0007-find-expired-secrets.ts';
+import { KnowPeppers } from './0008-know-peppers.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: NamedMigration[] = [
@@ -16,4 +17,5 @@ export const migrations: NamedMigration[] = [
   { name: '0005-count-by-time', class: CountByTime },
   { name: '0006-start-anew-behind-failovers', class: StartAnewBehindFailovers },
   { name: '0007-find-expired-secrets', class: FindExpiredSecrets },
+  { name: '0008-know-peppers', class: KnowPeppers },
 ];

@@ -1,0 +1,13 @@
+import { Migration } from '@mikro-orm/migrations';
+
+/** By it a start finds out that a pepper is not the one under which the keys were made; it would refuse them all. */
+export class KnowPeppers extends Migration {
+  override up(): void {
+    this.addSql(`
+      create table peppers (
+        version integer primary key,
+        -- HMAC-SHA-256 of a constant under the pepper, which stands outside the database.
+        fingerprint bytea not null check (length(fingerprint) = 32)
+      )`);
+  }
+}

@@ -1,0 +1,56 @@
+import type { SqlEntityManager } from '@mikro-orm/postgresql';
+import type { ServiceDatabase } from '#shared/db/orm.ts';
+import { transaction } from '#shared/db/transaction.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import { internalError } from '#shared/errors.ts';
+import { StartError } from '#shared/start-error.ts';
+import { pepperFingerprint } from '../domain/pepper-fingerprint.ts';
+
+/**
+ * Holds the peppers against those under which digests were made. One without digests may be another than before. Digests that nobody has
+ * noted a pepper of, those of former versions of the gateway, are taken to be of the present one.
+ *
+ * @throws StartError when digests were made under another pepper of the same version.
+ */
+export const checkPeppers = (database: ServiceDatabase, peppers: readonly KeyPepper[]): Promise<void> =>
+  transaction(database, async (em) => {
+    // Whoever makes a digest under a pepper has noted that in its transaction: those under way are waited for, others wait.
+    await em.execute('lock table peppers in exclusive mode');
+    for (const pepper of peppers) {
+      if (await isAsNoted(em, pepper)) continue;
+      const [{ used, noted }] = (await em.execute(
+        `select exists (select from digests where pepper_version = ?) as used,
+           exists (select from peppers where version = ?) as noted`,
+        [pepper.version, pepper.version],
+      )) as [{ used: boolean; noted: boolean }];
+      if (used && noted) throw lostPepper(pepper);
+      if (used) await notePepper(em, pepper);
+      else await em.execute('delete from peppers where version = ?', [pepper.version]);
+    }
+  });
+
+/** Notes that a digest is made under a pepper, in its transaction. Refuses one that is not the pepper of those before it. */
+export async function notePepper(em: SqlEntityManager, pepper: KeyPepper): Promise<void> {
+  await em.execute('insert into peppers (version, fingerprint) values (?, ?) on conflict (version) do nothing', [
+    pepper.version,
+    pepperFingerprint(pepper),
+  ]);
+  if (await isAsNoted(em, pepper)) return;
+  // Two processes that differ, since each has passed its own start.
+  throw internalError(
+    new Error(`KEY_PEPPER (version ${pepper.version}) is another than that of the process which made keys`),
+  );
+}
+
+async function isAsNoted(em: SqlEntityManager, pepper: KeyPepper): Promise<boolean> {
+  const rows = await em.execute('select from peppers where version = ? and fingerprint = ?', [
+    pepper.version,
+    pepperFingerprint(pepper),
+  ]);
+  return rows.length === 1;
+}
+
+const lostPepper = ({ version }: KeyPepper): StartError =>
+  new StartError(
+    `KEY_PEPPER is not the one under which API keys in this database were made (version ${version}), which it would refuse: restore it, or secrets/key_pepper in DATA_DIR if it was generated; or give those keys up by a KEY_PEPPER of another version, as ${version + 1}:secret.`,
+  );

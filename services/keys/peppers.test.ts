@@ -1,0 +1,104 @@
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import type { KeyPepper } from '#shared/env.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { asService } from '#shared/rpc/caller.ts';
+import { StartError } from '#shared/start-error.ts';
+import { as, digestsOf, reasonOf, sessionOf, startTestKeys, type TestKeys } from '../../test/support/keys.ts';
+import { createTestDatabase, rowsOf, type TestDatabase } from '../../test/support/postgres.ts';
+
+const kept: KeyPepper = { version: 1, secret: 'the pepper under which keys were made' };
+const another: KeyPepper = { version: 1, secret: 'the pepper that was made in its place' };
+const next: KeyPepper = { version: 2, secret: 'the pepper that replaces it some day' };
+
+let database: TestDatabase;
+beforeEach(async () => {
+  database = await createTestDatabase();
+});
+afterEach(() => database.drop());
+
+const start = (...peppers: KeyPepper[]) => startTestKeys(database.url, { peppers });
+const user = as(sessionOf());
+const makeKey = ({ keys }: TestKeys) => keys.createKey({ name: 'under a pepper' }, user);
+const isKnown = async ({ keys }: TestKeys, secret: string, ...peppers: KeyPepper[]) =>
+  (await keys.authenticate({ digests: digestsOf(secret, peppers) }, asService('edge'))).principal !== undefined;
+
+/** What stops a start with these peppers. */
+const refusal = async (...peppers: KeyPepper[]): Promise<string> => {
+  const failure: Error = await start(...peppers).then(
+    async (started) => {
+      await started[Symbol.asyncDispose]();
+      throw new Error('it started');
+    },
+    (error) => error,
+  );
+  expect(failure).toBeInstanceOf(StartError);
+  return failure.message;
+};
+
+test('Keys does not start with another pepper than that under which keys were made, and says which is lost and what to do', async () => {
+  {
+    await using first = await start(kept);
+    await makeKey(first);
+  }
+  const line = await refusal(another);
+  expect(line).toMatch(/^KEY_PEPPER is not the one .* \(version 1\).*: restore it, or secrets\/key_pepper in DATA_DIR/);
+  expect(line).toMatch(/or give those keys up by a KEY_PEPPER of another version, as 2:secret\.$/);
+  for (const { secret } of [kept, another]) expect(line).not.toContain(secret);
+  // In whichever place.
+  await refusal(next, another);
+  // Two that were exchanged.
+  await refusal({ ...kept, version: 2 }, { ...next, version: 1 });
+  await using restored = await start(kept);
+  await makeKey(restored);
+});
+
+test('a pepper is replaced step by step, and the keys of both go on until the old one is removed', async () => {
+  const secrets: string[] = [];
+  for (const peppers of [[kept], [kept, next], [next, kept]]) {
+    await using keys = await start(...peppers);
+    secrets.push((await makeKey(keys)).secret);
+    for (const secret of secrets) expect(await isKnown(keys, secret, ...peppers)).toBe(true);
+  }
+  await refusal(next, another);
+  await refusal({ ...another, version: 2 }, kept);
+  await using last = await start(next);
+  expect(await isKnown(last, secrets[0]!, next)).toBe(false);
+  expect(await isKnown(last, secrets[2]!, next)).toBe(true);
+});
+
+test('a pepper may be another as long as there is no key of it, or no more', async () => {
+  {
+    await using first = await start(kept);
+    const { key } = await makeKey(first);
+    await first.keys.deleteKey({ keyId: key!.id }, user);
+  }
+  await using second = await start(another);
+  const { secret } = await makeKey(second);
+  expect(await isKnown(second, secret, another)).toBe(true);
+  await refusal(kept);
+});
+
+test('keys that a former version made are taken to be of the pepper that its database is started with first, by several at once', async () => {
+  {
+    await using former = await start(kept);
+    await makeKey(former);
+  }
+  await rowsOf(database.url, 'delete from keys.peppers');
+  const replicas = await Promise.all(Array.from({ length: 4 }, () => start(kept)));
+  for (const replica of replicas) await replica[Symbol.asyncDispose]();
+  await refusal(another);
+});
+
+test('of replicas that start together without keys all make some, and one that has another pepper makes none', async () => {
+  const replicas = await Promise.all([start(kept), start(kept), start(kept)]);
+  await using astray = await start(another);
+  try {
+    await Promise.all(replicas.map(makeKey));
+    expect(await reasonOf(makeKey(astray))).toBe(ErrorReason.INTERNAL);
+  } finally {
+    for (const replica of replicas) await replica[Symbol.asyncDispose]();
+  }
+  await refusal(another);
+  await using again = await start(kept);
+  await makeKey(again);
+});
