@@ -4,7 +4,7 @@ import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import type { GatewayError } from '#shared/errors.ts';
-import { isKeySecret } from '#shared/key-secret.ts';
+import { isKeySecret, pepperFingerprint } from '#shared/key-secret.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import type { KeyPrincipal } from '../principal.ts';
@@ -69,6 +69,7 @@ const attemptsMax = 4;
 export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const { keys, edgeId, peppers, clock, logger, capacity = 200_000 } = deps;
   const asEdge = asService('edge');
+  const fingerprints = peppers.map((pepper) => ({ version: pepper.version, fingerprint: pepperFingerprint(pepper) }));
   const revocations = new Revocations({ keys, clock, logger });
   const state = new KeyState({
     clock,
@@ -82,7 +83,8 @@ export function createKeyCredentials(deps: KeyCredentialsDeps): KeyCredentials {
   const feed = followFeed(
     {
       name: 'the feed of keys',
-      watch: (signal) => keys.watchKeys({ edgeId, afterVersion: state.version }, { ...asEdge, signal }),
+      watch: (signal) =>
+        keys.watchKeys({ edgeId, afterVersion: state.version, peppers: fingerprints }, { ...asEdge, signal }),
       acknowledge: async (version) => {
         // Unknown until the answer: a request that failed may have been granted by another process.
         const holder = leaseHolder;

@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import type { KeyPepper } from '#shared/env.ts';
-import { ErrorReason } from '#shared/errors.ts';
+import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { pepperFingerprint } from '#shared/key-secret.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
 import { as, digestsOf, reasonOf, sessionOf, startTestKeys, type TestKeys } from '../../test/support/keys.ts';
@@ -101,4 +103,39 @@ test('of replicas that start together without keys all make some, and one that h
   await refusal(another);
   await using again = await start(kept);
   await makeKey(again);
+});
+
+test('an edge that would refuse keys for its peppers is told no changes, and one has them all while a pepper is replaced', async () => {
+  const edge = asService('edge');
+  const following = async (theirs: readonly KeyPepper[], ours: readonly KeyPepper[]): Promise<string> => {
+    await using keys = await start(...ours);
+    const peppers = theirs.map((pepper) => ({ version: pepper.version, fingerprint: pepperFingerprint(pepper) }));
+    try {
+      for await (const _event of keys.keys.watchKeys({ edgeId: uuidv7(), peppers }, edge)) return 'followed';
+      return 'ended';
+    } catch (error) {
+      return (error as GatewayError).message;
+    }
+  };
+  for (const [theirs, ours] of [
+    [[kept], [kept]],
+    [[kept], [kept, next]],
+    [[kept, next], [kept]],
+    [
+      [kept, next],
+      [next, kept],
+    ],
+    [
+      [next, kept],
+      [kept, next],
+    ],
+    [[next, kept], [next]],
+    // An edge of a former version.
+    [[], [kept]],
+  ]) {
+    expect(await following(theirs!, ours!), JSON.stringify([theirs, ours])).toBe('followed');
+  }
+  expect(await following([another], [kept])).toBe("This edge's KEY_PEPPER has another than that of Keys (version 1).");
+  expect(await following([next, another], [next, kept])).toContain('another than that of Keys (version 1)');
+  expect(await following([kept], [next, kept])).toBe("This edge's KEY_PEPPER lacks the one of Keys (version 2).");
 });

@@ -36,6 +36,13 @@ export const keyPreview = (secret: string): string =>
 export const keyDigest = (secret: string, pepper: KeyPepper): Buffer =>
   createHmac('sha256', pepper.secret).update(secret).digest();
 
+/** Keeps it apart from digests and derived secrets, which are made with the same pepper. */
+const fingerprintPurpose = 'modelgateway/keys/pepper-fingerprint/v1\0';
+
+/** By what a pepper is recognized by whoever does not have it: HMAC-SHA-256, 32 bytes. */
+export const pepperFingerprint = (pepper: KeyPepper): Buffer =>
+  createHmac('sha256', pepper.secret).update(fingerprintPurpose).digest();
+
 const checksum = (text: string): string => base62(BigInt(crc32(text)), checksumDigits);
 
 function base62(value: bigint, digits: number): string {

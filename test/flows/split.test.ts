@@ -297,6 +297,17 @@ test('an edge that finds no services at its start shows its health at once, refu
   expect(await edge.exited(15_000)).toMatchObject({ code: 0 });
 });
 
+test('an edge with another pepper than Keys has is never ready, for it would refuse all keys, and says why', async () => {
+  const port = await freePort();
+  const { identity, rest } = ports;
+  const env = { PORT: String(port), KEY_PEPPER: 'a pepper of its own that is long enough', LOG_LEVEL: 'warn' };
+  const edge = startEdge({ identity, models: rest, rest }, env);
+  await edge.waitForLine(/KEY_PEPPER has another than that of Keys \(version 1\)/);
+  const ready = await fetch(`http://127.0.0.1:${port}/readyz`);
+  expect([ready.status, await ready.json()]).toEqual([503, { status: 'not ready', reason: 'no keys or sessions yet' }]);
+  expect(edge.output).not.toContain(env.KEY_PEPPER);
+});
+
 test('an edge that still waits for the services ends on SIGTERM, and says nowhere that it listened', async () => {
   const port = await freePort();
   const nowhere = { identity: 1, models: 1, rest: 1 };

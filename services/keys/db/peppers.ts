@@ -3,8 +3,8 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { internalError } from '#shared/errors.ts';
+import { pepperFingerprint } from '#shared/key-secret.ts';
 import { StartError } from '#shared/start-error.ts';
-import { pepperFingerprint } from '../domain/pepper-fingerprint.ts';
 
 /**
  * Holds the peppers against those under which digests were made. One without digests may be another than before. Digests that nobody has

@@ -1,9 +1,27 @@
+import type { PepperFingerprint } from '#gen/modelgateway/keys/v1/feed_pb.ts';
+import type { KeyPepper } from '#shared/env.ts';
+import { invalidRequest } from '#shared/errors.ts';
+import { pepperFingerprint } from '#shared/key-secret.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { KeysDeps, KeysRpc } from '../deps.ts';
 
-/** Tells an edge of changes. Nobody waits for the edge before it has acknowledged the current version. */
-export const watchKeys = ({ feed }: Pick<KeysDeps, 'feed'>): KeysRpc<'watchKeys'> =>
-  async function* ({ afterVersion }, context) {
+/**
+ * Tells an edge of changes, unless it would refuse keys for its peppers. Nobody waits for the edge before it has acknowledged the current
+ * version.
+ */
+export const watchKeys = ({ feed, peppers }: Pick<KeysDeps, 'feed' | 'peppers'>): KeysRpc<'watchKeys'> =>
+  async function* ({ afterVersion, peppers: theirs }, context) {
     requireService(callerOf(context), 'edge');
+    if (theirs.length > 0) checkAlike(theirs, peppers);
     yield* feed.watch(afterVersion, context.signal);
   };
+
+/** While peppers are replaced an edge may have more of them than Keys, or fewer, but for the one in use. */
+function checkAlike(theirs: readonly PepperFingerprint[], ours: readonly KeyPepper[]): void {
+  for (const [place, pepper] of ours.entries()) {
+    const their = theirs.find(({ version }) => version === pepper.version);
+    if (their === undefined ? place > 0 : pepperFingerprint(pepper).equals(their.fingerprint)) continue;
+    const fault = their === undefined ? 'lacks the one' : 'has another than that';
+    throw invalidRequest('peppers', `This edge's KEY_PEPPER ${fault} of Keys (version ${pepper.version}).`);
+  }
+}

@@ -17,7 +17,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file modelgateway/keys/v1/feed.proto.
  */
 export const file_modelgateway_keys_v1_feed: GenFile = /*@__PURE__*/
-  fileDesc("Ch9tb2RlbGdhdGV3YXkva2V5cy92MS9mZWVkLnByb3RvEhRtb2RlbGdhdGV3YXkua2V5cy52MSJEChBXYXRjaEtleXNSZXF1ZXN0EhkKB2VkZ2VfaWQYASABKAlCCLpIBXIDsAEBEhUKDWFmdGVyX3ZlcnNpb24YAiABKAQihAMKEVdhdGNoS2V5c1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAQSNwoLa2V5X2NoYW5nZWQYAiABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlDaGFuZ2VkSAASNwoLa2V5X3JlbW92ZWQYAyABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlSZW1vdmVkSAASOwoOdGVuYW50X2NoYW5nZWQYBCABKAsyIS5tb2RlbGdhdGV3YXkua2V5cy52MS5UZW5hbnRTdGF0ZUgAEjcKDHVzZXJfY2hhbmdlZBgFIAEoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLlVzZXJTdGF0ZUgAEjcKC2NhY2hlX3Jlc2V0GAYgASgLMiAubW9kZWxnYXRld2F5LmtleXMudjEuQ2FjaGVSZXNldEgAEjQKCWhlYXJ0YmVhdBgHIAEoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLkhlYXJ0YmVhdEgAQgcKBWV2ZW50InIKCktleUNoYW5nZWQSMAoHZGlnZXN0cxgBIAMoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleURpZ2VzdBIyCglwcmluY2lwYWwYAiABKAsyHy5tb2RlbGdhdGV3YXkua2V5cy52MS5QcmluY2lwYWwiYQoKS2V5UmVtb3ZlZBIOCgZrZXlfaWQYASABKAkSMAoHZGlnZXN0cxgCIAMoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleURpZ2VzdBIRCgl3aG9sZV9rZXkYAyABKAgiUwoLVGVuYW50U3RhdGUSGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIRCglzdXNwZW5kZWQYAiABKAgSFAoMYXV0aF92ZXJzaW9uGAMgASgEIpgBCglVc2VyU3RhdGUSGQoHdXNlcl9pZBgBIAEoCUIIukgFcgOwAQESGwoJdGVuYW50X2lkGAIgASgJQgi6SAVyA7ABARIqCgRyb2xlGAMgASgOMhwubW9kZWxnYXRld2F5LmNvbW1vbi52MS5Sb2xlEhEKCWlzX2FjdGl2ZRgEIAEoCBIUCgxhdXRoX3ZlcnNpb24YBSABKAQiDAoKQ2FjaGVSZXNldCILCglIZWFydGJlYXQidAoWQWNrbm93bGVkZ2VLZXlzUmVxdWVzdBIZCgdlZGdlX2lkGAEgASgJQgi6SAVyA7ABARIPCgd2ZXJzaW9uGAIgASgEEh0KDGxlYXNlX2hvbGRlchgDIAEoCUIHukgEcgIYQBIPCgdsZWF2aW5nGAQgASgIIlIKF0Fja25vd2xlZGdlS2V5c1Jlc3BvbnNlEhAKCGxlYXNlX21zGAEgASgNEg8KB3Jld2F0Y2gYAiABKAgSFAoMbGVhc2VfaG9sZGVyGAMgASgJImoKE1JlY29yZEtleVVzZVJlcXVlc3QSGgoIYmF0Y2hfaWQYASABKAlCCLpIBXIDsAEBEjcKBHVzZXMYAiADKAsyHC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlVc2VCC7pICJIBBQgBEJBOIpEBCgZLZXlVc2USGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIYCgZrZXlfaWQYAiABKAlCCLpIBXIDsAEBEjgKDGxhc3RfdXNlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIWCgVjb3VudBgEIAEoBEIHukgEMgIoASIWChRSZWNvcmRLZXlVc2VSZXNwb25zZSKUAQoYUmVmcmVzaFByaW5jaXBhbHNSZXF1ZXN0EjkKBXVzZXJzGAEgAygLMh8ubW9kZWxnYXRld2F5LmtleXMudjEuVXNlclN0YXRlQgm6SAaSAQMQ6AcSPQoHdGVuYW50cxgCIAMoCzIhLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLlRlbmFudFN0YXRlQgm6SAaSAQMQ6AciLAoZUmVmcmVzaFByaW5jaXBhbHNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_keys_v1_principal]);
+  fileDesc("Ch9tb2RlbGdhdGV3YXkva2V5cy92MS9mZWVkLnByb3RvEhRtb2RlbGdhdGV3YXkua2V5cy52MSJ+ChBXYXRjaEtleXNSZXF1ZXN0EhkKB2VkZ2VfaWQYASABKAlCCLpIBXIDsAEBEhUKDWFmdGVyX3ZlcnNpb24YAiABKAQSOAoHcGVwcGVycxgDIAMoCzInLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLlBlcHBlckZpbmdlcnByaW50IksKEVBlcHBlckZpbmdlcnByaW50EhgKB3ZlcnNpb24YASABKA1CB7pIBCoCKAESHAoLZmluZ2VycHJpbnQYAiABKAxCB7pIBHoCaCAihAMKEVdhdGNoS2V5c1Jlc3BvbnNlEg8KB3ZlcnNpb24YASABKAQSNwoLa2V5X2NoYW5nZWQYAiABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlDaGFuZ2VkSAASNwoLa2V5X3JlbW92ZWQYAyABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlSZW1vdmVkSAASOwoOdGVuYW50X2NoYW5nZWQYBCABKAsyIS5tb2RlbGdhdGV3YXkua2V5cy52MS5UZW5hbnRTdGF0ZUgAEjcKDHVzZXJfY2hhbmdlZBgFIAEoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLlVzZXJTdGF0ZUgAEjcKC2NhY2hlX3Jlc2V0GAYgASgLMiAubW9kZWxnYXRld2F5LmtleXMudjEuQ2FjaGVSZXNldEgAEjQKCWhlYXJ0YmVhdBgHIAEoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLkhlYXJ0YmVhdEgAQgcKBWV2ZW50InIKCktleUNoYW5nZWQSMAoHZGlnZXN0cxgBIAMoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleURpZ2VzdBIyCglwcmluY2lwYWwYAiABKAsyHy5tb2RlbGdhdGV3YXkua2V5cy52MS5QcmluY2lwYWwiYQoKS2V5UmVtb3ZlZBIOCgZrZXlfaWQYASABKAkSMAoHZGlnZXN0cxgCIAMoCzIfLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleURpZ2VzdBIRCgl3aG9sZV9rZXkYAyABKAgiUwoLVGVuYW50U3RhdGUSGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIRCglzdXNwZW5kZWQYAiABKAgSFAoMYXV0aF92ZXJzaW9uGAMgASgEIpgBCglVc2VyU3RhdGUSGQoHdXNlcl9pZBgBIAEoCUIIukgFcgOwAQESGwoJdGVuYW50X2lkGAIgASgJQgi6SAVyA7ABARIqCgRyb2xlGAMgASgOMhwubW9kZWxnYXRld2F5LmNvbW1vbi52MS5Sb2xlEhEKCWlzX2FjdGl2ZRgEIAEoCBIUCgxhdXRoX3ZlcnNpb24YBSABKAQiDAoKQ2FjaGVSZXNldCILCglIZWFydGJlYXQidAoWQWNrbm93bGVkZ2VLZXlzUmVxdWVzdBIZCgdlZGdlX2lkGAEgASgJQgi6SAVyA7ABARIPCgd2ZXJzaW9uGAIgASgEEh0KDGxlYXNlX2hvbGRlchgDIAEoCUIHukgEcgIYQBIPCgdsZWF2aW5nGAQgASgIIlIKF0Fja25vd2xlZGdlS2V5c1Jlc3BvbnNlEhAKCGxlYXNlX21zGAEgASgNEg8KB3Jld2F0Y2gYAiABKAgSFAoMbGVhc2VfaG9sZGVyGAMgASgJImoKE1JlY29yZEtleVVzZVJlcXVlc3QSGgoIYmF0Y2hfaWQYASABKAlCCLpIBXIDsAEBEjcKBHVzZXMYAiADKAsyHC5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlVc2VCC7pICJIBBQgBEJBOIpEBCgZLZXlVc2USGwoJdGVuYW50X2lkGAEgASgJQgi6SAVyA7ABARIYCgZrZXlfaWQYAiABKAlCCLpIBXIDsAEBEjgKDGxhc3RfdXNlZF9hdBgDIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXBCBrpIA8gBARIWCgVjb3VudBgEIAEoBEIHukgEMgIoASIWChRSZWNvcmRLZXlVc2VSZXNwb25zZSKUAQoYUmVmcmVzaFByaW5jaXBhbHNSZXF1ZXN0EjkKBXVzZXJzGAEgAygLMh8ubW9kZWxnYXRld2F5LmtleXMudjEuVXNlclN0YXRlQgm6SAaSAQMQ6AcSPQoHdGVuYW50cxgCIAMoCzIhLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLlRlbmFudFN0YXRlQgm6SAaSAQMQ6AciLAoZUmVmcmVzaFByaW5jaXBhbHNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgEYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp, file_modelgateway_common_v1_caller, file_modelgateway_keys_v1_principal]);
 
 /**
  * WatchKeysRequest opens an edge's feed.
@@ -39,6 +39,15 @@ export type WatchKeysRequest = Message<"modelgateway.keys.v1.WatchKeysRequest"> 
    * @generated from field: uint64 after_version = 2;
    */
   afterVersion: bigint;
+
+  /**
+   * The peppers by which the edge makes digests, those of versions to come among them. One that is
+   * another than Keys has of its version, or the lack of the one in use, is INVALID_REQUEST: keys
+   * would be refused that are good. None by an edge that does not say.
+   *
+   * @generated from field: repeated modelgateway.keys.v1.PepperFingerprint peppers = 3;
+   */
+  peppers: PepperFingerprint[];
 };
 
 /**
@@ -47,6 +56,34 @@ export type WatchKeysRequest = Message<"modelgateway.keys.v1.WatchKeysRequest"> 
  */
 export const WatchKeysRequestSchema: GenMessage<WatchKeysRequest> = /*@__PURE__*/
   messageDesc(file_modelgateway_keys_v1_feed, 0);
+
+/**
+ * PepperFingerprint is by what a pepper is recognized without revealing it.
+ *
+ * @generated from message modelgateway.keys.v1.PepperFingerprint
+ */
+export type PepperFingerprint = Message<"modelgateway.keys.v1.PepperFingerprint"> & {
+  /**
+   * Which pepper, as in KeyDigest.
+   *
+   * @generated from field: uint32 version = 1;
+   */
+  version: number;
+
+  /**
+   * HMAC-SHA-256 of a constant under it.
+   *
+   * @generated from field: bytes fingerprint = 2;
+   */
+  fingerprint: Uint8Array;
+};
+
+/**
+ * Describes the message modelgateway.keys.v1.PepperFingerprint.
+ * Use `create(PepperFingerprintSchema)` to create a new message.
+ */
+export const PepperFingerprintSchema: GenMessage<PepperFingerprint> = /*@__PURE__*/
+  messageDesc(file_modelgateway_keys_v1_feed, 1);
 
 /**
  * WatchKeysResponse is one event of the feed. Versions never fall, but for that of a reset behind a
@@ -123,7 +160,7 @@ export type WatchKeysResponse = Message<"modelgateway.keys.v1.WatchKeysResponse"
  * Use `create(WatchKeysResponseSchema)` to create a new message.
  */
 export const WatchKeysResponseSchema: GenMessage<WatchKeysResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 1);
+  messageDesc(file_modelgateway_keys_v1_feed, 2);
 
 /**
  * KeyChanged carries a key's new state.
@@ -151,7 +188,7 @@ export type KeyChanged = Message<"modelgateway.keys.v1.KeyChanged"> & {
  * Use `create(KeyChangedSchema)` to create a new message.
  */
 export const KeyChangedSchema: GenMessage<KeyChanged> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 2);
+  messageDesc(file_modelgateway_keys_v1_feed, 3);
 
 /**
  * KeyRemoved is a tombstone: no answer older than its version may be cached for these digests.
@@ -186,7 +223,7 @@ export type KeyRemoved = Message<"modelgateway.keys.v1.KeyRemoved"> & {
  * Use `create(KeyRemovedSchema)` to create a new message.
  */
 export const KeyRemovedSchema: GenMessage<KeyRemoved> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 3);
+  messageDesc(file_modelgateway_keys_v1_feed, 4);
 
 /**
  * TenantState is an organization's state as far as keys depend on it.
@@ -221,7 +258,7 @@ export type TenantState = Message<"modelgateway.keys.v1.TenantState"> & {
  * Use `create(TenantStateSchema)` to create a new message.
  */
 export const TenantStateSchema: GenMessage<TenantState> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 4);
+  messageDesc(file_modelgateway_keys_v1_feed, 5);
 
 /**
  * UserState is a user's state as far as keys depend on it.
@@ -270,7 +307,7 @@ export type UserState = Message<"modelgateway.keys.v1.UserState"> & {
  * Use `create(UserStateSchema)` to create a new message.
  */
 export const UserStateSchema: GenMessage<UserState> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 5);
+  messageDesc(file_modelgateway_keys_v1_feed, 6);
 
 /**
  * CacheReset has no content of its own.
@@ -285,7 +322,7 @@ export type CacheReset = Message<"modelgateway.keys.v1.CacheReset"> & {
  * Use `create(CacheResetSchema)` to create a new message.
  */
 export const CacheResetSchema: GenMessage<CacheReset> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 6);
+  messageDesc(file_modelgateway_keys_v1_feed, 7);
 
 /**
  * Heartbeat has no content of its own; the response's version is the current one.
@@ -300,7 +337,7 @@ export type Heartbeat = Message<"modelgateway.keys.v1.Heartbeat"> & {
  * Use `create(HeartbeatSchema)` to create a new message.
  */
 export const HeartbeatSchema: GenMessage<Heartbeat> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 7);
+  messageDesc(file_modelgateway_keys_v1_feed, 8);
 
 /**
  * AcknowledgeKeysRequest says how far an edge has come.
@@ -343,7 +380,7 @@ export type AcknowledgeKeysRequest = Message<"modelgateway.keys.v1.AcknowledgeKe
  * Use `create(AcknowledgeKeysRequestSchema)` to create a new message.
  */
 export const AcknowledgeKeysRequestSchema: GenMessage<AcknowledgeKeysRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 8);
+  messageDesc(file_modelgateway_keys_v1_feed, 9);
 
 /**
  * AcknowledgeKeysResponse renews the edge's lease.
@@ -381,7 +418,7 @@ export type AcknowledgeKeysResponse = Message<"modelgateway.keys.v1.AcknowledgeK
  * Use `create(AcknowledgeKeysResponseSchema)` to create a new message.
  */
 export const AcknowledgeKeysResponseSchema: GenMessage<AcknowledgeKeysResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 9);
+  messageDesc(file_modelgateway_keys_v1_feed, 10);
 
 /**
  * RecordKeyUseRequest is a batch of uses which one edge has seen.
@@ -409,7 +446,7 @@ export type RecordKeyUseRequest = Message<"modelgateway.keys.v1.RecordKeyUseRequ
  * Use `create(RecordKeyUseRequestSchema)` to create a new message.
  */
 export const RecordKeyUseRequestSchema: GenMessage<RecordKeyUseRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 10);
+  messageDesc(file_modelgateway_keys_v1_feed, 11);
 
 /**
  * KeyUse sums up the uses of one key.
@@ -451,7 +488,7 @@ export type KeyUse = Message<"modelgateway.keys.v1.KeyUse"> & {
  * Use `create(KeyUseSchema)` to create a new message.
  */
 export const KeyUseSchema: GenMessage<KeyUse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 11);
+  messageDesc(file_modelgateway_keys_v1_feed, 12);
 
 /**
  * RecordKeyUseResponse has no content; uses of deleted keys are dropped silently.
@@ -466,7 +503,7 @@ export type RecordKeyUseResponse = Message<"modelgateway.keys.v1.RecordKeyUseRes
  * Use `create(RecordKeyUseResponseSchema)` to create a new message.
  */
 export const RecordKeyUseResponseSchema: GenMessage<RecordKeyUseResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 12);
+  messageDesc(file_modelgateway_keys_v1_feed, 13);
 
 /**
  * RefreshPrincipalsRequest tells Keys what Auth changed.
@@ -494,7 +531,7 @@ export type RefreshPrincipalsRequest = Message<"modelgateway.keys.v1.RefreshPrin
  * Use `create(RefreshPrincipalsRequestSchema)` to create a new message.
  */
 export const RefreshPrincipalsRequestSchema: GenMessage<RefreshPrincipalsRequest> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 13);
+  messageDesc(file_modelgateway_keys_v1_feed, 14);
 
 /**
  * RefreshPrincipalsResponse is sent once every live edge knows, or its lease has lapsed.
@@ -515,5 +552,5 @@ export type RefreshPrincipalsResponse = Message<"modelgateway.keys.v1.RefreshPri
  * Use `create(RefreshPrincipalsResponseSchema)` to create a new message.
  */
 export const RefreshPrincipalsResponseSchema: GenMessage<RefreshPrincipalsResponse> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_feed, 14);
+  messageDesc(file_modelgateway_keys_v1_feed, 15);
 
