@@ -279,6 +279,8 @@ test('a deployment whose secret has gone gets no calls where it has, and operato
 });
 
 describe('two deployments', () => {
+  const failure = (code: number) => ({ error: { message: 'No.', code } });
+
   test.each(['server-error', 'overloaded', 'rate-limited', 'reset-before-head', 'html-502'] as BehaviourName[])(
     '%s of the first is answered by the second, unseen',
     async (fault) => {
@@ -304,6 +306,50 @@ describe('two deployments', () => {
     for (let time = 0; time < 8; time++) expect(await outcome()).toEqual([200, null]);
     // The fifth failure ejects it.
     expect([one.requests.length, two.requests.length]).toEqual([5, 8]);
+  });
+
+  const overloadedWithin = { status: 200, body: namedBehaviours.overloaded.instead.body };
+  const events = { contentType: 'text/event-stream', body: `data: ${JSON.stringify(overloadedWithin.body)}\n\n` };
+  test.each([
+    ['whole', {}, {}],
+    ['in place of a stream', {}, { stream: true }],
+    ['first in a stream', events, { stream: true }],
+  ])(
+    'an error of the first in a body with the status of success is answered by the second, and only that is metered: %s',
+    async (_how, written, options) => {
+      await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+      await bench.renew();
+      one.otherwise({ instead: { ...overloadedWithin, ...written } });
+      two.otherwise({ headDelayMs: 50 });
+      const answer = await chat(options);
+      if ('stream' in options) await Array.fromAsync(answer as unknown as AsyncIterable<unknown>);
+      expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+      const event = await bench.event({ success: true });
+      expect(event).toMatchObject({ status: 200, output_tokens: two.requests[0]!.generatedTokens });
+      // The first's own error is not the first byte of the second's answer.
+      expect(event.ttft_ms).toBeGreaterThanOrEqual(50);
+      // It is a failure like any other, of which the fifth ejects it.
+      for (let time = 0; time < 7; time++) expect(await outcome(options)).toEqual([200, null]);
+      expect([one.requests.length, two.requests.length]).toEqual([5, 8]);
+    },
+  );
+
+  test('errors in bodies with the status of success are tried elsewhere within the bounds of others, and refusals are not', async () => {
+    await deploy({ at: one }, { at: two });
+    const within = (body: unknown) => ({ instead: { status: 200, body } });
+    const attempts = () => one.requests.length + two.requests.length;
+    one.otherwise({ instead: overloadedWithin });
+    two.otherwise(within(failure(429)));
+    expect(await outcome()).toSatisfy(([status]) => status === 503 || status === 429);
+    expect(attempts()).toBe(2);
+    one.otherwise(within(failure(400)));
+    two.otherwise(within(failure(400)));
+    expect((await outcome())[0]).toBe(400);
+    expect(attempts()).toBe(3);
+    // What is neither an answer nor an error is the upstream's fault.
+    for (const at of [one, two]) at.otherwise({ instead: { status: 200, contentType: 'application/json', body: '{' } });
+    expect((await outcome())[0]).toBe(502);
+    expect(attempts()).toBe(5);
   });
 
   test('a first at its rate limit is left alone for as long as it asked, and then used again', async () => {
@@ -332,11 +378,13 @@ describe('two deployments', () => {
     expect(two.requests).toHaveLength(0);
   });
 
-  test('retries add a fifth of the load at most, beyond the first ten', async () => {
+  test.each([
+    ['by their status', 'rate-limited'],
+    ['in bodies with the status of success', { instead: { status: 200, body: failure(429) } }],
+  ] as const)('retries of errors %s add a fifth of the load at most, beyond the first ten', async (_how, limited) => {
     await deploy({ at: one }, { at: two });
     // At their rate limit they are neither ejected nor of use.
-    one.otherwise('rate-limited');
-    two.otherwise('rate-limited');
+    for (const at of [one, two]) at.otherwise(limited);
     const requests = 150;
     for (let time = 0; time < requests; time++) expect((await outcome())[0]).toBe(429);
     const attempts = one.requests.length + two.requests.length;

@@ -54,7 +54,8 @@ const meteredBy = (userId: string): MeteredCall =>
   );
 
 /** An answer of 4 MiB that its upstream sends as fast as it is taken. */
-function answer(room: AnswerRoom, userId: string, signal = { aborted: false }) {
+function answer(room: AnswerRoom, userId: string, { isAnswer = true } = {}) {
+  const signal = { aborted: false };
   const exchange = new PulledExchange();
   const sent = { bytes: 0, isPaused: false };
   exchange.attach({
@@ -74,7 +75,9 @@ function answer(room: AnswerRoom, userId: string, signal = { aborted: false }) {
     }
     exchange.onEnd();
   };
-  const reader = new WholeAnswerReader((body) => ({ forward: [body], reported: {}, counted: async () => ({}) }));
+  const reader = new WholeAnswerReader((body) =>
+    isAnswer ? { forward: [body], reported: {}, counted: async () => ({}) } : null,
+  );
   const admitted = { model: 'images', retirement: undefined, rateLimit: undefined };
   const head = { status: 200, header: () => undefined };
   const upstream = { redact: (text: string) => text };
@@ -90,13 +93,25 @@ test('answers without room pause their upstreams, and all are given, one after t
   const bytesSent = (): number => answers.reduce((sum, { sent }) => sum + sent.bytes, 0);
   let held = 0;
   for (const { given, delivery } of answers) {
-    expect((await given).body.byteLength).toBe(4 * mebibyte);
+    expect((await given)!.body.byteLength).toBe(4 * mebibyte);
     await expect.poll(() => answers.every(({ sent }) => sent.isPaused || sent.bytes === 4 * mebibyte)).toBe(true);
     // What waits in each exchange comes on top.
     expect(bytesSent() - held).toBeLessThan(10 * mebibyte);
     delivery.close();
     held += 4 * mebibyte;
   }
+});
+
+test('what turns out to be no answer makes room for another', async () => {
+  const room = new AnswerRoom(mebibyte);
+  const none = answer(room, 'a', { isAnswer: false });
+  const second = answer(room, 'b');
+  expect(await none.given).toBeNull();
+  const third = answer(room, 'c');
+  await expect.poll(() => third.sent.isPaused).toBe(true);
+  expect((await second.given)!.body.byteLength).toBe(4 * mebibyte);
+  second.delivery.close();
+  expect((await third.given)!.body.byteLength).toBe(4 * mebibyte);
 });
 
 test('a caller who leaves, and an upstream that fails, end an answer that waits for room', async () => {
@@ -106,7 +121,7 @@ test('a caller who leaves, and an upstream that fails, end an answer that waits 
     ReturnType<typeof answer>,
     ReturnType<typeof answer>,
   ];
-  expect((await first.given).body.byteLength).toBe(4 * mebibyte);
+  expect((await first.given)!.body.byteLength).toBe(4 * mebibyte);
   await expect.poll(() => left.sent.isPaused && failed.sent.isPaused).toBe(true);
   left.signal.aborted = true;
   left.exchange.interrupt();

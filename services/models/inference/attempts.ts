@@ -67,47 +67,70 @@ export class Attempts implements CancelListener {
   }
 
   /** Resolves with the exchange whose head promises an answer of the operation. Rejects with the last failure, as one of the gateway's errors. */
-  async answered(): Promise<Answered> {
-    const { deployments, retryBudget } = this.#model;
-    retryBudget.deposit();
+  answered(): Promise<Answered> {
+    this.#model.retryBudget.deposit();
+    return this.#answered();
+  }
+
+  /**
+   * Resolves with another answer in place of one that turned out to be none, and of which nothing was passed on: it counts like an error that
+   * is told by its status. `body`: what its upstream wrote, as far as it was an error. Rejects with `error` where it is not to be tried again.
+   */
+  async answeredElsewhere(error: GatewayError, body: string): Promise<Answered> {
+    this.#stopOrThrow(failedWith(error, body, verdictOf(error)));
+    return this.#answered();
+  }
+
+  async #answered(): Promise<Answered> {
     for (;;) {
-      const deployment = chooseDeployment(deployments, this.#tried);
+      const deployment = chooseDeployment(this.#model.deployments, this.#tried);
       if (deployment === null) throw noDeployment(this.#model);
       this.#tried.add(deployment);
       const refusesStreamOptions = deployment.refusesStreamOptions || this.#withoutStreamOptions.has(deployment);
       const { exchange, run } = this.#start(deployment, refusesStreamOptions);
       const outcome = await this.#outcome(exchange, deployment.upstream);
       if (outcome.kind === 'answered') {
-        deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
         run.answered();
         return { exchange, reader: outcome.reader, head: outcome.head, upstream: deployment.upstream };
       }
-      this.#stop(outcome.verdict);
-      if (outcome.namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
-        // Tokens are counted here where the upstream does not tell them.
-        this.#withoutStreamOptions.add(deployment);
-        this.#tried.delete(deployment);
-        continue;
-      }
-      const goesOn =
-        mayTryElsewhere(outcome.error, outcome.failure) &&
-        this.#tried.size < attemptsMax &&
-        chooseDeployment(deployments, this.#tried) !== null &&
-        retryBudget.withdraw();
-      if (!goesOn) throw outcome.error;
+      this.#stopOrThrow(outcome);
     }
+  }
+
+  /** Ends an attempt that failed. Throws its error, unless another may be made. */
+  #stopOrThrow({ error, failure, verdict, namesStreamOptions }: Failed): void {
+    const { deployment, refusesStreamOptions } = this.#running!;
+    this.#stop(verdict);
+    if (namesStreamOptions && this.#call.worksWithoutStreamOptions && !refusesStreamOptions) {
+      // Tokens are counted here where the upstream does not tell them.
+      this.#withoutStreamOptions.add(deployment);
+      this.#tried.delete(deployment);
+      return;
+    }
+    const { deployments, retryBudget } = this.#model;
+    const goesOn =
+      mayTryElsewhere(error, failure) &&
+      this.#tried.size < attemptsMax &&
+      chooseDeployment(deployments, this.#tried) !== null &&
+      retryBudget.withdraw();
+    if (!goesOn) throw error;
   }
 
   /** The call is over: the running exchange, if it still runs, is aborted. `verdict` is what its answer says of the deployment. */
   finish(verdict: Verdict): void {
     this.#signal.removeEventListener('abort', this);
+    const deployment = this.#running?.deployment;
+    // Not by its head alone, behind which an error may come.
+    if (verdict.kind === 'good' && deployment !== undefined) {
+      deployment.refusesStreamOptions ||= this.#withoutStreamOptions.has(deployment);
+    }
     this.#stop(verdict);
   }
 
   #start(deployment: DeploymentRuntime, refusesStreamOptions: boolean): Running {
     const exchange = new PulledExchange();
     const timer = setTimeout(() => exchange.expire(), deployment.totalTimeoutMs);
-    const running = { exchange, timer, run: deployment.start() };
+    const running = { exchange, timer, run: deployment.start(), deployment, refusesStreamOptions };
     this.#running = running;
     this.#metered.deploymentId = deployment.id;
     exchange.attach(
@@ -142,7 +165,7 @@ export class Attempts implements CancelListener {
       if (event.kind === 'failed') {
         const { failure } = event;
         const error = exchangeError(failure);
-        return { kind: 'failed', error, failure, verdict: verdictOf(error), namesStreamOptions: false };
+        return { ...failedWith(error, '', verdictOf(error)), failure };
       }
       if (event.kind !== 'head') continue;
       const { head } = event;
@@ -152,10 +175,7 @@ export class Attempts implements CancelListener {
       }
       const body = upstream.redact((await this.#errorBody(exchange)).toString());
       const error = upstreamError(head, body);
-      const isRefusal = error.reason === ErrorReason.UPSTREAM_REFUSED;
-      const namesStreamOptions = isRefusal && body.includes('stream_options');
-      const verdict: Verdict = isOfOneCall(head, body) ? { kind: 'none' } : verdictOf(error);
-      return { kind: 'failed', error, failure: null, verdict, namesStreamOptions };
+      return failedWith(error, body, isOfOneCall(head, body) ? { kind: 'none' } : verdictOf(error));
     }
   }
 
@@ -183,7 +203,14 @@ export class Attempts implements CancelListener {
   }
 }
 
-type Running = { exchange: PulledExchange; timer: NodeJS.Timeout; run: Run };
+type Running = {
+  exchange: PulledExchange;
+  timer: NodeJS.Timeout;
+  run: Run;
+  deployment: DeploymentRuntime;
+  /** Whether it was asked without `stream_options`. */
+  refusesStreamOptions: boolean;
+};
 
 type Failed = {
   kind: 'failed';
@@ -195,6 +222,15 @@ type Failed = {
   namesStreamOptions: boolean;
 };
 type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
+
+/** An upstream's error, as it wrote it in `body`. */
+const failedWith = (error: GatewayError, body: string, verdict: Verdict): Failed => ({
+  kind: 'failed',
+  error,
+  failure: null,
+  verdict,
+  namesStreamOptions: error.reason === ErrorReason.UPSTREAM_REFUSED && body.includes('stream_options'),
+});
 
 /** A success with a body; one in an encoding that nobody asked for cannot be read. */
 const hasAnswer = (head: UpstreamHead): boolean =>

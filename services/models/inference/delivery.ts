@@ -27,6 +27,8 @@ const keepAliveCheckMs = 3_000;
 export class Delivery {
   /** What broke the answer off; null: nothing did. */
   failure: GatewayError | null = null;
+  /** What the upstream wrote of it, if it was an error in place of an answer. */
+  said = '';
   readonly #answered: Answered;
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
@@ -67,8 +69,11 @@ export class Delivery {
     if (this.#isSse) this.#silence = setInterval(() => exchange.interrupt(), keepAliveCheckMs);
   }
 
-  /** The next message of the answer, the head with the first of them; the one with the end is the last. */
-  next(): Promise<InvokeResponse> {
+  /**
+   * The next message of the answer, the head with the first of them; the one with the end is the last. Null: what came is no answer, as
+   * `failure` says, and nothing of it was passed on or metered, so that another upstream may answer.
+   */
+  next(): Promise<InvokeResponse | null> {
     return this.#reader.passesOn ? this.#nextPiece() : this.#whole();
   }
 
@@ -90,7 +95,7 @@ export class Delivery {
   }
 
   /** The answer in one message, once it is whole. */
-  async #whole(): Promise<InvokeResponse> {
+  async #whole(): Promise<InvokeResponse | null> {
     for (;;) {
       const coming = this.#exchange.next(this.#signal);
       const event = coming instanceof Promise ? await coming : coming;
@@ -109,18 +114,21 @@ export class Delivery {
       }
     }
     const end = this.#reader.end(false);
-    const error = this.#errorOf(end);
-    if (error !== null) throw error;
+    this.failure = this.#errorOf(end);
+    if (this.failure !== null) {
+      this.close();
+      return null;
+    }
     const measured = measuresOfEnd(end);
     const used = measured instanceof Promise ? await measured : measured;
     await this.#metered.end({ success: true, status: statusOk, errorCode: '', used });
-    const body = oneBuffer(end.forward);
+    const body = oneBuffer(end.forwardWith?.(used) ?? end.forward);
     this.#unsentHead!.contentLength = BigInt(body.byteLength);
     return this.#part(body, answerEnd(this.#metered.event));
   }
 
   /** The next piece of an answer that is passed on as it comes. */
-  async #nextPiece(): Promise<InvokeResponse> {
+  async #nextPiece(): Promise<InvokeResponse | null> {
     while (!this.#reader.complete) {
       const event = this.#exchange.take();
       if (event === undefined) {
@@ -148,12 +156,13 @@ export class Delivery {
   }
 
   /** `failure`: what broke the answer off. */
-  async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse> {
+  async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse | null> {
     clearInterval(this.#silence);
     const end = this.#reader.end(failure !== null);
     const error = failure ?? this.#errorOf(end);
     this.failure = error;
     const nothingSent = this.#unsentHead !== undefined;
+    if (nothingSent && error !== null && failure === null) return null;
     // Of a stream that broke before its first words nothing was served.
     const isFree = error !== null && (nothingSent || (end.reported === null && !this.#delivered));
     const used = isFree ? noMeasures : await measuresOfEnd(end);
@@ -169,7 +178,10 @@ export class Delivery {
   /** Why an answer is none, though it has ended; null: it is whole. */
   #errorOf({ failure, said }: AnswerEnd): GatewayError | null {
     const { head, upstream } = this.#answered;
-    if (said != null) return upstreamError(head, upstream.redact(said));
+    if (said != null) {
+      this.said = upstream.redact(said);
+      return upstreamError(head, this.said);
+    }
     return failure === null ? null : upstreamFailed(failure);
   }
 

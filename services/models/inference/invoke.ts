@@ -104,15 +104,21 @@ export const invoke = (deps: InvokeDeps) =>
     const attempts = new Attempts(model, call, metered, cancellation);
     let delivery: Delivery | null = null;
     try {
-      const answered = await attempts.answered();
+      let answered = await attempts.answered();
       const admitted = {
         model: model.name,
         retirement: model.publishedRetirement,
         rateLimit: rate === null ? undefined : rateLimitState(rate.reading),
       };
-      delivery = new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
       for (;;) {
+        delivery ??= new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
         let part = await delivery.next();
+        if (part === null) {
+          const { failure, said } = delivery;
+          delivery = null;
+          answered = await attempts.answeredElsewhere(failure!, said);
+          continue;
+        }
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
           yield answerPart(part.body.subarray(0, remoteBodyBytesMax), part.head, undefined);
           part = answerPart(part.body.subarray(remoteBodyBytesMax), undefined, part.end);

@@ -140,9 +140,10 @@ export class MeteredCall {
   /** The deployment of the attempt that now runs. */
   set deploymentId(id: string) {
     this.#event.deploymentId = id;
+    this.#event.ttftMs = null;
   }
 
-  /** The first body byte is there. */
+  /** The first body byte is there, of the attempt that now runs. */
   firstByte(): void {
     this.#event.ttftMs ??= this.#elapsedMs();
   }
