@@ -1,6 +1,7 @@
 import OpenAI from 'openai';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
+import { wavOf } from '../support/wav.ts';
 
 let bench: InferenceBench;
 beforeAll(async () => {
@@ -290,6 +291,50 @@ describe('what an upstream leaves out or repeats', () => {
       OpenAI.InternalServerError,
     );
     await bench.event({ success: false, error_code: 'upstream_error', input_tokens: 0, cost_usd: 0 });
+  });
+
+  test.each([
+    ['embeddings', { model: 'sim-embedding', input: 'x' }, { object: 'list', data: [] }],
+    ['images/generations', { model: 'sim-image', prompt: 'A cat' }, { created: 1, data: [] }],
+    ['audio/transcriptions', null, { text: '' }],
+  ])('of %s it is an error beside no results, and none beside results', async (path, json, nothing) => {
+    const ask = () => {
+      if (json !== null) return bench.gateway.call('POST', `/v1/${path}`, bench.key.key, json);
+      const form = new FormData();
+      form.set('file', new File([wavOf(1)], 'a.wav'));
+      form.set('model', 'sim-transcribe');
+      return bench.gateway.call('POST', `/v1/${path}`, bench.key.key, form);
+    };
+    const results = { data: [{ embedding: [0.5], b64_json: 'AAAA' }], text: 'Hi' };
+    const answer = async (body: object) => {
+      bench.simulator.next({ instead: { status: 200, body } });
+      const { status, json: told } = await ask();
+      return [status, told.error?.code ?? told.error];
+    };
+    const error = { message: 'Full.', code: 503 };
+    expect(await answer({ ...nothing, error })).toEqual([503, 'server_is_overloaded']);
+    await bench.event({ success: false, error_code: 'server_is_overloaded', cost_usd: 0 });
+    expect(await answer({ ...nothing, error: 'out of memory' })).toEqual([502, 'upstream_error']);
+    expect(await answer({ ...nothing, ...results, error: 'slow' })).toEqual([200, 'slow']);
+    if (!path.startsWith('images')) expect(await answer({ ...nothing, error: null })).toEqual([200, null]);
+  });
+
+  test('words that are spoken or called are counted where an upstream does not', async () => {
+    const words = 'Seven words that nobody else would count.';
+    const completion = (message: object) => ({ choices: [{ message, finish_reason: 'stop' }] });
+    const counted = async (message: object) => {
+      bench.simulator.next({ instead: { status: 200, body: completion({ role: 'assistant', ...message }) } });
+      const { id } = await bench.client.chat.completions.create({ model: 'sim-chat', messages });
+      expect(id).toMatch(/^chatcmpl-/);
+      const { output_tokens } = await bench.event({ success: true });
+      await bench.renew();
+      return output_tokens;
+    };
+    const spoken = { id: 'audio_0123456789', data: 'AAAA'.repeat(1_000), expires_at: 1 };
+    const asContent = await counted({ content: words });
+    expect(asContent).toBeGreaterThan(6);
+    expect(await counted({ content: null, audio: { ...spoken, transcript: words } })).toBe(asContent);
+    expect(await counted({ content: words, audio: spoken })).toBe(asContent);
   });
 
   test('unknown and nested members arrive intact, numbers that no double holds included', async () => {

@@ -1,6 +1,7 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, type Splice } from '../bytes/splice.ts';
+import { errorInBody } from '../bytes/stream-error.ts';
 import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
@@ -30,6 +31,8 @@ export function readEmbeddings(
     },
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
+  // Some servers answer 200 and an error.
+  if (scan.itemCount === 0 && errorInBody(body) !== null) return null;
   const usage = readUsage(scan.json('usage'));
   // Embeddings have no output tokens, whatever some upstreams report.
   const used = usage === null ? null : { ...measuresOf(usage), outputTokens: 0 };

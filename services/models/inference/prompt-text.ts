@@ -1,4 +1,5 @@
 import { asBuffer } from '#shared/as-buffer.ts';
+import { isObject } from '#shared/is-object.ts';
 import type { Tokenizer } from '../bytes/tokens.ts';
 
 /** Members whose strings are not words of the prompt: media, and what only steers the answer. */
@@ -18,15 +19,16 @@ export async function countPrompt(body: Uint8Array, tokenizer: Tokenizer): Promi
   return words.tokens + (await tokenizer.count(words.texts.join('\n')));
 }
 
-/** The words of a whole completion: contents, reasoning, and what calls of tools say. */
+/** The words of a whole completion: contents, reasoning, what is spoken, and what calls of tools say. */
 export function outputText(body: Uint8Array): string {
   const { choices } = JSON.parse(asBuffer(body).toString('utf8')) as { choices?: unknown };
   const words: Words = { texts: [], tokens: 0 };
   for (const choice of Array.isArray(choices) ? choices : []) {
-    const { text, message } = (choice ?? {}) as { text?: unknown; message?: Record<string, unknown> };
+    const { text, message } = (choice ?? {}) as { text?: unknown; message?: Record<string, unknown> | null };
     for (const part of [text, message?.content, message?.reasoning_content, message?.reasoning, message?.refusal]) {
       collect(part, words);
     }
+    if (isObject(message?.audio)) collect(message.audio.transcript, words);
     for (const call of [message?.tool_calls, message?.function_call]) collect(call, words);
   }
   return words.texts.join('');

@@ -1,6 +1,7 @@
 import type { AudioLength } from '../audio/audio-length.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { errorInBody } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import { canTranscriptUse, type UsageBound } from './usage-bound.ts';
@@ -47,6 +48,8 @@ const fields = fieldSet('text', 'usage', 'duration');
 export function readTranscript(body: Buffer, { isJson, isText, heard, tools }: TranscriptRules): WholeAnswer | null {
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
+  // Some servers answer 200 and an error.
+  if (isJson && scan.valueBytes('text') === '""'.length && errorInBody(body) !== null) return null;
   const forward = isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
   const countTokens = async (text: string): Promise<Partial<Measures>> => ({
     outputTokens: await (await tools.tokenizer()).count(text),
