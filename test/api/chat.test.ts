@@ -122,6 +122,31 @@ describe('the helpers of the unmodified client', () => {
     ]);
   });
 
+  test('an upstream that refuses stream_options in a body with the status of success is asked without them from then on', async () => {
+    const { client, simulator } = bench;
+    const model = 'strict/whole';
+    await bench.admin('POST', '/models', { name: model, operations: ['chat_completions'] });
+    await bench.admin('POST', '/deployments', { model, base_url: simulator.url, upstream_model: 'sim-chat' });
+    const refusalOf = (message: string) => ({
+      instead: { status: 200, body: { error: { message, type: 'invalid_request_error', code: 400 } } },
+    });
+    const stream = async () => Array.fromAsync(await client.chat.completions.create({ model, messages, stream: true }));
+    await waitFor(() => client.models.retrieve(model), { description: 'the model to be served' });
+    // What is refused all the same says nothing of the options that it repeats.
+    simulator.next(refusalOf('No messages in {"stream_options":{}}'), 2);
+    await expect(stream()).rejects.toMatchObject({ status: 400, message: expect.stringContaining('No messages') });
+    simulator.otherwise(({ json }) =>
+      json?.stream_options === undefined ? { whole: true, tokens: 5 } : refusalOf('Unknown field: stream_options'),
+    );
+    expect((await stream())[0]!.choices[0]!.finish_reason).toBe('stop');
+    await stream();
+    expect(simulator.requests.map(({ json }) => json!.stream_options !== undefined)).toEqual([
+      ...[true, false],
+      ...[true, false],
+      false,
+    ]);
+  });
+
   test('abort() reaches the upstream within a second, streamed or not', async () => {
     const { client, simulator } = bench;
     simulator.next({ chunkDelayMs: 20, tokens: 1_000 });
@@ -175,6 +200,176 @@ describe('the helpers of the unmodified client', () => {
     // What the upstream said, but for [DONE] and for the usage that nobody asked for.
     expect(chunks.length).toBe(truth!.chunks - 2);
     expect(chunks.map(({ choices }) => choices[0]!.delta.content ?? '').join('')).toBe(truth!.text);
+  });
+});
+
+describe('a whole answer in place of a stream', () => {
+  const stream = (fields: object = {}) =>
+    bench.gateway.call('POST', '/v1/chat/completions', bench.key.key, {
+      model: 'sim-chat',
+      messages,
+      stream: true,
+      ...fields,
+    });
+  const include_usage = { stream_options: { include_usage: true } };
+  const answered = (body: unknown) =>
+    bench.simulator.next({ instead: { status: 200, contentType: 'application/json; charset=utf-8', body } });
+  /** The only event of the key. */
+  const onlyEvent = async () => {
+    const event = await bench.event({ success: true });
+    const path = `/api/v1/usage/history?api_key_id=${bench.key.id}`;
+    expect((await bench.gateway.call('GET', path, bench.session)).json.data).toEqual([event]);
+    return event;
+  };
+
+  test('is a stream of one chunk, and of its usage where the client asked for it, metered once', async () => {
+    for (const [fields, usageChunks] of [
+      [{}, 0],
+      [include_usage, 1],
+    ] as const) {
+      await bench.renew();
+      bench.simulator.next('whole');
+      const params = { model: 'sim-chat', messages, stream: true as const, ...fields };
+      const { data, response } = await bench.client.chat.completions.create(params).withResponse();
+      expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
+      expect(response.headers.get('cache-control')).toBe('no-cache, no-transform');
+      const [chunk, ...rest] = await Array.fromAsync(data);
+      const [truth] = bench.simulator.requests;
+      expect(chunk).toEqual({
+        id: expect.stringMatching(/^chatcmpl-.{20}/),
+        object: 'chat.completion.chunk',
+        created: 1_764_000_000,
+        model: 'sim-chat',
+        service_tier: 'default',
+        choices: [
+          {
+            index: 0,
+            delta: { role: 'assistant', content: truth!.text, refusal: null },
+            logprobs: null,
+            finish_reason: 'stop',
+          },
+        ],
+        ...(usageChunks === 1 && { usage: null }),
+      });
+      const { id, object, created, model } = chunk!;
+      const usage = truth!.reportedUsage;
+      expect(rest).toEqual(usageChunks === 0 ? [] : [{ id, object, created, model, choices: [], usage }]);
+      expect(await onlyEvent()).toMatchObject({
+        success: true,
+        input_tokens: truth!.promptTokens,
+        output_tokens: truth!.generatedTokens,
+      });
+    }
+  });
+
+  test('ends with [DONE], and with the choices of n = 2', async () => {
+    bench.simulator.next('whole');
+    const { text } = await stream({ n: 2, ...include_usage });
+    expect(text.endsWith('\n\ndata: [DONE]\n\n')).toBe(true);
+    const frames = text.split('\n\n').slice(0, -2);
+    const [{ choices }, { usage }] = frames.map((frame) => JSON.parse(frame.slice(6)));
+    expect(choices.map(({ index }: { index: number }) => index)).toEqual([0, 1]);
+    expect(usage.completion_tokens).toBe(32);
+    expect(await onlyEvent()).toMatchObject({ output_tokens: 32 });
+    bench.simulator.next('whole');
+    const completion = await bench.client.chat.completions
+      .stream({ model: 'sim-chat', messages, n: 2 })
+      .finalChatCompletion();
+    const { text: said } = bench.simulator.requests.at(-1)!;
+    expect(completion.choices.map(({ message }) => message.content).join('')).toBe(said);
+  });
+
+  test('gives calls of tools their index, and keeps what is unknown, numbers that no double holds included', async () => {
+    const call = (id: string, city: string) => ({
+      id,
+      type: 'function',
+      function: { name: 'weather', arguments: JSON.stringify({ city }) },
+    });
+    const calls = [call('call_1', 'Oslo'), call('call_2', 'Rome')];
+    const answer = {
+      id: 'chatcmpl-0123456789abcdef0123456789',
+      created: 1,
+      model: 'm',
+      choices: [
+        {
+          delta: null,
+          finish_reason: 'tool_calls',
+          message: { role: 'assistant', content: null, annotations: [{ 'an extra': '\r\n' }], tool_calls: calls },
+          seed: 1,
+        },
+      ],
+      extra: { deep: [1e-7] },
+      usage: { prompt_tokens: 3, completion_tokens: 4, total_tokens: 7 },
+    };
+    // As a server writes it that indents, and lets lines end as Windows does.
+    const written = JSON.stringify(answer, null, 2)
+      .replaceAll('\n', '\r\n')
+      .replace('"seed": 1', '"seed": 12345678901234567890');
+    answered(written);
+    const completion = await bench.client.chat.completions
+      .stream({ model: 'sim-chat', messages, tools })
+      .finalChatCompletion();
+    expect(completion.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { tool_calls: calls } });
+    answered(written);
+    const { text } = await stream();
+    expect(text).toContain('"seed": 12345678901234567890');
+    const { usage: __, ...kept } = answer;
+    const { delta: ___, message, ...choice } = answer.choices[0]!;
+    const delta = { ...message, tool_calls: calls.map((one, index) => ({ ...one, index })) };
+    expect(JSON.parse(text.split('\n\n')[0]!.slice(6))).toEqual({
+      ...kept,
+      object: 'chat.completion.chunk',
+      choices: [{ ...choice, seed: Number('12345678901234567890'), index: 0, delta }],
+    });
+    expect(await bench.event({ success: true })).toMatchObject({ input_tokens: 3, output_tokens: 4 });
+  });
+
+  test('without usage is counted, all of it, and a client that asks is told what is metered', async () => {
+    const words = 'word '.repeat(300_000);
+    answered({ choices: [{ message: { content: words }, finish_reason: 'stop' }] });
+    const { text } = await stream(include_usage);
+    const [{ choices }, { usage }] = text
+      .split('\n\n')
+      .slice(0, 2)
+      .map((frame) => JSON.parse(frame.slice(6)));
+    expect(choices[0].delta).toEqual({ role: 'assistant', content: words });
+    const event = await onlyEvent();
+    // Sixteen parts of the text stand for all of it.
+    expect(Number(event.output_tokens)).toBeGreaterThan(290_000);
+    expect(usage).toMatchObject({ prompt_tokens: event.input_tokens, completion_tokens: event.output_tokens });
+  });
+
+  test('may be longer than an event, but not than a whole answer', async () => {
+    const mebibyte = 1024 * 1024;
+    bench.simulator.next({ whole: true, paddingBytes: 5 * mebibyte });
+    const { text } = await stream();
+    expect(JSON.parse(text.split('\n\n')[0]!.slice(6)).choices[0].delta.content).toBe(
+      bench.simulator.requests[0]!.text,
+    );
+    bench.simulator.next({ whole: true, paddingBytes: 17 * mebibyte });
+    const refused = await stream();
+    expect([refused.status, refused.json.error.code]).toEqual([502, 'upstream_error']);
+    await bench.event({ success: false, cost_usd: 0 });
+  });
+
+  test('of a text completion is a stream of one as well', async () => {
+    const create = async (fields: object = {}) =>
+      Array.fromAsync(
+        await bench.client.completions.create({ model: 'sim-chat', prompt: 'Hi', n: 2, stream: true, ...fields }),
+      );
+    bench.simulator.next('whole', 2);
+    const [chunk, ...rest] = await create();
+    const [truth] = bench.simulator.requests;
+    expect(chunk).toMatchObject({
+      object: 'text_completion',
+      choices: [{ index: 0, finish_reason: 'stop' }, { index: 1 }],
+    });
+    expect(chunk!.choices.map(({ text }) => text).join('')).toBe(truth!.text);
+    expect(chunk).not.toHaveProperty('usage');
+    expect(rest).toEqual([]);
+    expect(await onlyEvent()).toMatchObject({ input_tokens: truth!.promptTokens, output_tokens: 32 });
+    const asking = await create(include_usage);
+    expect(asking.map(({ usage }) => usage?.completion_tokens)).toEqual([undefined, 32]);
   });
 });
 

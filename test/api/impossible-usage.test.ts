@@ -89,6 +89,13 @@ const calls = [
     ['input_tokens', 'output_tokens'],
   ],
   [
+    'a streamed chat that is answered whole',
+    post('/chat/completions', { ...chat, stream: true }),
+    whole({ ...head, object: 'chat.completion', choices: [{ index: 0, message, finish_reason }] }),
+    tokens,
+    ['input_tokens', 'output_tokens'],
+  ],
+  [
     'a text completion',
     post('/completions', text),
     whole({ ...head, object: 'text_completion', choices: [{ index: 0, text: message.content, finish_reason }] }),

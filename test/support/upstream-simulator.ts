@@ -66,6 +66,7 @@ export async function startUpstreamSimulator(options: SimulatorOptions = {}): Pr
     const json = contentType?.startsWith('application/json') === true ? parseJson(body) : null;
     fill(entry, json, parseForm(contentType, body), body);
     entry.behaviour = marked(entry) ?? (entry.operation === 'models' ? {} : (line.shift() ?? otherwise(entry)));
+    if (entry.behaviour.whole === true) entry.stream = false;
     entry.promptTokens = entry.behaviour.promptTokens ?? promptTokensOf(json);
     if (entry.behaviour.dialect === 'ollama') entry.responseId = 'chatcmpl-123';
     const answer = answerTo(entry, models);

@@ -50,7 +50,7 @@ export type ChatStreamEnd = {
 
 /** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
 const textBytesMax = 1024 * 1024;
-const done = Buffer.from('data: [DONE]\n\n');
+export const doneFrame = Buffer.from('data: [DONE]\n\n');
 /** Shapes that are compared with each chunk: one for each choice, of a few. */
 const shapesMax = 4;
 const shapesMadeInVainMax = 16;
@@ -133,7 +133,7 @@ export class ChatStream {
       if (this.#options.includeUsage && usage !== null) {
         this.#send(this.#usageFrame ?? this.usageChunk(this.#usageJson!.toString()));
       }
-      this.#send(done);
+      this.#send(doneFrame);
     }
     const finishReasons = new Map<number, string | null>();
     for (const [index, choice] of this.#choices.choices) finishReasons.set(index, choice.finishReason);
@@ -366,6 +366,6 @@ function isDone({ data, dataStart, dataEnd }: SseFrame): boolean {
   return data[dataStart] === 0x5b && data.toString('latin1', dataStart, dataEnd).trim() === '[DONE]';
 }
 
-function replaceByte(bytes: Buffer, byte: number, by: number): void {
+export function replaceByte(bytes: Buffer, byte: number, by: number): void {
   for (let at = bytes.indexOf(byte); at !== -1; at = bytes.indexOf(byte, at + 1)) bytes[at] = by;
 }

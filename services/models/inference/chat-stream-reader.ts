@@ -1,6 +1,7 @@
 import { ChatStream, type ChatStreamOptions, type ChatStreamOutcome } from '../bytes/chat-stream.ts';
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
+import { eventStreamType } from './event-stream-reader.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
 import { textUsed } from './text-answer.ts';
 import type { UsageBound } from './usage-bound.ts';
@@ -13,7 +14,7 @@ const failures: Readonly<Record<Exclude<ChatStreamOutcome, 'complete'>, string>>
 
 /** Passes a stream of chat or text completions on (openai-contract.md section 3). */
 export class ChatStreamReader implements AnswerReader {
-  readonly contentType = 'text/event-stream; charset=utf-8';
+  readonly contentType = eventStreamType;
   readonly passesOn = true;
   readonly #stream: ChatStream;
   readonly #tools: CallTools;

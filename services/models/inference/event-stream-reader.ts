@@ -44,6 +44,9 @@ export type EventsOfChunks = {
 export const isEventStream = (head: UpstreamHead): boolean =>
   head.header('content-type')?.toLowerCase().startsWith('text/event-stream') ?? false;
 
+/** The Content-Type of event streams, as clients get them. */
+export const eventStreamType = 'text/event-stream; charset=utf-8';
+
 const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
 
 /**
@@ -51,7 +54,7 @@ const eventFields = fieldSet('type', 'object', 'usage', 'error', 'choices');
  * clients, and notices whether the answer is whole.
  */
 export class EventStreamReader implements AnswerReader {
-  readonly contentType = 'text/event-stream; charset=utf-8';
+  readonly contentType = eventStreamType;
   readonly passesOn = true;
   readonly #rules: EventStreamRules;
   readonly #splitter: SseSplitter;

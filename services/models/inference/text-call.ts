@@ -5,7 +5,7 @@ import { fieldSet } from '../bytes/json-scan.ts';
 import { asksForUsage, asksForUsageAlone, includeUsageEdit } from '../bytes/splice.ts';
 import type { CallTools } from './call-tools.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
-import { isEventStream } from './event-stream-reader.ts';
+import { eventStreamType, isEventStream } from './event-stream-reader.ts';
 import {
   asksForJob,
   bodyForUpstream,
@@ -18,7 +18,8 @@ import {
 import { type BodyTarget, type PreparedCall, textEstimate } from './prepared-call.ts';
 import { countPrompt } from './prompt-text.ts';
 import { readTextAnswer } from './text-answer.ts';
-import { WholeAnswerReader } from './whole-answer-reader.ts';
+import { readTextAnswerAsStream } from './text-answer-stream.ts';
+import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
 const fields = fieldSet(
   'model',
@@ -91,20 +92,20 @@ export function prepareText(request: InvokeRequest, tools: CallTools): PreparedC
           }
         : undefined,
     reader: (head, bound) => {
-      if (!streamed) {
-        return new WholeAnswerReader((body) => readTextAnswer(body, { isChat, tools, bound, countInputTokens }));
-      }
-      if (!isEventStream(head)) return null;
-      return new ChatStreamReader({
-        tools,
-        bound,
-        countInputTokens,
-        chat: {
-          operation: isChat ? 'chat' : 'completions',
-          includeUsage,
-          mintId: () => prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'),
-          createdSeconds: Math.floor(tools.clock.now() / 1000),
-        },
+      const rules = { isChat, tools, bound, countInputTokens };
+      if (!streamed) return new WholeAnswerReader((body) => readTextAnswer(body, rules));
+      const isStream = isEventStream(head);
+      if (!isStream && !isJson(head)) return null;
+      const chat = {
+        operation: isChat ? 'chat' : 'completions',
+        includeUsage,
+        mintId: () => prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'),
+        createdSeconds: Math.floor(tools.clock.now() / 1000),
+      } as const;
+      if (isStream) return new ChatStreamReader({ tools, bound, countInputTokens, chat });
+      // Some upstreams do not stream and answer whole all the same.
+      return new WholeAnswerReader((body) => readTextAnswerAsStream(body, rules, chat), {
+        contentType: eventStreamType,
       });
     },
   };

@@ -7,7 +7,7 @@ import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { believedOfAudio, type Heard, readTranscript } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
-import { WholeAnswerReader } from './whole-answer-reader.ts';
+import { isJson, WholeAnswerReader } from './whole-answer-reader.ts';
 
 /** Tokens of a second of speech at most, heard and written; for estimates before a call. */
 const audioTokensPerSecond = 10;
@@ -20,7 +20,6 @@ const textTypes: Readonly<Record<string, string>> = {
   vtt: 'text/vtt; charset=utf-8',
 };
 
-const jsonType = /^application\/([\w.+-]+\+)?json/i;
 const pageType = /^text\/html/i;
 
 /** Reads a form with audio to be transcribed or translated. */
@@ -72,10 +71,9 @@ function wholeTranscript(
   head: UpstreamHead,
 ): WholeAnswerReader | null {
   const textType = textTypes[responseFormat];
-  const type = head.header('content-type') ?? '';
   // vLLM puts plain text into JSON as well.
-  const isJson = textType === undefined || (responseFormat === 'text' && jsonType.test(type));
-  if (!isJson && (jsonType.test(type) || pageType.test(type))) return null;
-  const rules = { isJson, isText: textType !== undefined, heard, tools };
+  const readsJson = textType === undefined || (responseFormat === 'text' && isJson(head));
+  if (!readsJson && (isJson(head) || pageType.test(head.header('content-type') ?? ''))) return null;
+  const rules = { isJson: readsJson, isText: textType !== undefined, heard, tools };
   return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
 }

@@ -21,7 +21,11 @@ export const measuresOf = (usage: ReportedUsage): Partial<Measures> => ({
 });
 
 /** A whole answer as the client gets it, and what it used. */
-export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'reported' | 'counted'>;
+export type WholeAnswer = Pick<AnswerEnd, 'forward' | 'forwardWith' | 'reported' | 'counted'>;
+
+const jsonType = /^application\/([\w.+-]+\+)?json/i;
+
+export const isJson = (head: UpstreamHead): boolean => jsonType.test(head.header('content-type') ?? '');
 
 /** Bytes that an answer of words may have. */
 const bytesMaxDefault = 16 * 1024 * 1024;
@@ -75,8 +79,8 @@ export class WholeAnswerReader implements AnswerReader {
     const body = this.#gathered.length === 0 ? oneBuffer(this.#pieces) : this.#gathered.take();
     const answer = cut ? null : this.#read(body);
     if (answer !== null) {
-      const { forward, reported, counted } = answer;
-      return { forward, reported, counted, failure: null };
+      const { forward, forwardWith, reported, counted } = answer;
+      return { forward, forwardWith, reported, counted, failure: null };
     }
     return {
       forward: [],

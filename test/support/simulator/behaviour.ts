@@ -23,6 +23,8 @@ export type Behaviour = {
   /** Reports these numbers whatever it generated, e.g. a zero. */
   usageReported?: { prompt_tokens: number; completion_tokens: number };
   dialect?: Dialect;
+  /** Answers whole, though asked for a stream. */
+  whole?: boolean;
   /** Adds this much text to the answer, or base64 to each image of a stream. */
   paddingBytes?: number;
   /** Sends the body in pieces of `bytes`, `delayMs` apart. */
@@ -105,6 +107,7 @@ export const namedBehaviours = {
   'zero-usage': { usage: 'always', usageReported: { prompt_tokens: 0, completion_tokens: 0 } },
   'continuous-usage': { usage: 'each-chunk', dialect: 'vllm' },
   'zeroes-first': { usage: 'zeroes-first' },
+  whole: { whole: true },
   ollama: { dialect: 'ollama' },
   localai: { dialect: 'localai' },
 } as const satisfies Record<string, Behaviour>;

@@ -21,6 +21,7 @@ export type TruthEntry = {
   /** The parts of a multipart body. */
   form: FormPart[];
   model: string;
+  /** Whether it is answered by a stream. */
   stream: boolean;
   behaviour: Behaviour;
   /** The id in the answer. */
