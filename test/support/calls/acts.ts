@@ -7,6 +7,7 @@ const sound = fc.record({
   tokens: fc.constantFrom(1, 3, 40),
   usage: fc.constantFrom('as-asked', 'always', 'absent', 'each-chunk', 'zeroes-first'),
   dialect: fc.constantFrom('openai', 'openai', 'vllm', 'llama.cpp', 'ollama', 'localai'),
+  whole: fc.constantFrom(false, false, false, true),
   cachedTokens: fc.constantFrom(undefined, 0, 2),
   paddingBytes: fc.constantFrom(0, 0, 30_000),
   headDelayMs: fc.constantFrom(0, 5),
@@ -21,7 +22,7 @@ const broken = fc
     kind: fc.constantFrom(...kinds),
     afterChunks: fc.constantFrom(undefined, 0, 1, 3, 10),
   })
-  .map(({ answer, ...fault }) => ({ ...answer, fault }));
+  .map(({ answer, ...fault }) => ({ ...answer, whole: false, fault }));
 
 const refused = fc.constantFrom(
   ...(['server-error', 'overloaded', 'html-502', 'redirect', 'unauthorized', 'vllm-error', 'llama-error'] as const),

@@ -206,8 +206,8 @@ export class History {
     expect(received).toMatchObject({ status: 200, isWhole: true });
     expect(event).toMatchObject({ success: true });
     expect(textIn(call, received.bytes)).toBe(textOf(entry));
-    const frames = isEventStream(entry) ? framesIn(received.bytes) : [];
-    if (isEventStream(entry) && (call.operation === 'chat' || call.operation === 'completions')) {
+    const frames = getsEvents(call) ? framesIn(received.bytes) : [];
+    if (frames.length > 0 && (call.operation === 'chat' || call.operation === 'completions')) {
       expect(received.bytes.toString().endsWith('data: [DONE]\n\n')).toBe(true);
       const usages = frames.flatMap(({ usage }) => usage ?? []);
       if (call.asksForUsage) expect(usages.at(-1)?.completion_tokens).toBe(event.output_tokens);
@@ -278,6 +278,7 @@ const plain: Call['attempts'][0] = {
   paddingBytes: 0,
   headDelayMs: 0,
   chunkDelayMs: undefined,
+  whole: false,
   trickle: undefined,
 };
 const plainCall: Call = {
@@ -326,6 +327,10 @@ function nameIn(entry: TruthEntry): string {
   return name;
 }
 
+/** Whether its client gets a stream, be it that its upstream answers whole. */
+const getsEvents = ({ streamed, operation }: Call): boolean =>
+  streamed && operation !== 'embeddings' && operation !== 'translations';
+
 const isEventStream = (entry: TruthEntry): boolean => entry.stream || entry.json?.stream_format === 'sse';
 
 function fateOf(entry: TruthEntry): Fate {
@@ -335,6 +340,8 @@ function fateOf(entry: TruthEntry): Fate {
     return { status, mayTryElsewhere: status !== 400 };
   }
   if (fault === undefined || entry.outcome === 'completed' || entry.isWhole) return 'whole';
+  // A stream of which nothing was passed on may as well have been refused.
+  if (endsAsStream(fault.kind) && entry.chunks === 0) return { status: 502, mayTryElsewhere: true };
   if (fault.afterChunks !== undefined || endsAsStream(fault.kind)) return 'broken';
   return fault.kind === 'hang' ? { status: 504, mayTryElsewhere: false } : { status: 502, mayTryElsewhere: true };
 }
@@ -417,9 +424,11 @@ function textOf(entry: TruthEntry): string {
       return JSON.stringify(JSON.parse(String((embeddingsAnswer(entry) as Json).body.bytes)).data);
     case 'images': {
       const answer = imagesAnswer(entry) as Json;
-      if (!entry.stream) return JSON.stringify(JSON.parse(String(answer.body.bytes)).data);
-      const frames = [...answer.stream].flatMap(({ bytes }) => framesIn(Buffer.from(bytes)));
-      return frames.map(({ b64_json }) => b64_json).join(' ');
+      const images = entry.stream
+        ? [...answer.stream].flatMap(({ bytes }) => framesIn(Buffer.from(bytes)))
+        : JSON.parse(String(answer.body.bytes)).data;
+      if (entry.json!.stream !== true) return JSON.stringify(images);
+      return images.map(({ b64_json }: Json) => b64_json).join(' ');
     }
     default:
       return entry.text;
