@@ -38,6 +38,37 @@ const transcribe = (fields: object = {}, file: Buffer = wav, name = 'speech.wav'
   );
 
 describe('a transcription', () => {
+  test('that is answered whole in place of a stream is its events, with all that the upstream tells', async () => {
+    for (const response_format of ['json', 'verbose_json']) {
+      await bench.renew();
+      bench.simulator.next('whole');
+      const stream = (await transcribe({ stream: true, response_format })) as unknown as AsyncIterable<object>;
+      const [delta, done, ...rest] = await Array.fromAsync(stream);
+      const { text, reportedUsage: usage } = bench.simulator.requests[0]!;
+      expect(delta).toEqual({ type: 'transcript.text.delta', delta: text });
+      expect(done).toMatchObject({ type: 'transcript.text.done', text, usage });
+      expect('segments' in done!).toBe(response_format === 'verbose_json');
+      expect(rest).toEqual([]);
+      await bench.event({ success: true, audio_seconds: 3 });
+    }
+    const written = '{\r\n  "text": "",\n  "type": "transcription"\r\n}\n';
+    bench.simulator.next({ instead: { status: 200, contentType: 'application/json', body: written } });
+    const silent = (await transcribe({ stream: true })) as unknown as AsyncIterable<object>;
+    expect(await Array.fromAsync(silent)).toEqual([{ type: 'transcript.text.done', text: '' }]);
+    // Subtitles are no text of an event.
+    bench.simulator.next('whole');
+    const response = await bench.client.audio.transcriptions
+      .create({
+        file: await toFile(wav, 'a.wav'),
+        model: 'sim-transcribe',
+        response_format: 'srt',
+        stream: true,
+      } as never)
+      .asResponse();
+    expect(response.headers.get('content-type')).toBe('application/x-subrip; charset=utf-8');
+    expect(await response.text()).toContain('-->');
+  });
+
   test('of a file that is read while it is sent reaches the upstream part by part as it was', async () => {
     const { client, simulator } = bench;
     const transcript = await client.audio.transcriptions.create({

@@ -134,6 +134,13 @@ const calls = [
     ['images'],
   ],
   [
+    'a streamed image that is answered whole',
+    post('/images/generations', { ...image, stream: true }),
+    whole({ created: 1, data: [{ b64_json: 'AAAA' }] }),
+    inputTokens,
+    ['images'],
+  ],
+  [
     'a transcript by tokens',
     transcribe({}),
     whole({ text: message.content }),
@@ -151,6 +158,13 @@ const calls = [
     'a streamed transcript by tokens',
     transcribe({ stream: true }),
     streamedTranscript,
+    inputTokens,
+    ['output_tokens', 'audio_seconds'],
+  ],
+  [
+    'a streamed transcript that is answered whole',
+    transcribe({ stream: true }),
+    whole({ text: message.content }),
     inputTokens,
     ['output_tokens', 'audio_seconds'],
   ],

@@ -132,6 +132,29 @@ describe('images', () => {
     await bench.event({ images: 1, output_tokens: 100 });
   });
 
+  test('that are answered whole in place of a stream are its events, the last one with the usage', async () => {
+    bench.simulator.next('whole');
+    const stream = await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat', n: 2, stream: true });
+    const [one, last] = await Array.fromAsync(stream);
+    expect(one).toEqual({
+      type: 'image_generation.completed',
+      b64_json: expect.stringMatching(/^iVBOR/),
+      created_at: 1_764_000_000,
+    });
+    expect(last).toEqual({ ...one, usage: bench.simulator.requests[0]!.reportedUsage });
+    await bench.event({ images: 2, output_tokens: 200 });
+
+    const image = { b64_json: 'AAAA', revised_prompt: 'A\r\ncat' };
+    const body = { data: [image], created: 5, size: '1024x1024', quality: 'low', output_format: 'png', extra: 1 };
+    const written = JSON.stringify(body, null, 2).replaceAll('\n', '\r\n');
+    bench.simulator.next({ instead: { status: 200, contentType: 'application/json', body: written } });
+    const indented = await bench.client.images.generate({ model: 'sim-image', prompt: 'A cat', stream: true });
+    expect(await Array.fromAsync(indented)).toEqual([
+      { ...image, type: one!.type, created_at: 5, size: '1024x1024', quality: 'low', output_format: 'png' },
+    ]);
+    await bench.event({ images: 1, output_tokens: 0 });
+  });
+
   test('a stream that ends before its image is an error with a code', async () => {
     bench.simulator.next({ fault: { kind: 'early-end', afterChunks: 1 } });
     const stream = await bench.client.images.generate({

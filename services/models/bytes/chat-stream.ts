@@ -13,7 +13,7 @@ import { GrowingBuffer } from './growing-buffer.ts';
 import { ObjectScan } from './json-scan.ts';
 import { type ReportedUsage, readUsage } from './reported-usage.ts';
 import { applySplices, type Splice } from './splice.ts';
-import { type SseFrame, SseSplitter } from './sse.ts';
+import { type SseFrame, SseSplitter, toOneLine } from './sse.ts';
 import { errorInFrame } from './stream-error.ts';
 
 export type ChatStreamOptions = {
@@ -234,8 +234,8 @@ export class ChatStream {
     }
     // Of a member that stands there twice clients could read either.
     if (problem !== null || scan.hasDuplicate) return 'the upstream sent an event that is no JSON object';
-    // Data of several lines is written as one; in JSON that is well-formed they part at white space.
-    if (data !== frame.bytes) replaceByte(data, 0x0a, 0x20);
+    // Data of several lines is written as one.
+    if (data !== frame.bytes) toOneLine(data);
     if (this.#id === null) this.#begin(scan);
     const splices = this.#splices;
     splices.length = 0;
@@ -364,8 +364,4 @@ const valueCopy = (scan: ObjectScan<ChunkField>, name: ChunkField): Buffer => {
 
 function isDone({ data, dataStart, dataEnd }: SseFrame): boolean {
   return data[dataStart] === 0x5b && data.toString('latin1', dataStart, dataEnd).trim() === '[DONE]';
-}
-
-export function replaceByte(bytes: Buffer, byte: number, by: number): void {
-  for (let at = bytes.indexOf(byte); at !== -1; at = bytes.indexOf(byte, at + 1)) bytes[at] = by;
 }

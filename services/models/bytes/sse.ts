@@ -245,6 +245,13 @@ function joinLines(bytes: Buffer, lines: readonly number[]): Buffer {
   return Buffer.concat(parts);
 }
 
+/** Makes JSON that is well-formed the data of an event, in place: its line ends, in which that would part, are white space. */
+export function toOneLine(json: Buffer): void {
+  for (const lineEnd of [lineFeed, carriageReturn]) {
+    for (let at = json.indexOf(lineEnd); at !== -1; at = json.indexOf(lineEnd, at + 1)) json[at] = 0x20;
+  }
+}
+
 /** Where the byte is next; the length when it is nowhere. */
 function find(chunk: Buffer, byte: number, position: number): number {
   const found = chunk.indexOf(byte, position);

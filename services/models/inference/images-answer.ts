@@ -1,5 +1,6 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { toOneLine } from '../bytes/sse.ts';
 import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
@@ -30,6 +31,37 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
     reported: imagesUsed(readUsage(scan.json('usage')), scan.itemCount, asked),
     counted: async () => ({}),
   };
+}
+
+const sharedFields = fieldSet('data', 'created', 'background', 'output_format', 'quality', 'size', 'usage');
+
+/** Reads the same for a client that asked for a stream: it gets the event of each image, the last one with the usage. */
+export function readImagesAsStream(body: Buffer, asked: ImagesAsked): WholeAnswer | null {
+  const answer = readImages(body, asked);
+  if (answer === null) return null;
+  toOneLine(body);
+  const image = new ObjectScan(imageFields);
+  const images: Uint8Array[] = [];
+  const scan = new ObjectScan(sharedFields, {
+    in: 'data',
+    scan: image,
+    take() {
+      images.push(body.subarray(image.open, image.close));
+    },
+  });
+  scan.read(body);
+  const member = (name: (typeof sharedFields.names)[number], as: string = name): string => {
+    const found = scan.member(name);
+    return found === undefined ? '' : `,"${as}":${body.toString('utf8', found.valueStart, found.valueEnd)}`;
+  };
+  const type = 'image_generation.completed';
+  const shared = (['background', 'output_format', 'quality', 'size'] as const).map((name) => member(name)).join('');
+  const prefix = Buffer.from(`event: ${type}\ndata: `);
+  const forward = images.flatMap((bytes, place) => {
+    const usage = place === images.length - 1 ? member('usage') : '';
+    return [prefix, bytes, Buffer.from(`,"type":"${type}"${member('created', 'created_at')}${shared}${usage}}\n\n`)];
+  });
+  return { ...answer, forward };
 }
 
 /** What images that came are charged for: a model is priced by them or by tokens; both are measured, and its price says which is sold. */

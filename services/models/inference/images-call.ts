@@ -1,7 +1,7 @@
 import type { InvokeRequest } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { fieldSet } from '../bytes/json-scan.ts';
-import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
-import { imagesUsed, readImages } from './images-answer.ts';
+import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
+import { imagesUsed, readImages, readImagesAsStream } from './images-answer.ts';
 import { bodyForUpstream, optionalBoolean, optionalInteger, readJsonRequest, requiredModel } from './json-request.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { bytesPerToken } from './text-call.ts';
@@ -37,16 +37,24 @@ export function prepareImages(request: InvokeRequest): PreparedCall {
     },
     contentType: 'application/json',
     bodyFor: ({ upstreamModel }) => bodyForUpstream(scan, upstreamModel),
-    // Some models do not stream and answer whole all the same.
-    reader: (head, bound) =>
-      streamed && isEventStream(head)
-        ? new EventStreamReader({
-            lastEvent: 'image_generation.completed',
-            lastEventsMax: images,
-            deltaEvent: null,
-            eventBytesMax,
-            measure: ({ usage, lastEvents }) => imagesUsed(usage, lastEvents, { images, bound }),
-          })
-        : new WholeAnswerReader((body) => readImages(body, { images, bound }), { bytesMax: imageBytesMax, head }),
+    reader: (head, bound) => {
+      const asked = { images, bound };
+      if (!streamed) return new WholeAnswerReader((body) => readImages(body, asked), { bytesMax: imageBytesMax, head });
+      // Some models do not stream and answer whole all the same.
+      if (!isEventStream(head)) {
+        return new WholeAnswerReader((body) => readImagesAsStream(body, asked), {
+          contentType: eventStreamType,
+          bytesMax: imageBytesMax,
+          head,
+        });
+      }
+      return new EventStreamReader({
+        lastEvent: 'image_generation.completed',
+        lastEventsMax: images,
+        deltaEvent: null,
+        eventBytesMax,
+        measure: ({ usage, lastEvents }) => imagesUsed(usage, lastEvents, asked),
+      });
+    },
   };
 }

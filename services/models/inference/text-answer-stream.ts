@@ -1,7 +1,8 @@
-import { type ChatStreamOptions, doneFrame, replaceByte } from '../bytes/chat-stream.ts';
+import { type ChatStreamOptions, doneFrame } from '../bytes/chat-stream.ts';
 import { framePrefix, frameSuffix } from '../bytes/chunk-shape.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
+import { toOneLine } from '../bytes/sse.ts';
 import { ChatStreamReader } from './chat-stream-reader.ts';
 import { readTextAnswer, type TextAnswerRules } from './text-answer.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
@@ -60,8 +61,6 @@ function eventsOf(body: Buffer, { operation, includeUsage }: ChatStreamOptions):
   splices.push(...memberSplices(scan, edits));
   const data = applySplices(body, 0, body.length, inOrder(splices));
   const events = Buffer.concat([framePrefix, ...data, frameSuffix, doneFrame]);
-  // In JSON that is well-formed, line ends are white space.
-  const line = events.subarray(framePrefix.length, -(frameSuffix.length + doneFrame.length));
-  for (const lineEnd of [0x0a, 0x0d]) replaceByte(line, lineEnd, 0x20);
+  toOneLine(events.subarray(framePrefix.length, -(frameSuffix.length + doneFrame.length)));
   return events;
 }

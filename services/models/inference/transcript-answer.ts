@@ -1,6 +1,9 @@
 import type { AudioLength } from '../audio/audio-length.ts';
+import { framePrefix, frameSuffix } from '../bytes/chunk-shape.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
+import { spliceMembers } from '../bytes/splice.ts';
+import { toOneLine } from '../bytes/sse.ts';
 import { errorInBody } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
@@ -34,23 +37,29 @@ export type TranscriptRules = {
   isJson: boolean;
   /** Whether the client wants a text. */
   isText: boolean;
+  /** Whether it is to get the events of a stream. */
+  asEvents: boolean;
   heard: Heard;
   tools: Pick<CallTools, 'tokenizer'>;
 };
 
-const fields = fieldSet('text', 'usage', 'duration');
+const fields = fieldSet('text', 'usage', 'duration', 'type');
 
 /**
- * Reads a whole transcript; it is passed on byte for byte, unless the client wants the text of a JSON alone. The seconds of audio are
- * measured whatever else the upstream counts: a model is priced by them or by tokens, and its price says which is sold. Null when it
- * is no transcript.
+ * Reads a whole transcript; it is passed on byte for byte, unless the client wants the text of a JSON alone, or its events. The seconds
+ * of audio are measured whatever else the upstream counts: a model is priced by them or by tokens, and its price says which is sold. Null
+ * when it is no transcript.
  */
-export function readTranscript(body: Buffer, { isJson, isText, heard, tools }: TranscriptRules): WholeAnswer | null {
+export function readTranscript(
+  body: Buffer,
+  { isJson, isText, asEvents, heard, tools }: TranscriptRules,
+): WholeAnswer | null {
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
   // Some servers answer 200 and an error.
   if (isJson && scan.valueBytes('text') === '""'.length && errorInBody(body) !== null) return null;
-  const forward = isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
+  if (asEvents && scan.hasDuplicate) return null;
+  const forward = asEvents ? eventsOf(scan) : isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
   const countTokens = async (text: string): Promise<Partial<Measures>> => ({
     outputTokens: await (await tools.tokenizer()).count(text),
   });
@@ -75,6 +84,15 @@ export function readTranscript(body: Buffer, { isJson, isText, heard, tools }: T
     };
   };
   return { forward, reported: null, counted };
+}
+
+/** The events of a whole transcript: one with all of its text, and the last one with all of it. */
+function eventsOf(transcript: ObjectScan<(typeof fields.names)[number]>): readonly Uint8Array[] {
+  toOneLine(transcript.bytes);
+  const delta = { type: 'transcript.text.delta', delta: transcript.string('text')! };
+  const deltaFrame = delta.delta === '' ? '' : `data: ${JSON.stringify(delta)}\n\n`;
+  const done = spliceMembers(transcript, [['type', '"transcript.text.done"']]);
+  return [Buffer.from(deltaFrame), framePrefix, ...done, frameSuffix];
 }
 
 const cueEnd = /--> *(?:(\d+):)?(\d\d):(\d\d)[.,](\d{3})/g;

@@ -3,7 +3,7 @@ import { AudioLength } from '../audio/audio-length.ts';
 import type { UpstreamHead } from '../upstream/upstream.ts';
 import { readAudioForm } from './audio-form.ts';
 import type { CallTools } from './call-tools.ts';
-import { EventStreamReader, isEventStream } from './event-stream-reader.ts';
+import { EventStreamReader, eventStreamType, isEventStream } from './event-stream-reader.ts';
 import { type PreparedCall, textEstimate } from './prepared-call.ts';
 import { believedOfAudio, type Heard, readTranscript } from './transcript-answer.ts';
 import { TranscriptChunks } from './transcript-chunks.ts';
@@ -44,9 +44,7 @@ export async function prepareTranscription(request: InvokeRequest, tools: CallTo
     // Some models do not stream and answer whole all the same.
     reader: (head, bound) => {
       const heard = { length, besideBytes: form.besideBytes, bound };
-      return form.streamed && isEventStream(head)
-        ? transcriptEvents(heard)
-        : wholeTranscript(form.responseFormat, heard, tools, head);
+      return form.streamed && isEventStream(head) ? transcriptEvents(heard) : wholeTranscript(form, heard, tools, head);
     },
   };
 }
@@ -65,7 +63,7 @@ const transcriptEvents = (heard: Heard): EventStreamReader =>
 
 /** Null where words are asked for and the type, which alone tells, says that the answer is an error or a page. */
 function wholeTranscript(
-  responseFormat: string,
+  { responseFormat, streamed }: { responseFormat: string; streamed: boolean },
   heard: Heard,
   tools: CallTools,
   head: UpstreamHead,
@@ -74,6 +72,8 @@ function wholeTranscript(
   // vLLM puts plain text into JSON as well.
   const readsJson = textType === undefined || (responseFormat === 'text' && isJson(head));
   if (!readsJson && (isJson(head) || pageType.test(head.header('content-type') ?? ''))) return null;
-  const rules = { isJson: readsJson, isText: textType !== undefined, heard, tools };
-  return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType: textType });
+  const asEvents = streamed && textType === undefined;
+  const rules = { isJson: readsJson, isText: textType !== undefined, asEvents, heard, tools };
+  const contentType = asEvents ? eventStreamType : textType;
+  return new WholeAnswerReader((body) => readTranscript(body, rules), { contentType });
 }
