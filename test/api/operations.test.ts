@@ -358,6 +358,10 @@ describe('what an upstream leaves out or repeats', () => {
     expect(asContent).toBeGreaterThan(6);
     expect(await counted({ content: null, audio: { ...spoken, transcript: words } })).toBe(asContent);
     expect(await counted({ content: words, audio: spoken })).toBe(asContent);
+    const called = { name: 'Seven words', arguments: ' that nobody else would count.' };
+    expect(await counted({ content: null, function_call: called })).toBe(asContent);
+    const tool_calls = [{ id: 'call_0123456789', type: 'function', function: called }];
+    expect(await counted({ content: null, tool_calls })).toBe(asContent);
   });
 
   test('unknown and nested members arrive intact, numbers that no double holds included', async () => {

@@ -29,7 +29,10 @@ export function outputText(body: Uint8Array): string {
       collect(part, words);
     }
     if (isObject(message?.audio)) collect(message.audio.transcript, words);
-    for (const call of [message?.tool_calls, message?.function_call]) collect(call, words);
+    for (const call of [message?.tool_calls, { function: message?.function_call }].flat()) {
+      // Its id and type are none that the model wrote.
+      if (isObject(call)) for (const part of [call.function, call.custom]) collect(part, words);
+    }
   }
   return words.texts.join('');
 }
