@@ -173,7 +173,9 @@ export class History {
     const given = this.#behaviours.get(name)![deployments.indexOf(entry.model)]!;
     const { fault, ...answer } = behaviourOf(given) as Behaviour;
     if (fault === undefined) return answer;
-    return { ...answer, fault: endsAsStream(fault.kind) && !isEventStream(entry) ? { ...fault, kind: 'cut' } : fault };
+    // Of a body with a length garbage may be the rest, which makes it whole.
+    const isOfStreams = endsAsStream(fault.kind) || (fault.kind === 'garbage' && fault.afterChunks !== undefined);
+    return { ...answer, fault: isOfStreams && !isEventStream(entry) ? { ...fault, kind: 'cut' } : fault };
   }
 
   #compare({ name, call, received }: Result, events: readonly UsageEvent[]): void {
