@@ -376,6 +376,7 @@ test('the text that is kept for counting is bounded, and its size is known beyon
   for (let round = 0; round < 30; round += 1) stream.push(chunk);
   expect(stream.textBytes).toBe(3_000_000);
   expect(stream.outputText().length).toBeLessThanOrEqual(1 << 20);
+  expect(stream.outputText().length * stream.textScale).toBeCloseTo(3_000_000);
 });
 
 /** Chunks of few kinds, so that most have the shape of an earlier one; some are odd. */

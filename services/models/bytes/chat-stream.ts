@@ -48,7 +48,7 @@ export type ChatStreamEnd = {
   problem: string | null;
 };
 
-/** As much of the output's text is kept, for counting its tokens when the upstream does not say. */
+/** As much of the output's text is kept, and a first delta that is longer, for counting its tokens when the upstream does not say. */
 const textBytesMax = 1024 * 1024;
 export const doneFrame = Buffer.from('data: [DONE]\n\n');
 /** Shapes that are compared with each chunk: one for each choice, of a few. */
@@ -148,6 +148,11 @@ export class ChatStream {
       said: this.#said,
       problem: this.#problem,
     };
+  }
+
+  /** How many times as long as `outputText` the output's text is. */
+  get textScale(): number {
+    return this.#text.length === 0 ? 1 : this.textBytes / this.#text.length;
   }
 
   /** The output's text, its first 1 MiB, for counting tokens. */
@@ -294,7 +299,8 @@ export class ChatStream {
   #takeText(bytes: Buffer, start: number, end: number): void {
     this.deltas += 1;
     this.textBytes += end - start;
-    if (this.#text.length + end - start <= textBytesMax) this.#text.append(bytes, start, end);
+    const length = this.#text.length + end - start;
+    if (length <= textBytesMax || length === end - start) this.#text.append(bytes, start, end);
   }
 
   #fail(problem: string): void {

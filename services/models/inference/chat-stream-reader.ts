@@ -70,15 +70,18 @@ export class ChatStreamReader implements AnswerReader {
         countInputTokens: this.#countInputTokens,
         // Of a stream that broke off the deltas are charged, one token each: never more than was generated, whatever vocabulary
         // the upstream has, and never less than was delivered. A whole one is counted as it would have been reported.
-        countOutputTokens: async () =>
-          outcome === 'complete'
-            ? // Of sound nobody can count more than its pieces.
-              (await this.#tools.tokenizer()).count(this.#stream.outputText()) || this.#stream.deltas
-            : this.#stream.deltas,
+        countOutputTokens: async () => (outcome === 'complete' ? this.#countOutputTokens() : this.#stream.deltas),
       }),
       failure: outcome === 'complete' ? null : (problem ?? failures[outcome]),
       said,
     };
+  }
+
+  async #countOutputTokens(): Promise<number> {
+    const tokenizer = await this.#tools.tokenizer();
+    const counted = (await tokenizer.count(this.#stream.outputText())) * this.#stream.textScale;
+    // Of sound nobody can count more than its pieces.
+    return Math.round(counted) || this.#stream.deltas;
   }
 
   #usageChunk({ inputTokens, outputTokens }: Measures): Uint8Array {
