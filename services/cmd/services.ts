@@ -20,7 +20,7 @@ import { type Base, bodyReadMaxBytes, drainMs, listening } from './base.ts';
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
-  keys: ['edge', 'auth', 'models', 'jobs', 'admin'],
+  keys: ['edge', 'auth', 'usage', 'models', 'jobs', 'admin'],
   auth: ['edge', 'keys', 'usage', 'billing', 'models', 'jobs', 'admin', 'bootstrap'],
   usage: ['edge', 'inference', 'models'],
   billing: ['edge', 'inference', 'usage', 'jobs', 'admin'],
@@ -98,6 +98,7 @@ async function startService(
       const { implementation, close } = await startUsage({
         ...common,
         auth: client(AuthService),
+        keys: client(KeysService),
         billing: client(BillingService),
       });
       return { rpc: rpcService(UsageService, implementation, options), close };

@@ -60,13 +60,18 @@ describe('other services', () => {
   test('describe one organization’s keys, deleted ones too', async () => {
     const caller = sessionOf();
     const { key } = await keys.createKey({ name: 'described' }, as(caller));
+    const live = await keys.createKey({ name: 'live' }, as(caller));
     const foreign = await keys.createKey({ name: 'foreign' }, as(sessionOf()));
     await keys.deleteKey({ keyId: key!.id }, as(caller));
     const answer = await keys.describeKeys(
-      { tenantId: caller.tenantId, keyIds: [key!.id, foreign.key!.id, uuidv7()] },
+      { tenantId: caller.tenantId, keyIds: [key!.id, live.key!.id, foreign.key!.id, uuidv7()] },
       asService('usage'),
     );
-    expect(answer.keys).toMatchObject([{ keyId: key!.id, userId: caller.userId, name: 'described' }]);
+    const { userId } = caller;
+    expect(answer.keys.toSorted((a, b) => (a.keyId < b.keyId ? -1 : 1))).toMatchObject([
+      { keyId: key!.id, userId, name: 'described', deleted: true },
+      { keyId: live.key!.id, userId, name: 'live', deleted: false },
+    ]);
   });
 
   test('find the users whose live keys name a model, page by page', async () => {

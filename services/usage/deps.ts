@@ -1,5 +1,6 @@
 import type { Client, ServiceImpl } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import type { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
@@ -15,6 +16,8 @@ export type UsageDeps = {
   charges?: ChargeQueue;
   /** Knows the e-mail addresses of users. */
   auth: Pick<Client<typeof AuthService>, 'getUsers'>;
+  /** Knows the names of API keys. */
+  keys: Pick<Client<typeof KeysService>, 'describeKeys'>;
   metrics: UsageMetrics;
   clock: Clock;
   /** By which events are dated: CLOCK does not move it. */

@@ -30,6 +30,7 @@ const eventsKeptMonths = 24;
 export async function startUsage(options: {
   connection: DatabaseUrl;
   auth: UsageDeps['auth'];
+  keys: UsageDeps['keys'];
   /** Without it, events wait in the outbox to be charged. */
   billing?: ChargeDeps['billing'];
   registry: Registry;
@@ -37,7 +38,7 @@ export async function startUsage(options: {
   machineClock?: UsageDeps['machineClock'];
   logger: Logger;
 }): Promise<StartedUsage> {
-  const { connection, auth, billing, registry, clock, machineClock = systemClock, logger } = options;
+  const { connection, auth, keys, billing, registry, clock, machineClock = systemClock, logger } = options;
   const database = await openServiceDatabase({ service: 'usage', connection, entities: [], logger });
   const partitions = createPartitions(database);
   const metrics = createUsageMetrics(registry);
@@ -53,7 +54,7 @@ export async function startUsage(options: {
   const dayGatherer = startDayGatherer({ database, logger });
   const charges = billing === undefined ? undefined : startChargeWorker({ database, billing, logger });
   return {
-    implementation: usageService({ database, partitions, charges, auth, metrics, clock, machineClock }),
+    implementation: usageService({ database, partitions, charges, auth, keys, metrics, clock, machineClock }),
     close: async () => {
       await Promise.all([partitionKeeper.close(), bucketDropper.close(), dayGatherer.close()]);
       await charges?.close();

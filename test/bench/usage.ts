@@ -278,6 +278,7 @@ try {
     database: watched,
     partitions: createPartitions(database),
     auth: { getUsers: async () => ({ users: [] }) as never },
+    keys: { describeKeys: async () => ({ keys: [] }) as never },
     metrics: createUsageMetrics(new Registry()),
     clock: systemClock,
     machineClock: systemClock,

@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { Browser, Page, Request } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { waitFor } from '../support/wait-for.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
@@ -219,5 +220,38 @@ test('requests narrow to a model and a key, and what leaves as a file is of whom
   expect(await usersIn()).toEqual(new Set([owner.id]));
   await page.getByRole('button', { name: 'Organization', exact: true }).click();
   expect(await usersIn()).toEqual(new Set([owner.id, admin.id, member.id]));
+  await close();
+});
+
+test('a key that was deleted, and one of a teammate, are called by their names', async () => {
+  const { url, gateway } = portal;
+  const session = await gateway.login(users.member);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  const made = async (name: string) => {
+    const key = await gateway.createKey(session, { name });
+    expect((await gateway.call('POST', '/v1/chat/completions', key.key, chat)).status).toBe(200);
+    return key;
+  };
+  await made('Zebra crossing');
+  const retired = await made('Apron strings');
+  expect((await gateway.call('DELETE', `/api/v1/api-keys/${retired.id}`, session)).status).toBe(204);
+  const history = `/api/v1/usage/history?api_key_id=${retired.id}`;
+  await waitFor(async () => (await gateway.call('GET', history, session)).json.data.length === 1, {
+    description: 'the call in the usage',
+  });
+
+  const { page, close } = await openPage(browser);
+  await signIn(page, url, users.owner, '/usage?by=key&scope=tenant');
+  const rows = page.getByRole('table', { name: 'Usage by key' });
+  await rows.getByText('Apron strings (deleted)', { exact: true }).waitFor();
+  await rows.getByText('Zebra crossing', { exact: true }).waitFor();
+  // By what is read there, and not by the ids behind it.
+  await rows.getByRole('button', { name: 'Key' }).click();
+  const shown = await rows.locator('td[data-label="Key"]').allTextContents();
+  expect(shown.length).toBeGreaterThan(3);
+  expect(shown).toEqual(shown.toSorted());
+  await goWithin(page, '/usage?by=request&scope=tenant');
+  await page.getByRole('table', { name: 'Requests' }).getByText('Apron strings (deleted)').waitFor();
+  await page.getByLabel('Key', { exact: true }).selectOption({ label: 'Zebra crossing' });
   await close();
 });

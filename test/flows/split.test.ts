@@ -115,6 +115,9 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(done, { description: 'the job to be done' });
   const stored = async () => (await call('GET', '/api/v1/usage/history', session)).data.length === 2;
   await waitFor(stored, { description: 'both calls in the usage' });
+  const today = new Date().toISOString().slice(0, 10);
+  const summary = await call('GET', `/api/v1/usage/summary?start_date=2026-01-01&end_date=${today}`, session);
+  expect(summary.by_api_key).toMatchObject([{ api_key_name: 'split', api_key_deleted: false, requests: 2 }]);
   const charged = async () => (await admin('ledger', 'verify')).entries_checked > 0;
   await waitFor(charged, { description: 'both calls in the ledger' });
 });

@@ -65,6 +65,58 @@ test('a call under /api/v1 is metered like one under /v1', async () => {
   );
 });
 
+test('usage by key has the names of keys, of deleted ones and of teammates too, for whoever sees their usage', async () => {
+  const session = await gateway.login();
+  const invited = await gateway.call('POST', '/api/v1/invitations', session, {
+    email: 'mate@example.com',
+    role: 'member',
+  });
+  expect(invited.status, invited.text).toBe(201);
+  const mail = await gateway.call('GET', '/api/v1/admin/mail?search=mate@example.com', session);
+  const mate = { email: 'mate@example.com', password: 'Correct-horse-2' };
+  await gateway.call('POST', '/api/v1/auth/accept-invite', '', {
+    ...{ token: /[?&]token=([\w-]+)/.exec(mail.text)![1], password: mate.password, first_name: 'M', last_name: 'Ate' },
+  });
+  const mateSession = await gateway.login(mate);
+  const own = await gateway.createKey(session, { name: 'of the owner' });
+  const live = await gateway.createKey(mateSession, { name: 'of the mate' });
+  const gone = await gateway.createKey(mateSession, { name: 'gone' });
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  for (const token of [own.key, live.key, gone.key, mateSession]) {
+    expect((await gateway.call('POST', '/v1/chat/completions', token, chat)).status).toBe(200);
+  }
+  expect((await gateway.call('DELETE', `/api/v1/api-keys/${gone.id}`, mateSession)).status).toBe(204);
+
+  const today = new Date().toISOString().slice(0, 10);
+  const range = `start_date=${today}&end_date=${today}`;
+  type Row = { api_key_id: string | null; api_key_name: string | null; api_key_deleted: boolean | null };
+  const names = (rows: Row[]) =>
+    new Map(rows.map((row) => [row.api_key_id, [row.api_key_name, row.api_key_deleted]] as const));
+  const ofMate = new Map([
+    [live.id, ['of the mate', false]],
+    [gone.id, ['gone', true]],
+    [null, [null, null]],
+  ]);
+  const reports = async (token: string, scope: string) => {
+    const summary = await gateway.call('GET', `/api/v1/usage/summary?${range}&scope=${scope}`, token);
+    const report = await gateway.call('GET', `/api/v1/usage/report?${range}&scope=${scope}&group_by=api_key`, token);
+    return [names(summary.json.by_api_key), names(report.json.buckets[0].groups)];
+  };
+  await waitFor(async () => (await reports(mateSession, 'own')).every(({ size }) => size === 3), {
+    description: "the mate's calls in the usage",
+  });
+  expect(await reports(mateSession, 'own')).toEqual([ofMate, ofMate]);
+  for (const ofAll of await reports(session, 'tenant')) {
+    expect(ofAll.get(own.id)).toEqual(['of the owner', false]);
+    expect(ofAll.get(gone.id)).toEqual(['gone', true]);
+    expect(ofAll.get(live.id)).toEqual(['of the mate', false]);
+  }
+  // Of a teammate's keys nothing is told to who does not see their usage.
+  for (const ofOwner of await reports(session, 'own')) {
+    expect([ofOwner.has(own.id), ofOwner.has(live.id), ofOwner.has(gone.id)]).toEqual([true, false, false]);
+  }
+});
+
 test('the metrics show the lag to the stored row, the journal and refused batches', async () => {
   const text = await waitFor(
     async () => {

@@ -8,6 +8,8 @@ export const describeKeys =
     requireService(callerOf(context));
     const keys = await database.em().find(KeyEntity, { tenantId, id: { $in: keyIds } });
     return {
-      keys: keys.map(({ id, userId, name, preview }) => ({ keyId: id, userId, name, keyPreview: preview })),
+      keys: keys.map(({ id, userId, name, preview, deletedAt }) => {
+        return { keyId: id, userId, name, keyPreview: preview, deleted: deletedAt !== null };
+      }),
     };
   };

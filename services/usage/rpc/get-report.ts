@@ -7,7 +7,8 @@ import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { bucketStartsMs, instantsOf } from '../domain/time-buckets.ts';
 import { resolveBucketedRange } from './granularity.ts';
-import { rangeMessage } from './report-messages.ts';
+import { type KeyLabels, keyLabels } from './key-labels.ts';
+import { namedMeasures, rangeMessage } from './report-messages.ts';
 
 const dimensions: Readonly<Partial<Record<GroupBy, Dimension>>> = {
   [GroupBy.MODEL]: 'model',
@@ -16,7 +17,7 @@ const dimensions: Readonly<Partial<Record<GroupBy, Dimension>>> = {
 };
 
 export const getReport =
-  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getReport'> =>
+  ({ database, keys, clock }: Pick<UsageDeps, 'database' | 'keys' | 'clock'>): UsageRpc<'getReport'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), request.scope);
     const { days, width, granularity } = resolveBucketedRange(request.granularity, request.range, {}, clock.now());
@@ -30,6 +31,7 @@ export const getReport =
       startsMs,
       endMs: range.endMs,
     });
+    const labels = dimension === 'api_key_id' ? await keyLabels(keys, subject.tenantId, rows) : undefined;
 
     const totals = measureSums.none();
     for (const row of rows) measureSums.add(totals, row);
@@ -41,17 +43,17 @@ export const getReport =
       totals: measuresMessage(totals),
       buckets: startsMs.map((startMs, index) => ({
         range: rangeMessage({ startMs, endMs: startsMs[index + 1] ?? range.endMs }),
-        ...bucketMessage(rowsByBucket.get(index) ?? [], dimension !== undefined),
+        ...bucketMessage(rowsByBucket.get(index) ?? [], dimension !== undefined, labels),
       })),
     };
   };
 
-function bucketMessage(rows: BucketSums[], isSplit: boolean) {
+function bucketMessage(rows: BucketSums[], isSplit: boolean, labels?: KeyLabels) {
   const sums = measureSums.none();
   for (const row of rows) measureSums.add(sums, row);
   const groups = isSplit ? rows.sort((a, b) => (a.name < b.name ? -1 : 1)) : [];
   return {
     measures: measuresMessage(sums),
-    groups: groups.map((row) => ({ name: row.name, measures: measuresMessage(row) })),
+    groups: groups.map((row) => namedMeasures(row, labels)),
   };
 }

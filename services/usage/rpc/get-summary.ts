@@ -5,10 +5,11 @@ import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { instantsOf } from '../domain/time-buckets.ts';
+import { keyLabels } from './key-labels.ts';
 import { dearestFirst, rangeMessage } from './report-messages.ts';
 
 export const getSummary =
-  ({ database, clock }: Pick<UsageDeps, 'database' | 'clock'>): UsageRpc<'getSummary'> =>
+  ({ database, keys, clock }: Pick<UsageDeps, 'database' | 'keys' | 'clock'>): UsageRpc<'getSummary'> =>
   async (request, context) => {
     const subject = subjectOf(callerOf(context), request.scope);
     const range = instantsOf(resolveRange(request.range, { daysMax: daysMaxOfSums }, clock.now()));
@@ -23,6 +24,6 @@ export const getSummary =
       totals: measuresMessage(sums.totals),
       byModel: dearestFirst(sums.model),
       byEndpoint: dearestFirst(sums.endpoint),
-      byApiKey: dearestFirst(sums.api_key_id),
+      byApiKey: dearestFirst(sums.api_key_id, await keyLabels(keys, subject.tenantId, sums.api_key_id)),
     };
   };

@@ -100,6 +100,7 @@ test('a process that stops while it keeps partitions ends in silence: its connec
     const started = await startUsage({
       connection: usage.databaseUrl,
       auth: { getUsers: () => Promise.reject(new Error('nobody asks')) },
+      keys: { describeKeys: () => Promise.reject(new Error('nobody asks')) },
       registry: new Registry(),
       clock: usage.clock,
       logger,

@@ -64,11 +64,17 @@ export const endpointMeasuresJson = ({ name, measures }: NamedMeasures): Static<
 export const keyMeasuresSchema = Type.Object(
   {
     api_key_id: orNull(Type.String({ format: 'uuid', description: 'Null: sessions.' })),
+    api_key_name: orNull(
+      Type.String({ description: 'That of a deleted key as well. Null of sessions, and while names cannot be read.' }),
+    ),
+    api_key_deleted: orNull(Type.Boolean({ description: 'Null where `api_key_name` is.' })),
     ...measuresSchema.properties,
   },
   { $id: 'KeyMeasures' },
 );
-export const keyMeasuresJson = ({ name, measures }: NamedMeasures): Static<typeof keyMeasuresSchema> => ({
+export const keyMeasuresJson = ({ name, measures, key }: NamedMeasures): Static<typeof keyMeasuresSchema> => ({
   api_key_id: name || null,
+  api_key_name: key?.name ?? null,
+  api_key_deleted: key?.deleted ?? null,
   ...measuresJson(measures),
 });

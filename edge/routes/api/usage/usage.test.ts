@@ -1,4 +1,7 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { create } from '@bufbuild/protobuf';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { DescribeKeysResponseSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { keyId, testEvent, testId, userId } from '../../../../services/usage/fixtures/test-events.ts';
 import { asService, testNowMs } from '../../../../services/usage/fixtures/test-usage.ts';
 import { startUsageEdge, type UsageEdge } from '../../../fixtures/usage-edge.ts';
@@ -22,8 +25,12 @@ const events = [
     usage: { inputTokens: 0n, outputTokens: 0n, costNanoUsd: 100_000_000n },
   }),
 ];
+/** Keys as it is during a test; otherwise it knows no key. */
+let describeKeys: NonNullable<Parameters<typeof startUsageEdge>[0]>['describeKeys'];
 beforeAll(async () => {
-  edge = await startUsageEdge();
+  edge = await startUsageEdge({
+    describeKeys: async (...call) => (await describeKeys?.(...call)) ?? create(DescribeKeysResponseSchema),
+  });
   await edge.usage.client.record({ events }, asService());
 });
 afterAll(() => edge[Symbol.asyncDispose]());
@@ -127,6 +134,40 @@ test('the summary, the report and the breakdown', async () => {
   expect((await json('/usage/tenant-breakdown', 'owner')).users).toEqual([
     { user_id: userId, email: 'me@example.test', requests: 2, tokens: 15, cost_usd: 0.100012345 },
   ]);
+});
+
+describe('usage by key while Keys', () => {
+  afterEach(() => {
+    describeKeys = undefined;
+  });
+  const range = 'start_date=2026-07-15&end_date=2026-07-15';
+  const outages: [what: string, describe: typeof describeKeys][] = [
+    ['is out of reach', () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'away'))],
+    [
+      'does not answer',
+      (_, options) =>
+        new Promise((_, reject) => options?.signal?.addEventListener('abort', () => reject(options.signal?.reason))),
+    ],
+  ];
+  test.each(outages)('%s comes all the same, without the names', async (_, describe) => {
+    const path = `/usage/summary?${range}`;
+    const known = await json(path);
+    describeKeys = async ({ keyIds = [] }) =>
+      create(DescribeKeysResponseSchema, { keys: keyIds.map((keyId) => ({ keyId, name: 'known' })) });
+    expect((await json(path)).by_api_key).toMatchObject([
+      { api_key_id: null, api_key_name: null, api_key_deleted: null },
+      { api_key_id: keyId, api_key_name: 'known', api_key_deleted: false },
+    ]);
+    describeKeys = describe;
+    const summary = await json(path);
+    expect(summary).toEqual(known);
+    expect(summary.by_api_key[1]).toMatchObject({ api_key_id: keyId, api_key_name: null, requests: 1 });
+    const { buckets } = await json(`/usage/report?${range}&group_by=api_key`);
+    expect(buckets[0].groups).toMatchObject([
+      { api_key_id: null, api_key_name: null },
+      { api_key_id: keyId, api_key_name: null },
+    ]);
+  });
 });
 
 test('the breakdown without days is of the current month in the zone that is asked for', async () => {

@@ -12,7 +12,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/usage/v1/report.proto.
  */
 export const file_modelgateway_usage_v1_report: GenFile = /*@__PURE__*/
-  fileDesc("CiJtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvcmVwb3J0LnByb3RvEhVtb2RlbGdhdGV3YXkudXNhZ2UudjEiXwoJVGltZVJhbmdlEikKBXN0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgNlbmQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpQCCghNZWFzdXJlcxIQCghyZXF1ZXN0cxgBIAEoBBIbChNzdWNjZXNzZnVsX3JlcXVlc3RzGAIgASgEEhcKD2ZhaWxlZF9yZXF1ZXN0cxgDIAEoBBIUCgxpbnB1dF90b2tlbnMYBCABKAQSGwoTY2FjaGVkX2lucHV0X3Rva2VucxgFIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAYgASgEEhQKDHRvdGFsX3Rva2VucxgHIAEoBBIOCgZpbWFnZXMYCCABKAQSEAoIYXVkaW9fbXMYCSABKAQSEgoKY2hhcmFjdGVycxgKIAEoBBITCgtkdXJhdGlvbl9tcxgLIAEoBBIVCg1jb3N0X25hbm9fdXNkGAwgASgDIlAKDU5hbWVkTWVhc3VyZXMSDAoEbmFtZRgBIAEoCRIxCghtZWFzdXJlcxgCIAEoCzIfLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5NZWFzdXJlcyJhCgxVc2VyTWVhc3VyZXMSDwoHdXNlcl9pZBgBIAEoCRINCgVlbWFpbBgCIAEoCRIxCghtZWFzdXJlcxgDIAEoCzIfLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5NZWFzdXJlcyKoAQoMUmVwb3J0QnVja2V0Ei8KBXJhbmdlGAEgASgLMiAubW9kZWxnYXRld2F5LnVzYWdlLnYxLlRpbWVSYW5nZRIxCghtZWFzdXJlcxgCIAEoCzIfLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5NZWFzdXJlcxI0CgZncm91cHMYAyADKAsyJC5tb2RlbGdhdGV3YXkudXNhZ2UudjEuTmFtZWRNZWFzdXJlcyqKAQoLR3JhbnVsYXJpdHkSGwoXR1JBTlVMQVJJVFlfVU5TUEVDSUZJRUQQABIWChJHUkFOVUxBUklUWV9IT1VSTFkQARIVChFHUkFOVUxBUklUWV9EQUlMWRACEhYKEkdSQU5VTEFSSVRZX1dFRUtMWRADEhcKE0dSQU5VTEFSSVRZX01PTlRITFkQBCp3CgdHcm91cEJ5EhgKFEdST1VQX0JZX1VOU1BFQ0lGSUVEEAASEQoNR1JPVVBfQllfTk9ORRABEhIKDkdST1VQX0JZX01PREVMEAISFAoQR1JPVVBfQllfQVBJX0tFWRADEhUKEUdST1VQX0JZX0VORFBPSU5UEARiBnByb3RvMw", [file_google_protobuf_timestamp]);
+  fileDesc("CiJtb2RlbGdhdGV3YXkvdXNhZ2UvdjEvcmVwb3J0LnByb3RvEhVtb2RlbGdhdGV3YXkudXNhZ2UudjEiXwoJVGltZVJhbmdlEikKBXN0YXJ0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBInCgNlbmQYAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpQCCghNZWFzdXJlcxIQCghyZXF1ZXN0cxgBIAEoBBIbChNzdWNjZXNzZnVsX3JlcXVlc3RzGAIgASgEEhcKD2ZhaWxlZF9yZXF1ZXN0cxgDIAEoBBIUCgxpbnB1dF90b2tlbnMYBCABKAQSGwoTY2FjaGVkX2lucHV0X3Rva2VucxgFIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAYgASgEEhQKDHRvdGFsX3Rva2VucxgHIAEoBBIOCgZpbWFnZXMYCCABKAQSEAoIYXVkaW9fbXMYCSABKAQSEgoKY2hhcmFjdGVycxgKIAEoBBITCgtkdXJhdGlvbl9tcxgLIAEoBBIVCg1jb3N0X25hbm9fdXNkGAwgASgDIn4KDU5hbWVkTWVhc3VyZXMSDAoEbmFtZRgBIAEoCRIxCghtZWFzdXJlcxgCIAEoCzIfLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5NZWFzdXJlcxIsCgNrZXkYAyABKAsyHy5tb2RlbGdhdGV3YXkudXNhZ2UudjEuS2V5TGFiZWwiKQoIS2V5TGFiZWwSDAoEbmFtZRgBIAEoCRIPCgdkZWxldGVkGAIgASgIImEKDFVzZXJNZWFzdXJlcxIPCgd1c2VyX2lkGAEgASgJEg0KBWVtYWlsGAIgASgJEjEKCG1lYXN1cmVzGAMgASgLMh8ubW9kZWxnYXRld2F5LnVzYWdlLnYxLk1lYXN1cmVzIqgBCgxSZXBvcnRCdWNrZXQSLwoFcmFuZ2UYASABKAsyIC5tb2RlbGdhdGV3YXkudXNhZ2UudjEuVGltZVJhbmdlEjEKCG1lYXN1cmVzGAIgASgLMh8ubW9kZWxnYXRld2F5LnVzYWdlLnYxLk1lYXN1cmVzEjQKBmdyb3VwcxgDIAMoCzIkLm1vZGVsZ2F0ZXdheS51c2FnZS52MS5OYW1lZE1lYXN1cmVzKooBCgtHcmFudWxhcml0eRIbChdHUkFOVUxBUklUWV9VTlNQRUNJRklFRBAAEhYKEkdSQU5VTEFSSVRZX0hPVVJMWRABEhUKEUdSQU5VTEFSSVRZX0RBSUxZEAISFgoSR1JBTlVMQVJJVFlfV0VFS0xZEAMSFwoTR1JBTlVMQVJJVFlfTU9OVEhMWRAEKncKB0dyb3VwQnkSGAoUR1JPVVBfQllfVU5TUEVDSUZJRUQQABIRCg1HUk9VUF9CWV9OT05FEAESEgoOR1JPVVBfQllfTU9ERUwQAhIUChBHUk9VUF9CWV9BUElfS0VZEAMSFQoRR1JPVVBfQllfRU5EUE9JTlQQBGIGcHJvdG8z", [file_google_protobuf_timestamp]);
 
 /**
  * TimeRange is a resolved range of instants.
@@ -159,6 +159,13 @@ export type NamedMeasures = Message<"modelgateway.usage.v1.NamedMeasures"> & {
    * @generated from field: modelgateway.usage.v1.Measures measures = 2;
    */
   measures?: Measures | undefined;
+
+  /**
+   * What Keys knows of an API key; unset for all else, and while Keys is out of reach.
+   *
+   * @generated from field: modelgateway.usage.v1.KeyLabel key = 3;
+   */
+  key?: KeyLabel | undefined;
 };
 
 /**
@@ -167,6 +174,34 @@ export type NamedMeasures = Message<"modelgateway.usage.v1.NamedMeasures"> & {
  */
 export const NamedMeasuresSchema: GenMessage<NamedMeasures> = /*@__PURE__*/
   messageDesc(file_modelgateway_usage_v1_report, 2);
+
+/**
+ * KeyLabel is what a report calls an API key.
+ *
+ * @generated from message modelgateway.usage.v1.KeyLabel
+ */
+export type KeyLabel = Message<"modelgateway.usage.v1.KeyLabel"> & {
+  /**
+   * Its name, or the one that it had when it was deleted.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * Whether it has been deleted.
+   *
+   * @generated from field: bool deleted = 2;
+   */
+  deleted: boolean;
+};
+
+/**
+ * Describes the message modelgateway.usage.v1.KeyLabel.
+ * Use `create(KeyLabelSchema)` to create a new message.
+ */
+export const KeyLabelSchema: GenMessage<KeyLabel> = /*@__PURE__*/
+  messageDesc(file_modelgateway_usage_v1_report, 3);
 
 /**
  * UserMeasures are the measures of one user of an organization.
@@ -201,7 +236,7 @@ export type UserMeasures = Message<"modelgateway.usage.v1.UserMeasures"> & {
  * Use `create(UserMeasuresSchema)` to create a new message.
  */
 export const UserMeasuresSchema: GenMessage<UserMeasures> = /*@__PURE__*/
-  messageDesc(file_modelgateway_usage_v1_report, 3);
+  messageDesc(file_modelgateway_usage_v1_report, 4);
 
 /**
  * ReportBucket is one bucket of a report. A report is dense: buckets without traffic are zeros.
@@ -236,7 +271,7 @@ export type ReportBucket = Message<"modelgateway.usage.v1.ReportBucket"> & {
  * Use `create(ReportBucketSchema)` to create a new message.
  */
 export const ReportBucketSchema: GenMessage<ReportBucket> = /*@__PURE__*/
-  messageDesc(file_modelgateway_usage_v1_report, 4);
+  messageDesc(file_modelgateway_usage_v1_report, 5);
 
 /**
  * Granularity is the width of a bucket.

@@ -5,17 +5,17 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Money } from '../../ui/money.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 
-type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { name: string };
+type Row = Pick<Measures, 'requests' | 'input_tokens' | 'output_tokens' | 'cost_usd'> & { id: string; name: string };
 
 /** Sums by something: model, endpoint or key. */
 export function BreakdownTable({
   what,
   rows,
-  show,
+  show = (name) => name,
 }: {
   what: string;
   rows: readonly Row[];
-  show: (name: string) => ReactNode;
+  show?: (name: string) => ReactNode;
 }) {
   const columns: readonly Column<Row>[] = [
     { name: what, sortBy: (row) => row.name, cell: (row) => <span className="wrap-anywhere">{show(row.name)}</span> },
@@ -39,7 +39,7 @@ export function BreakdownTable({
       label={`Usage by ${what.toLowerCase()}`}
       rows={rows}
       columns={columns}
-      rowKey={(row) => row.name}
+      rowKey={(row) => row.id}
       empty={<EmptyState icon="chart" title="No usage in this range" />}
     />
   );

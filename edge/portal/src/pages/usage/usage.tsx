@@ -143,14 +143,20 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
   const [tab, setTab] = useSearchParameter('by', 'model');
   const summary = useGet<UsageSummary>('/usage/summary', { ...query, scope });
   const users = useGet<TenantBreakdown>('/usage/tenant-breakdown', query, { enabled: isAdmin && tab === 'user' });
-  const keys = useWholeList<ApiKey>('/api-keys');
-  const keyName = (id: string | null) => {
+  const ownKeys = useWholeList<ApiKey>('/api-keys');
+  const keyName = (id: string | null): string => {
     if (id === null || id === '') return 'Playground and other sessions';
-    return keys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
+    const used = summary.data?.by_api_key.find((row) => row.api_key_id === id);
+    if (used?.api_key_deleted === true) return `${used.api_key_name} (deleted)`;
+    // A key without usage in this range may still be the one that the requests are narrowed to.
+    return used?.api_key_name ?? ownKeys.data?.find((key) => key.id === id)?.name ?? `Key …${id.slice(-8)}`;
   };
   const mono = (name: string) => <span className="font-mono text-xs">{name}</span>;
-  const rows = <Row extends Measures>(list: readonly Row[], name: (row: Row) => string) =>
-    list.map((row) => ({ ...row, name: name(row) }));
+  const rows = <Row extends Measures>(
+    list: readonly Row[],
+    id: (row: Row) => string,
+    nameOf: typeof keyName = String,
+  ) => list.map((row) => ({ ...row, id: id(row), name: nameOf(id(row)) }));
   return (
     <>
       <Loaded of={summary}>{(data) => <SummaryTiles summary={data} />}</Loaded>
@@ -177,11 +183,7 @@ function Breakdown({ range, scope, isAdmin }: { range: DayRange; scope: string; 
               <Card flush>
                 <Loaded of={summary}>
                   {(data) => (
-                    <BreakdownTable
-                      what="Key"
-                      rows={rows(data.by_api_key, (row) => row.api_key_id ?? '')}
-                      show={keyName}
-                    />
+                    <BreakdownTable what="Key" rows={rows(data.by_api_key, (row) => row.api_key_id ?? '', keyName)} />
                   )}
                 </Loaded>
               </Card>
