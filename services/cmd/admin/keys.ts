@@ -1,7 +1,7 @@
 import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
-import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
@@ -45,14 +45,16 @@ export const keyCommands: readonly AdminCommand[] = [
     options: { ...limitOptions, 'organization-limits': { type: 'boolean' } },
     async run({ keys, asOperator }, args) {
       const keyId = argument(args, 0, "the key's id");
-      const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
-      if (key === undefined) throw notFound('API key');
-      const withLimits = (one: Key) => ({ output: { ...shown(one), ...shownLimits(one.rateLimits) } });
+      const withLimits = (key: Key) => ({ output: { ...shown(key), ...shownLimits(key.rateLimits) } });
       const given = limitsOf(args);
-      if (given === null && args.values['organization-limits'] !== true) return withLimits(key);
-      const rateLimits =
-        args.values['organization-limits'] === true ? {} : { ...givenLimits(key.rateLimits), ...given };
-      return withLimits((await keys.setKeyRateLimits({ keyId, rateLimits }, asOperator)).key!);
+      const organizationLimits = args.values['organization-limits'] === true;
+      if (given === null && !organizationLimits) {
+        const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
+        if (key === undefined) throw notFound('API key');
+        return withLimits(key);
+      }
+      const changes = organizationLimits || given === null ? undefined : given;
+      return withLimits((await keys.setKeyRateLimits({ keyId, changes }, asOperator)).key!);
     },
   },
 ];

@@ -8,7 +8,7 @@ import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { as, sessionOf, startTestKeys, type TestKeys } from '../../../test/support/keys.ts';
-import { asTableOwner } from '../../../test/support/people.ts';
+import { asTableOwner, atOnce } from '../../../test/support/people.ts';
 import { testTokens } from '../../../test/support/rpc-carriers.ts';
 import type { AdminContext } from './command.ts';
 import { commands } from './commands.ts';
@@ -114,6 +114,25 @@ test("a key's rate limits are set, shown and given back to its organization's fr
     concurrent_requests: 0,
   });
   expect((await admin('keys', 'limits', auth.owner.userId)).exitCode).not.toBe(0);
+});
+
+test("of two operators who set different limits of a key at once, neither loses the other's", async () => {
+  const owner = sessionOf({ ...auth.owner, role: Role.OWNER });
+  const { key } = await keys.keys.createKey({ name: 'limited by two' }, as(owner));
+  await json('keys', 'limits', key!.id, '--concurrent', '2');
+  await atOnce(
+    auth,
+    [
+      () => json('keys', 'limits', key!.id, '--requests', '30'),
+      () => json('keys', 'limits', key!.id, '--tokens', '900'),
+    ],
+    `select from keys.keys where id = '${key!.id}' for update`,
+  );
+  expect(await json('keys', 'limits', key!.id)).toMatchObject({
+    requests_per_minute: 30,
+    tokens_per_minute: 900,
+    concurrent_requests: 2,
+  });
 });
 
 test('a broken audit chain fails the command, a whole one does not', async () => {

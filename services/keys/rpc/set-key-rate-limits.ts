@@ -4,7 +4,7 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
-import { ownLimitFields } from '#shared/rate-limits.ts';
+import { ownLimitFields, type RateLimits } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges } from '../db/changes.ts';
 import { lockKey } from '../db/key.repository.ts';
@@ -13,15 +13,17 @@ import { keyMessage } from './key-message.ts';
 
 export const setKeyRateLimits =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'setKeyRateLimits'> =>
-  async ({ keyId, rateLimits }, context) => {
+  async ({ keyId, rateLimits, changes }, context) => {
     const caller = operatorCaller(context);
     const nowMs = clock.now();
     const { key, version } = await transaction(database, async (em) => {
       const key = await lockKey(em, keyId);
       const before = ownLimitFields(key);
-      key.requestsPerMinute = rateLimits?.requestsPerMinute ?? 0;
-      key.tokensPerMinute = rateLimits?.tokensPerMinute ?? 0;
-      key.concurrentRequests = rateLimits?.concurrentRequests ?? 0;
+      const next = (name: keyof RateLimits) =>
+        changes === undefined ? (rateLimits?.[name] ?? 0) : (changes[name] ?? key[name]);
+      key.requestsPerMinute = next('requestsPerMinute');
+      key.tokensPerMinute = next('tokensPerMinute');
+      key.concurrentRequests = next('concurrentRequests');
       if (key.keyType === KeyType.MANAGEMENT) requireNoLimits(ownLimitFields(key));
       const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };

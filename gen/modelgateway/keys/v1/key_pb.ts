@@ -13,7 +13,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file modelgateway/keys/v1/key.proto.
  */
 export const file_modelgateway_keys_v1_key: GenFile = /*@__PURE__*/
-  fileDesc("Ch5tb2RlbGdhdGV3YXkva2V5cy92MS9rZXkucHJvdG8SFG1vZGVsZ2F0ZXdheS5rZXlzLnYxIpMECgNLZXkSCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg8KB3VzZXJfaWQYAyABKAkSDAoEbmFtZRgEIAEoCRIvCghrZXlfdHlwZRgFIAEoDjIdLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleVR5cGUSEwoLa2V5X3ByZXZpZXcYBiABKAkSDgoGc2NvcGVzGAcgAygJEjkKC2NvbnN0cmFpbnRzGAggASgLMiQubW9kZWxnYXRld2F5LmtleXMudjEuS2V5Q29uc3RyYWludHMSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt1c2FnZV9jb3VudBgMIAEoBBIvCgZzdGF0dXMYDSABKA4yHy5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlTdGF0dXMSLgoKcmV2b2tlZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoLcmF0ZV9saW1pdHMYDyABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5SYXRlTGltaXRzIqcBCg5LZXlDb25zdHJhaW50cxItCg9tb2RlbF9hbGxvd2xpc3QYASADKAlCFLpIEZIBDhDoBxgBIgdyBRABGP8BEiUKDGlwX2FsbG93bGlzdBgCIAMoCUIPukgMkgEJEOgHIgRyAhhAEigKEnNwZW5kX2NhcF9uYW5vX3VzZBgDIAEoA0IHukgEIgIoAEgAiAEBQhUKE19zcGVuZF9jYXBfbmFub191c2QihQEKClJhdGVMaW1pdHMSJwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgBIAEoDUIKukgHKgUYgK3iBBImChF0b2tlbnNfcGVyX21pbnV0ZRgCIAEoDUILukgIKgYYgKjWuQcSJgoTY29uY3VycmVudF9yZXF1ZXN0cxgDIAEoDUIJukgGKgQYwIQ9IisKCVNjb3BlTGlzdBIeCgZzY29wZXMYASADKAlCDrpIC5IBCBBkIgRyAhhAKlQKB0tleVR5cGUSGAoUS0VZX1RZUEVfVU5TUEVDSUZJRUQQABIWChJLRVlfVFlQRV9JTkZFUkVOQ0UQARIXChNLRVlfVFlQRV9NQU5BR0VNRU5UEAIqbgoJS2V5U3RhdHVzEhoKFktFWV9TVEFUVVNfVU5TUEVDSUZJRUQQABIVChFLRVlfU1RBVFVTX0FDVElWRRABEhYKEktFWV9TVEFUVVNfRVhQSVJFRBACEhYKEktFWV9TVEFUVVNfUkVWT0tFRBADYgZwcm90bzM", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("Ch5tb2RlbGdhdGV3YXkva2V5cy92MS9rZXkucHJvdG8SFG1vZGVsZ2F0ZXdheS5rZXlzLnYxIpMECgNLZXkSCgoCaWQYASABKAkSEQoJdGVuYW50X2lkGAIgASgJEg8KB3VzZXJfaWQYAyABKAkSDAoEbmFtZRgEIAEoCRIvCghrZXlfdHlwZRgFIAEoDjIdLm1vZGVsZ2F0ZXdheS5rZXlzLnYxLktleVR5cGUSEwoLa2V5X3ByZXZpZXcYBiABKAkSDgoGc2NvcGVzGAcgAygJEjkKC2NvbnN0cmFpbnRzGAggASgLMiQubW9kZWxnYXRld2F5LmtleXMudjEuS2V5Q29uc3RyYWludHMSLgoKY3JlYXRlZF9hdBgJIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBITCgt1c2FnZV9jb3VudBgMIAEoBBIvCgZzdGF0dXMYDSABKA4yHy5tb2RlbGdhdGV3YXkua2V5cy52MS5LZXlTdGF0dXMSLgoKcmV2b2tlZF9hdBgOIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASNQoLcmF0ZV9saW1pdHMYDyABKAsyIC5tb2RlbGdhdGV3YXkua2V5cy52MS5SYXRlTGltaXRzIqcBCg5LZXlDb25zdHJhaW50cxItCg9tb2RlbF9hbGxvd2xpc3QYASADKAlCFLpIEZIBDhDoBxgBIgdyBRABGP8BEiUKDGlwX2FsbG93bGlzdBgCIAMoCUIPukgMkgEJEOgHIgRyAhhAEigKEnNwZW5kX2NhcF9uYW5vX3VzZBgDIAEoA0IHukgEIgIoAEgAiAEBQhUKE19zcGVuZF9jYXBfbmFub191c2QihQEKClJhdGVMaW1pdHMSJwoTcmVxdWVzdHNfcGVyX21pbnV0ZRgBIAEoDUIKukgHKgUYgK3iBBImChF0b2tlbnNfcGVyX21pbnV0ZRgCIAEoDUILukgIKgYYgKjWuQcSJgoTY29uY3VycmVudF9yZXF1ZXN0cxgDIAEoDUIJukgGKgQYwIQ9IuABChBSYXRlTGltaXRDaGFuZ2VzEiwKE3JlcXVlc3RzX3Blcl9taW51dGUYASABKA1CCrpIByoFGICt4gRIAIgBARIrChF0b2tlbnNfcGVyX21pbnV0ZRgCIAEoDUILukgIKgYYgKjWuQdIAYgBARIrChNjb25jdXJyZW50X3JlcXVlc3RzGAMgASgNQgm6SAYqBBjAhD1IAogBAUIWChRfcmVxdWVzdHNfcGVyX21pbnV0ZUIUChJfdG9rZW5zX3Blcl9taW51dGVCFgoUX2NvbmN1cnJlbnRfcmVxdWVzdHMiKwoJU2NvcGVMaXN0Eh4KBnNjb3BlcxgBIAMoCUIOukgLkgEIEGQiBHICGEAqVAoHS2V5VHlwZRIYChRLRVlfVFlQRV9VTlNQRUNJRklFRBAAEhYKEktFWV9UWVBFX0lORkVSRU5DRRABEhcKE0tFWV9UWVBFX01BTkFHRU1FTlQQAipuCglLZXlTdGF0dXMSGgoWS0VZX1NUQVRVU19VTlNQRUNJRklFRBAAEhUKEUtFWV9TVEFUVVNfQUNUSVZFEAESFgoSS0VZX1NUQVRVU19FWFBJUkVEEAISFgoSS0VZX1NUQVRVU19SRVZPS0VEEANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * Key is one API key as its owner and operators see it ("API key" in service.md). The secret is
@@ -209,6 +209,41 @@ export const RateLimitsSchema: GenMessage<RateLimits> = /*@__PURE__*/
   messageDesc(file_modelgateway_keys_v1_key, 2);
 
 /**
+ * RateLimitChanges set overrides one by one: an unset one stays as it is, 0 means none from now on.
+ *
+ * @generated from message modelgateway.keys.v1.RateLimitChanges
+ */
+export type RateLimitChanges = Message<"modelgateway.keys.v1.RateLimitChanges"> & {
+  /**
+   * Requests per minute.
+   *
+   * @generated from field: optional uint32 requests_per_minute = 1;
+   */
+  requestsPerMinute?: number | undefined;
+
+  /**
+   * Tokens per minute.
+   *
+   * @generated from field: optional uint32 tokens_per_minute = 2;
+   */
+  tokensPerMinute?: number | undefined;
+
+  /**
+   * Requests at the same time.
+   *
+   * @generated from field: optional uint32 concurrent_requests = 3;
+   */
+  concurrentRequests?: number | undefined;
+};
+
+/**
+ * Describes the message modelgateway.keys.v1.RateLimitChanges.
+ * Use `create(RateLimitChangesSchema)` to create a new message.
+ */
+export const RateLimitChangesSchema: GenMessage<RateLimitChanges> = /*@__PURE__*/
+  messageDesc(file_modelgateway_keys_v1_key, 3);
+
+/**
  * ScopeList distinguishes scopes which were not given from an empty list, which is refused.
  *
  * @generated from message modelgateway.keys.v1.ScopeList
@@ -227,7 +262,7 @@ export type ScopeList = Message<"modelgateway.keys.v1.ScopeList"> & {
  * Use `create(ScopeListSchema)` to create a new message.
  */
 export const ScopeListSchema: GenMessage<ScopeList> = /*@__PURE__*/
-  messageDesc(file_modelgateway_keys_v1_key, 3);
+  messageDesc(file_modelgateway_keys_v1_key, 4);
 
 /**
  * KeyType decides which surface a key opens; neither type opens the other's.
