@@ -1,9 +1,14 @@
+import { Registry } from 'prom-client';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
-import { openJobsDatabase } from '../../services/jobs/fixtures/test-queue.ts';
+import { openJobsDatabase, silent } from '../../services/jobs/fixtures/test-queue.ts';
 import { renewHolds } from '../../services/jobs/workers/housekeeping.ts';
+import { startJobWorker } from '../../services/jobs/workers/start.ts';
 import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { waitFor } from '../support/wait-for.ts';
 
@@ -48,13 +53,13 @@ async function pass(minutes: number): Promise<void> {
 }
 
 /** A key whose whole cap is held by a job. */
-async function keyWithJob(): Promise<string> {
+async function keyWithJob(): Promise<{ key: string; jobId: string }> {
   bench.session = await bench.gateway.login();
   const { key } = await bench.gateway.createKey(bench.session, { spend_cap_usd: 0.01 });
   const submitted = await call(key, { background: true });
   expect(submitted.status, submitted.text).toBe(202);
   expect(await outcome(key)).toBe('spend_cap_exceeded');
-  return key;
+  return { key, jobId: submitted.json.id };
 }
 
 test('a job that waits for hours, and one that runs for hours, keep their room; without renewal it lapses', async () => {
@@ -69,10 +74,52 @@ test('a job that waits for hours, and one that runs for hours, keep their room; 
     await pass(45);
     await housekeeping();
   }
-  await waitFor(async () => (await outcome(forgotten)) === 'admitted', {
+  await waitFor(async () => (await outcome(forgotten.key)) === 'admitted', {
     description: 'the room that nobody renewed to be free',
     timeoutMs: 10_000,
     intervalMs: 50,
   });
-  expect([await outcome(waiting), await outcome(running)]).toEqual(['spend_cap_exceeded', 'spend_cap_exceeded']);
+  expect([await outcome(waiting.key), await outcome(running.key)]).toEqual([
+    'spend_cap_exceeded',
+    'spend_cap_exceeded',
+  ]);
+});
+
+test('a job whose room lapsed, and is another’s by now, fails without a call; one for which there is room again runs', async () => {
+  const { gateway, simulator } = bench;
+  const [given, free] = [await keyWithJob(), await keyWithJob()];
+  await database.pool.query('update jobs set hold_expires_at = null');
+  for (let times = 0; times < 2; times += 1) await pass(45);
+  bench.session = await gateway.login();
+  // The room of the first is taken by a second job of its key.
+  const second = await waitFor(
+    async () => {
+      const answer = await call(given.key, { background: true });
+      return answer.status === 202 && answer.json.id;
+    },
+    { description: 'the lapsed room to be free', intervalMs: 50 },
+  );
+  const held = Promise.withResolvers<void>();
+  simulator.reset();
+  simulator.otherwise(() => ({ hold: { until: held.promise }, tokens: 5 }));
+  const { switchboard } = gateway.gateway;
+  const worker = await startJobWorker({
+    connection: gateway.env.databaseUrl!,
+    inference: switchboard.client('jobs', InferenceService),
+    billing: switchboard.client('jobs', BillingService),
+    keys: switchboard.client('jobs', KeysService),
+    auth: switchboard.client('jobs', AuthService),
+    registry: new Registry(),
+    drainMs: 1_000,
+    clock,
+    logger: silent,
+  });
+  const job = async (id: string) => (await gateway.call('GET', `/api/v1/jobs/${id}`, bench.session)).json;
+  await waitFor(async () => (await job(given.jobId)).status === 'failed', { description: 'the end of the first' });
+  held.resolve();
+  for (const id of [second, free.jobId]) {
+    await waitFor(async () => (await job(id)).status === 'completed', { description: `the end of ${id}` });
+  }
+  expect((await job(given.jobId)).error.code).toBe('spend_cap_exceeded');
+  await worker.close();
 });

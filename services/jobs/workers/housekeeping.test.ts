@@ -11,7 +11,7 @@ import { inRowBytesMax } from '../db/bodies.ts';
 import { publicJobId } from '../domain/job-id.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { readJob } from '../rpc/get-job.ts';
-import { removeExpired } from './housekeeping.ts';
+import { removeExpired, renewHolds } from './housekeeping.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 
 const { database } = await ownJobsDatabase();
@@ -44,8 +44,10 @@ const answering = (bytes: number): JobWorkerDeps => ({
   },
 });
 
-async function endWith(bytes: number): Promise<string> {
+/** The id of a job that ended with so many bytes; `before` is done to it first. */
+async function endWith(bytes: number, before = 'select'): Promise<string> {
   const [id] = await queueJobs(database, 1, tenant);
+  await database.pool.query(before);
   const worker = new JobWorker(answering(bytes), workerDefaults);
   await waitFor(
     async () => (await database.pool.query('select 1 from jobs where id = $1 and status = 3', [id])).rowCount === 1,
@@ -80,6 +82,13 @@ test('a result is whole for 24 hours, in the row of its job or in parts, and the
   expect(await keptBytes()).toBe(0);
   // A job that has not ended does not expire.
   expect((await readJob({ database, clock: over }, { ...tenant, id: waiting! })).id).toBe(publicJobId(waiting!));
+});
+
+test('the room of a job that has ended is renewed no more', async () => {
+  const id = await endWith(1, `update jobs set hold_expires_at = now()`);
+  const billing = { settle: () => Promise.reject(new Error('nothing is to be renewed')) } as never;
+  expect(await renewHolds({ database, billing, clock: later(0) })).toBe(0);
+  expect((await readJob({ database, clock: later(0) }, { ...tenant, id })).result?.body.byteLength).toBe(1);
 });
 
 test('the Idempotency-Key of a deleted job is forgotten behind 24 hours, and not before', async () => {

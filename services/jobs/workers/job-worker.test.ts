@@ -1,12 +1,22 @@
+import { create, toBinary } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
+import {
+  LeaseResponseSchema,
+  ReleaseHoldResponseSchema,
+  SettleResponseSchema,
+} from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { inRowBytesMax } from '../db/bodies.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
-import { JobWorker, workerDefaults } from './job-worker.ts';
+import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
 import { startJobWorker } from './start.ts';
 
 const { database, url } = await ownJobsDatabase();
@@ -236,6 +246,173 @@ describe('a worker that falls silent', () => {
     await waitFor(async () => (await statuses())[4] === 1, { description: 'the end of the job' });
     await worker.close(1_000);
   });
+});
+
+describe('a job that is no longer its worker’s', () => {
+  const endings: [what: string, end: string][] = [
+    [
+      'was cancelled, unheard of',
+      `update jobs set status = ${JobStatus.CANCELLED}, worker_id = null, lease_expires_at = null,
+        ended_at = now(), expires_at = now() + interval '1 day'`,
+    ],
+    ['was taken by another worker', 'update jobs set fence = fence + 1'],
+  ];
+  const room = { leaseId: uuidv7(), fencingToken: 1n };
+  const holding = (jobId: string) =>
+    database.pool.query('update jobs set cost_max_nano_usd = 1, hold = $1', [
+      Buffer.from(toBinary(JobHoldSchema, create(JobHoldSchema, { holderId: jobId, leases: [room] }))),
+    ]);
+  const measured = () => {
+    const ended: string[] = [];
+    return { ended, metrics: { ended: (outcome: string) => void ended.push(outcome), started() {}, retried() {} } };
+  };
+
+  test.each(endings)('makes no call where it %s while room was taken for it, and gives that back', async (_, end) => {
+    const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query('update jobs set cost_max_nano_usd = 1');
+    let calls = 0;
+    const released: unknown[] = [];
+    const deps: JobWorkerDeps = {
+      ...workerDeps(database, () => {
+        calls += 1;
+      }),
+      billing: {
+        async lease() {
+          await database.pool.query(end);
+          return create(LeaseResponseSchema, { leases: [{ id: room.leaseId, fencingToken: room.fencingToken }] });
+        },
+        settle: () => Promise.reject(new Error('there was no room')),
+        async releaseHold({ holderId, leases }) {
+          released.push({ holderId, leases });
+          return create(ReleaseHoldResponseSchema);
+        },
+      },
+    };
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(() => released.length > 0 || calls > 0, { description: 'the room to be given back' });
+    await worker.close(1_000);
+    expect({ calls, released }).toEqual({ calls: 0, released: [{ holderId: jobId, leases: [room] }] });
+    const { rows } = await database.pool.query('select hold_expires_at from jobs');
+    expect(rows).toEqual([{ hold_expires_at: null }]);
+  });
+
+  test.each(endings)(
+    'keeps its room where it %s and the call fails: somebody else may run under it',
+    async (_, end) => {
+      const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+      await holding(jobId!);
+      const { ended, metrics } = measured();
+      const released: unknown[] = [];
+      const deps: JobWorkerDeps = {
+        ...workerDeps(database, async () => {
+          await database.pool.query(end);
+          throw gatewayError(ErrorReason.INVALID_REQUEST, 'refused');
+        }),
+        metrics,
+        billing: {
+          lease: () => Promise.reject(new Error('there is room')),
+          settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.HELD }] }),
+          releaseHold: async (request) => {
+            released.push(request);
+            return create(ReleaseHoldResponseSchema);
+          },
+        },
+      };
+      const worker = new JobWorker(deps, workerDefaults);
+      await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+        description: 'the end of the run',
+      });
+      await worker.close(1_000);
+      expect({ released, ended }).toEqual({ released: [], ended: [] });
+      expect((await database.pool.query('select error from jobs')).rows).toEqual([{ error: null }]);
+    },
+  );
+
+  test.each(endings)('has no result of a run behind which it %s, however large', async (_, end) => {
+    const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    const { ended, metrics } = measured();
+    const deps = { ...workerDeps(database, async () => void (await database.pool.query(end))), metrics };
+    const invoke: typeof deps.inference.invoke = async function* (request, options) {
+      for await (const part of deps.inference.invoke(request, options)) {
+        part.body = Buffer.alloc(inRowBytesMax + 1, 'x');
+        yield part;
+      }
+    };
+    const worker = new JobWorker({ ...deps, inference: { invoke } }, workerDefaults);
+    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+      description: 'the end of the run',
+    });
+    await worker.close(1_000);
+    const stored = await database.pool.query('select from job_bodies where job_id = $1', [jobId]);
+    expect([stored.rowCount, ended]).toEqual([0, []]);
+  });
+});
+
+test('a job whose room has lapsed runs under none once nothing limits its caller', async () => {
+  const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  const lapsed = { holderId: jobId!, leases: [{ leaseId: uuidv7(), fencingToken: 1n }], costAllowedNanoUsd: 1n };
+  await database.pool.query('update jobs set cost_max_nano_usd = 5, hold = $1, hold_expires_at = now()', [
+    Buffer.from(toBinary(JobHoldSchema, create(JobHoldSchema, lapsed))),
+  ]);
+  let hold: JobHold | undefined;
+  const deps: JobWorkerDeps = {
+    ...workerDeps(database, (request) => {
+      hold = request.hold;
+    }),
+    billing: {
+      lease: async () => create(LeaseResponseSchema, { leases: [{ unlimited: true }] }),
+      settle: async () => create(SettleResponseSchema, { leases: [{ state: LeaseState.LAPSED }] }),
+      releaseHold: () => Promise.reject(new Error('nothing is held')),
+    },
+  };
+  const worker = new JobWorker(deps, workerDefaults);
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+  await worker.close(1_000);
+  expect(hold).toMatchObject({ holderId: jobId, leases: [] });
+  expect(hold?.costAllowedNanoUsd).toBeUndefined();
+});
+
+test('an answer is kept while the database is away, and stored once it is back: the job runs once', async () => {
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  let isAway = true;
+  let runs = 0;
+  const query: typeof database.query = async (statement) => {
+    if (statement.name !== 'jobs-end' || !isAway) return database.query(statement);
+    isAway = false;
+    throw gatewayError(ErrorReason.OVERLOADED, 'away');
+  };
+  const deps = workerDeps({ ...database, query }, () => {
+    runs += 1;
+  });
+  const worker = new JobWorker(deps, workerDefaults);
+  await waitFor(async () => (await completed()) === 1, { description: 'the end of the job' });
+  await worker.close(1_000);
+  expect([isAway, runs]).toEqual([false, 1]);
+});
+
+test('a model that had no room for a moment gets more and more calls at a time from then on', async () => {
+  await queueJobs(database, 60, { tenantId: uuidv7(), userId: uuidv7() });
+  // All that are taken together find no room.
+  const concurrency = 30;
+  let refused = 0;
+  let running = 0;
+  let most = 0;
+  const deps = workerDeps(database, async () => {
+    if (refused < concurrency) {
+      refused += 1;
+      throw gatewayError(ErrorReason.NO_CAPACITY, 'full');
+    }
+    running += 1;
+    most = Math.max(most, running);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    running -= 1;
+  });
+  const worker = new JobWorker(deps, { ...workerDefaults, concurrency });
+  const look = setInterval(() => worker.wake(), 100);
+  await waitFor(async () => (await completed()) === 60, { description: 'the end of all jobs', timeoutMs: 10_000 });
+  clearInterval(look);
+  await worker.close(1_000);
+  expect(most).toBeGreaterThanOrEqual(8);
 });
 
 test('a worker that stops gives back what has not ended, and another goes on at once', async () => {

@@ -87,7 +87,6 @@ export async function runJob(
     if (held === null) return { kind: 'left' };
     hold = held;
     const body = await inputs.body();
-    if (signal.aborted) return { kind: 'left' };
     isInvoked = true;
     return { kind: 'ended', ending: await invoke(deps, job, { caller, hold, body }, signal) };
   } catch (thrown) {

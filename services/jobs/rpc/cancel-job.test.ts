@@ -1,0 +1,146 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
+import { beforeEach, expect, test } from 'vitest';
+import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import {
+  InvokeEndSchema,
+  InvokeHeadSchema,
+  InvokeResponseSchema,
+  JobHoldSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { localClient } from '../../../test/support/local-client.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
+import type { HoldingBilling } from '../deps.ts';
+import { publicJobId } from '../domain/job-id.ts';
+import { ownJobsDatabase, queueJobs, silent, workerDeps } from '../fixtures/test-queue.ts';
+import { startJobs } from '../start.ts';
+import { renewHolds } from '../workers/housekeeping.ts';
+import { JobWorker, workerDefaults } from '../workers/job-worker.ts';
+
+const { database, url } = await ownJobsDatabase();
+beforeEach(() => database.pool.query('delete from jobs'));
+
+const released: string[] = [];
+/** Billing that hears of no room that is given back. */
+const billing: HoldingBilling = {
+  lease: () => Promise.reject(new Error('nothing is leased')),
+  settle: () => Promise.reject(new Error('nothing is renewed')),
+  async releaseHold({ holderId }) {
+    released.push(holderId!);
+    throw gatewayError(ErrorReason.OVERLOADED, 'away');
+  },
+};
+
+async function startedJobs() {
+  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+  const started = await startJobs(options);
+  return Object.assign(localClient(JobsService, started.implementation, silent), {
+    [Symbol.asyncDispose]: started.close,
+  });
+}
+
+type Person = { tenantId: string; userId: string };
+const somebody = (tenantId = uuidv7()): Person => ({ tenantId, userId: uuidv7() });
+const as = (person: Person) => ({
+  contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, ...person })),
+});
+
+/** A job that waits with room that is due to be renewed. */
+async function waitingJob(of: Person): Promise<string> {
+  const [id] = await queueJobs(database, 1, of);
+  const hold = create(JobHoldSchema, { holderId: id!, leases: [{ leaseId: uuidv7(), fencingToken: 1n }] });
+  await database.pool.query('update jobs set hold = $1, hold_expires_at = now() where id = $2', [
+    Buffer.from(toBinary(JobHoldSchema, hold)),
+    id,
+  ]);
+  return id!;
+}
+
+const statusOf = async (id: string): Promise<JobStatus> =>
+  (await database.pool.query('select status from jobs where id = $1', [id])).rows[0].status;
+
+test('nobody but its user cancels a job: for others it is not found, goes on, and keeps its room', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const id = await waitingJob(owner);
+  for (const other of [somebody(owner.tenantId), { ...owner, tenantId: uuidv7() }, somebody()]) {
+    await expect(jobs.cancelJob({ jobId: publicJobId(id) }, as(other))).rejects.toMatchObject({
+      reason: ErrorReason.NOT_FOUND,
+    });
+  }
+  expect([await statusOf(id), released.includes(id)]).toEqual([JobStatus.QUEUED, false]);
+  await jobs.cancelJob({ jobId: publicJobId(id) }, as(owner));
+  expect([await statusOf(id), released.includes(id)]).toEqual([JobStatus.CANCELLED, true]);
+});
+
+test('what a cancelled job asked for is forgotten at once, however large, and of no other job', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const [small, large, other] = await queueJobs(database, 3, owner);
+  const body = Buffer.alloc(inRowBytesMax + 1, 'x');
+  for (const id of [large!, other!]) await writeBody(database.pool, { ...owner, id }, bodyKinds.request, body);
+  for (const id of [small!, large!]) await jobs.cancelJob({ jobId: publicJobId(id) }, as(owner));
+  const kept = async (text: string) => (await database.pool.query(text)).rows.map(({ id }) => id);
+  expect(await kept('select id from jobs where request is not null')).toEqual([other]);
+  expect(await kept('select job_id as id from job_bodies')).toEqual([other]);
+});
+
+test('the room of a cancelled job is renewed no more, though Billing could not be told: it lapses', async () => {
+  const owner = somebody();
+  const [cancelled, waiting] = [await waitingJob(owner), await waitingJob(owner)];
+  const jobs = await startedJobs();
+  await jobs.cancelJob({ jobId: publicJobId(cancelled) }, as(owner));
+  // With its housekeeping, which noted the renewal that it tried.
+  await jobs[Symbol.asyncDispose]();
+  await database.pool.query('update jobs set hold_expires_at = now() where hold_expires_at is not null');
+  const renewed: string[] = [];
+  const settle: HoldingBilling['settle'] = async ({ holderId }) => {
+    renewed.push(holderId!);
+    return { leases: [] } as never;
+  };
+  expect(await renewHolds({ database, billing: { ...billing, settle }, clock: systemClock })).toBe(1);
+  expect(renewed).toEqual([waiting]);
+});
+
+test('a job that is cancelled while its large result is being stored has that result, or was cancelled without one', async () => {
+  await using jobs = await startedJobs();
+  const owner = somebody();
+  const [id] = await queueJobs(database, 1, owner);
+  const disk = await database.pool.connect();
+  // As of a disk that stands still.
+  await disk.query('begin');
+  await disk.query('lock table job_bodies in exclusive mode');
+  const worker = new JobWorker(
+    {
+      ...workerDeps(database, () => {}),
+      inference: {
+        async *invoke() {
+          yield create(InvokeResponseSchema, {
+            head: create(InvokeHeadSchema, { status: 200, contentType: 'application/json' }),
+            body: Buffer.alloc(inRowBytesMax + 1, ' '),
+            end: create(InvokeEndSchema, { success: true }),
+          });
+        },
+      },
+    },
+    workerDefaults,
+  );
+  const locks =
+    'select from pg_locks join pg_database on oid = database where datname = current_database() and not granted';
+  const waiting = async (count: number) => (await database.pool.query(locks)).rowCount === count;
+  await waitFor(() => waiting(1), { description: 'the result to be stored' });
+  const cancellation = jobs.cancelJob({ jobId: publicJobId(id!) }, as(owner));
+  await waitFor(() => waiting(2), { description: 'the cancellation to wait' });
+  await disk.query('commit');
+  disk.release();
+  const { job } = await cancellation;
+  await worker.close(5_000);
+  const stored = await database.pool.query('select from job_bodies where job_id = $1', [id]);
+  expect([job!.status, await statusOf(id!), stored.rowCount]).toEqual([JobStatus.COMPLETED, JobStatus.COMPLETED, 1]);
+});
