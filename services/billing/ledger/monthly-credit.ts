@@ -7,29 +7,43 @@ import { defaultPlanCode } from '../domain/plan-default.ts';
 import { type Account, hasRoomInAccount, lockAccount, readAccount } from './accounts.ts';
 import { openLot } from './credit.ts';
 
-/** SQL of the request id of a month's credit, by which it is given once: a name, not a secret. Of a UUID and the month as text. */
-export const monthlyCreditId = (tenantId: string, month: string): string =>
-  `md5('plan credit ' || ${tenantId} || ' ' || ${month})::uuid`;
+/**
+ * SQL of the request id of a month's credit beyond what was given before, by which it is given once: a name, not a secret. Of a UUID, the
+ * month as text and nano-USD.
+ */
+const creditId = (tenantId: string, month: string, given: string): string =>
+  `md5('plan credit ' || ${tenantId} || ' ' || ${month} || case ${given} when 0 then '' else ' beyond ' || ${given} end)::uuid`;
 
-/** Gives a locked organization the credit that its plan includes for this month, once; answers whether it was given now. */
+/** SQL of the nano-USD that plans gave an organization (UUID) for a month (text): once, and again when more was included. */
+export const creditOfMonth = (tenantId: string, month: string): string => `(
+  with recursive gifts (total) as (
+    select 0::bigint
+    union all
+    select total + amount_nano_usd from gifts join transactions
+      on tenant_id = ${tenantId} and request_id = ${creditId(tenantId, month, 'total')})
+  select max(total) from gifts)`;
+
+/**
+ * Gives a locked organization what its plan includes for this month beyond what it was given for it before; answers whether there was
+ * anything. Nothing is taken back where a plan includes less.
+ */
 export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: number): Promise<boolean> {
   const { tenantId } = account;
   const month = monthOf(nowMs);
-  const id = monthlyCreditId('$1::uuid', '$2::text');
-  const { rows } = await sql.query<{ credit: bigint; plan: string; requestId: string; given: boolean }>({
+  const { rows } = await sql.query<{ credit: bigint; plan: string; requestId: string }>({
     name: 'ask-for-monthly-credit',
     text: `
       with asked as (
         insert into credit_months (tenant_id, month) values ($1::uuid, $2::text::date)
         on conflict (tenant_id) do update set month = excluded.month)
-      select monthly_credit_nano_usd as credit, name as plan, ${id} as "requestId",
-        exists (select from transactions where tenant_id = $1::uuid and request_id = ${id}) as given
-      from plans where code = $3`,
+      select monthly_credit_nano_usd - given as credit, name as plan, ${creditId('$1::uuid', '$2::text', 'given')} as "requestId"
+      from plans, ${creditOfMonth('$1::uuid', '$2::text')} as credit_of_month (given)
+      where code = $3`,
     values: [tenantId, month, account.planCode ?? defaultPlanCode],
   });
   account.creditMonth = month;
-  const { credit, plan, requestId, given } = rows[0]!;
-  if (credit === 0n || given || !hasRoomInAccount(account, credit)) return false;
+  const { credit, plan, requestId } = rows[0]!;
+  if (credit <= 0n || !hasRoomInAccount(account, credit)) return false;
   const lot = {
     source: LotSource.PROMOTION,
     amountNanoUsd: credit,

@@ -150,6 +150,43 @@ test("a plan's credit is given once a month and ends with it", async () => {
   await sound(started);
 });
 
+test('what a plan includes beyond the one before is given in the middle of a month, once, and nothing is taken back by a lower one', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const put = (code: string, credit: bigint) => {
+    const included = { monthlyCreditNanoUsd: credit * usd };
+    return billing.putPlan({ plan: { code, name: code, paygEnabled: true, included } }, operator);
+  };
+  await put('small', 5n);
+  await put('large', 20n);
+  const assign = (planCode: string) => billing.assignPlan({ tenantId, planCode }, operator);
+  const balance = async () => (await billing.getWallet({}, as(owner))).wallet!.balanceNanoUsd / usd;
+  const givenByWorkers = async () => {
+    const counts = await Promise.all(Array.from({ length: 4 }, () => grantMonthlyCredit(deps)));
+    return counts.reduce((sum, count) => sum + count, 0);
+  };
+  await assign('small');
+  expect(await balance()).toBe(5n);
+  await billing.charge({ events: [usageEvent({ tenantId, costNanoUsd: 2n * usd })] }, service);
+  // Who looks has it, and who does not, by a worker.
+  await assign('large');
+  expect(await balance()).toBe(18n);
+  await assign('small');
+  await assign('large');
+  expect([await balance(), await givenByWorkers()]).toEqual([18n, 0]);
+  await put('large', 30n);
+  expect([await givenByWorkers(), await givenByWorkers()]).toEqual([1, 0]);
+  await put('large', 10n);
+  expect([await givenByWorkers(), await balance()]).toEqual([0, 28n]);
+  const { transactions } = await billing.listTransactions({ type: TransactionType.GRANT }, as(owner));
+  expect(transactions.map(({ amountNanoUsd }) => amountNanoUsd / usd)).toEqual([10n, 15n, 5n]);
+  await toNextMonth(started, 1_000);
+  expect([await balance(), await givenByWorkers()]).toEqual([10n, 0]);
+  await sound(started);
+});
+
 test('what a redeemed coupon says of the balance is what the wallet shows, though credit has expired that is not written off', async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;
