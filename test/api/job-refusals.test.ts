@@ -85,8 +85,10 @@ test('what cannot be a job is refused with the documented error, and makes no jo
     'an order that is none': [() => jobs('GET', '?order=up'), invalid('order')],
   };
   for (const [what, [call, expected]] of Object.entries(refused)) {
-    const { status, json } = await call();
+    const { status, json, headers } = await call();
     expect([status, json?.error.code, json?.error.param], what).toEqual(expected);
+    // What is left of the limits is told with what counts towards them, and with what they refuse.
+    expect(headers.get('x-ratelimit-remaining-requests'), what).toBeNull();
   }
 
   expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
@@ -126,4 +128,25 @@ test('a job of an organization with as many as may wait is refused as one of too
   expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
   // A call that is answered at once is no job.
   expect((await gateway.call('POST', '/v1/chat/completions', key, chat)).status).toBe(200);
+});
+
+test('a submission that the rate limit refuses tells what is left of it, as a call does', async () => {
+  await using gateway = await startTestGateway({ worker: false });
+  const session = await gateway.login();
+  const { id, key } = await gateway.createKey(session);
+  const limits = { requests_per_minute: 1 };
+  const limited = await gateway.call('PUT', `/api/v1/admin/keys/${id}/rate-limits`, session, limits);
+  expect(limited.status, limited.text).toBe(200);
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hello there' }] };
+  const submit = () => gateway.call('POST', '/v1/chat/completions', key, { ...chat, background: true });
+  const refused = await waitFor(
+    async () => {
+      const answer = await submit();
+      return answer.status === 429 && answer;
+    },
+    { description: 'the limit to be reached' },
+  );
+  expect(refused.json.error.code).toBe('rate_limit_exceeded');
+  const standing = ['limit', 'remaining'].map((what) => refused.headers.get(`x-ratelimit-${what}-requests`));
+  expect(standing).toEqual(['1', '0']);
 });

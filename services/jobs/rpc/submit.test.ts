@@ -68,6 +68,31 @@ test('a repeat at another process that is refused the room of the first, queued 
   expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
 });
 
+test('an Idempotency-Key is of the key or session that sent it: a teammate’s, and that of another key, make jobs of their own', async () => {
+  await using jobs = await jobsWith(leasing);
+  const owner = somebody();
+  const mate = { ...owner, userId: uuidv7() };
+  const keyOf = (person: ReturnType<typeof somebody>) => ({
+    contextValues: callerContext(create(CallerSchema, { kind: CallerKind.API_KEY, ...person, apiKeyId: uuidv7() })),
+  });
+  const submission = { ...chat, idempotencyKey: 'the same' };
+  const callers = [as(owner), as(mate), keyOf(owner), keyOf(owner)];
+  const ids = async () => {
+    const submitted: string[] = [];
+    for (const caller of callers) submitted.push((await jobs.submit(submission, caller)).job!.id);
+    return submitted;
+  };
+  const made = await ids();
+  expect(new Set(made).size).toBe(callers.length);
+  expect(await ids()).toEqual(made);
+  // Nor does the deletion of one end the others' keys.
+  await jobs.cancelJob({ jobId: made[0]! }, as(owner));
+  await jobs.deleteJob({ jobId: made[0]! }, as(owner));
+  await database.pool.query('delete from jobs where tenant_id = $1', [owner.tenantId]);
+  await expect(jobs.submit(submission, as(owner))).rejects.toMatchObject({ reason: ErrorReason.NOT_FOUND });
+  expect((await jobs.submit(submission, as(mate))).replayed).toBe(false);
+});
+
 describe('an organization', () => {
   const quotas: [what: string, fill: (of: ReturnType<typeof somebody>) => Promise<unknown>, makeRoom: string][] = [
     [

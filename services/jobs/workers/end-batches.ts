@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { setTimeout } from 'node:timers/promises';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
@@ -26,8 +26,10 @@ export function createEndBatches(deps: {
   database: Pick<ServiceDatabase, 'pool' | 'query'>;
   shiftMs(): number;
   logger: Pick<Logger, 'warn'>;
+  /** In milliseconds. */
+  delay?(ms: number): Promise<unknown>;
 }): EndBatches {
-  const { database, shiftMs, logger } = deps;
+  const { database, shiftMs, logger, delay = setTimeout } = deps;
   const waiting: Waiting[] = [];
   let isWriting = false;
 

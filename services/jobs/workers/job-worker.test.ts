@@ -1,4 +1,4 @@
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { Registry } from 'prom-client';
 import { beforeEach, describe, expect, test } from 'vitest';
 import {
@@ -7,13 +7,21 @@ import {
   SettleResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorDetailSchema } from '#gen/modelgateway/common/v1/error_pb.ts';
 import { JobStatus } from '#gen/modelgateway/jobs/v1/job_pb.ts';
-import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import {
+  InvokeEndSchema,
+  InvokeHeadSchema,
+  InvokeResponseSchema,
+  type JobHold,
+  JobHoldSchema,
+} from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { inRowBytesMax } from '../db/bodies.ts';
+import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
@@ -30,6 +38,16 @@ const statuses = async (): Promise<Record<string, number>> => {
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]));
 };
 const completed = async (): Promise<number> => (await statuses())[3] ?? 0;
+
+/** How a job ceases to be its worker's without a word. */
+const endings: [what: string, end: string][] = [
+  [
+    'was cancelled, unheard of',
+    `update jobs set status = ${JobStatus.CANCELLED}, worker_id = null, lease_expires_at = null,
+      ended_at = now(), expires_at = now() + interval '1 day'`,
+  ],
+  ['was taken by another worker', 'update jobs set fence = fence + 1'],
+];
 
 describe('two workers', () => {
   test(`drain ${jobsQueued} jobs of 10 organizations fairly, each once`, async () => {
@@ -196,7 +214,8 @@ describe('a worker that falls silent', () => {
     );
     other.reclaim();
     await other.close(0);
-    expect(again).toEqual([]);
+    // As long as they have not, nobody takes them.
+    expect([await statuses(), again]).toEqual([{ 2: 3 }, []]);
 
     clock.aheadMs = 31_000;
     const third = new JobWorker(
@@ -216,22 +235,31 @@ describe('a worker that falls silent', () => {
     expect(results.rowCount).toBe(3);
   });
 
-  test('leaves its jobs when it learns that they are not its own any more', async () => {
-    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  test.each(endings)('leaves a job when it learns that it %s, and keeps the others', async (_, end) => {
+    const [, other] = await queueJobs(database, 2, { tenantId: uuidv7(), userId: uuidv7() });
+    const held = Promise.withResolvers<void>();
     let isAborted = false;
-    const deps = workerDeps(database, async (_request, signal) => {
+    const deps = workerDeps(database, async ({ jobId }, signal) => {
+      if (jobId === other) return held.promise;
       await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
       isAborted = true;
       throw new Error('aborted');
     });
     const worker = new JobWorker(deps, workerDefaults);
-    await waitFor(async () => (await statuses())[2] === 1, { description: 'a running job' });
-    await database.pool.query('update jobs set fence = fence + 1');
+    await waitFor(async () => worker.running === 2 && (await statuses())[2] === 2, { description: 'running jobs' });
+    await database.pool.query(`${end} where id <> $1`, [other]);
+    const before = await database.pool.query('select status from jobs where id <> $1', [other]);
+    await database.pool.query(`update jobs set lease_expires_at = now() where id = $1`, [other]);
     await worker.keepLeases();
     await waitFor(() => isAborted, { description: 'the abort of the call' });
+    const leases = await database.pool.query('select from jobs where id = $1 and lease_expires_at > now()', [other]);
+    expect(leases.rowCount).toBe(1);
+    held.resolve();
     await worker.close(1_000);
+    expect(await completed()).toBe(1);
     // Nothing was changed on behalf of the one who has it now.
-    expect(await statuses()).toEqual({ 2: 1 });
+    const after = await database.pool.query('select status from jobs where id <> $1', [other]);
+    expect(after.rows).toEqual(before.rows);
   });
 
   test('a job that ends six workers is ended itself', async () => {
@@ -249,14 +277,6 @@ describe('a worker that falls silent', () => {
 });
 
 describe('a job that is no longer its worker’s', () => {
-  const endings: [what: string, end: string][] = [
-    [
-      'was cancelled, unheard of',
-      `update jobs set status = ${JobStatus.CANCELLED}, worker_id = null, lease_expires_at = null,
-        ended_at = now(), expires_at = now() + interval '1 day'`,
-    ],
-    ['was taken by another worker', 'update jobs set fence = fence + 1'],
-  ];
   const room = { leaseId: uuidv7(), fencingToken: 1n };
   const holding = (jobId: string) =>
     database.pool.query('update jobs set cost_max_nano_usd = 1, hold = $1', [
@@ -328,6 +348,26 @@ describe('a job that is no longer its worker’s', () => {
     },
   );
 
+  test.each(endings)('stays as it is where it %s and the call fails for a moment', async (_, end) => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    const errors: unknown[] = [];
+    const deps: JobWorkerDeps = {
+      ...workerDeps(database, async () => {
+        await database.pool.query(end);
+        throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'broken');
+      }),
+      logger: { warn() {}, error: (...line: unknown[]) => void errors.push(line) } as never,
+    };
+    const worker = new JobWorker(deps, workerDefaults);
+    await waitFor(async () => worker.running === 0 && (await statuses())[1] === undefined, {
+      description: 'the end of the run',
+    });
+    const before = await statuses();
+    await worker.close(1_000);
+    expect([await statuses(), errors]).toEqual([before, []]);
+    expect(before).not.toHaveProperty('1');
+  });
+
   test.each(endings)('has no result of a run behind which it %s, however large', async (_, end) => {
     const [jobId] = await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
     const { ended, metrics } = measured();
@@ -346,6 +386,115 @@ describe('a job that is no longer its worker’s', () => {
     const stored = await database.pool.query('select from job_bodies where job_id = $1', [jobId]);
     expect([stored.rowCount, ended]).toEqual([0, []]);
   });
+});
+
+describe('a job whose call cannot be made or breaks off', () => {
+  const failed = async (change: (deps: JobWorkerDeps) => JobWorkerDeps, prepare = 'select') => {
+    await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+    await database.pool.query(prepare);
+    const worker = new JobWorker(change(workerDeps(database, () => {})), workerDefaults);
+    const tried = 'select status, attempts, error from jobs where started_at is not null and status <> 2';
+    const [row] = await waitFor(
+      async () => {
+        const { rows } = await database.pool.query(tried);
+        return rows.length > 0 && rows;
+      },
+      { description: 'the end of the run', timeoutMs: 5_000 },
+    );
+    await worker.close(1_000);
+    const reason = row.error === null ? null : fromBinary(ErrorDetailSchema, row.error).reason;
+    return { status: row.status, attempts: row.attempts, reason };
+  };
+  const refusing = (reason: ErrorReason) => (deps: JobWorkerDeps) => ({
+    ...deps,
+    billing: { ...deps.billing, lease: () => Promise.reject(gatewayError(reason, 'no')) },
+  });
+
+  test.each([
+    ErrorReason.SPEND_CAP_EXCEEDED,
+    ErrorReason.COST_LIMIT_EXCEEDED,
+    ErrorReason.PAYG_CAP_EXCEEDED,
+    ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+  ])('fails where a budget refuses it (%d)', async (reason) => {
+    const prepare = 'update jobs set cost_max_nano_usd = 1';
+    expect(await failed(refusing(reason), prepare)).toEqual({ status: JobStatus.FAILED, attempts: 1, reason });
+  });
+
+  test('waits, without an attempt, while Billing is out of reach', async () => {
+    const prepare = 'update jobs set cost_max_nano_usd = 1';
+    const outcome = await failed(refusing(ErrorReason.OVERLOADED), prepare);
+    expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 0, reason: null });
+  });
+
+  test('fails where its user is no longer active', async () => {
+    const outcome = await failed((deps) => ({
+      ...deps,
+      auth: { ...deps.auth, getUsers: async () => ({ users: [{ isActive: false }] }) as never },
+    }));
+    expect(outcome).toEqual({ status: JobStatus.FAILED, attempts: 1, reason: ErrorReason.INVALID_TOKEN });
+  });
+
+  test.each([
+    ['the end of a stream that failed', create(InvokeEndSchema, { success: false })],
+    ['no end', undefined],
+  ])('is tried again behind an answer with %s: half an answer is no result', async (_, end) => {
+    const outcome = await failed((deps) => ({
+      ...deps,
+      inference: {
+        async *invoke() {
+          const head = create(InvokeHeadSchema, { status: 200, contentType: 'application/json' });
+          yield create(InvokeResponseSchema, { head, body: Buffer.from('{"half":'), end });
+        },
+      },
+    }));
+    expect(outcome).toEqual({ status: JobStatus.QUEUED, attempts: 1, reason: null });
+  });
+
+  test('is cut off at its deadline, and fails', async () => {
+    const outcome = await failed(
+      (deps) => ({
+        ...deps,
+        ...workerDeps(database, async (_request, signal) => {
+          await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+          throw signal!.reason;
+        }),
+      }),
+      `update jobs set deadline_at = now() + interval '300 milliseconds'`,
+    );
+    expect(outcome).toMatchObject({ status: JobStatus.FAILED, reason: ErrorReason.DEADLINE_EXCEEDED });
+  });
+
+  test('fails with what the upstream said, as the call at once does', async () => {
+    const upstream = { status: 400, type: 'BadRequestError', code: 'bad_thing' };
+    await failed((deps) => ({
+      ...deps,
+      ...workerDeps(database, () => {
+        throw gatewayError(ErrorReason.UPSTREAM_REFUSED, 'no', { param: 'top_k', upstream });
+      }),
+    }));
+    const { rows } = await database.pool.query('select error from jobs');
+    const { details } = fromErrorDetail(fromBinary(ErrorDetailSchema, rows[0].error));
+    expect(details).toMatchObject({ param: 'top_k', upstream });
+  });
+});
+
+test('what a job asked for is forgotten with its end, however large', async () => {
+  const tenant = { tenantId: uuidv7(), userId: uuidv7() };
+  const ids = await queueJobs(database, 2, tenant);
+  const large = ids[1]!;
+  await writeBody(database.pool, { ...tenant, id: large }, bodyKinds.request, Buffer.alloc(inRowBytesMax + 1, ' '));
+  await database.pool.query('update jobs set request = null where id = $1', [large]);
+  const sizes: number[] = [];
+  const worker = new JobWorker(
+    workerDeps(database, ({ body }) => void sizes.push(body.byteLength)),
+    workerDefaults,
+  );
+  await waitFor(async () => (await completed()) === 2, { description: 'the end of both' });
+  await worker.close(1_000);
+  expect(sizes.toSorted((a, b) => a - b)).toEqual([2, inRowBytesMax + 1]);
+  const kept = await database.pool.query('select from jobs where request is not null');
+  const bodies = await database.pool.query('select from job_bodies');
+  expect([kept.rowCount, bodies.rowCount]).toEqual([0, 0]);
 });
 
 test('a job whose room has lapsed runs under none once nothing limits its caller', async () => {

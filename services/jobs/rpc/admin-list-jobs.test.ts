@@ -1,0 +1,41 @@
+import { create } from '@bufbuild/protobuf';
+import { Registry } from 'prom-client';
+import { expect, test } from 'vitest';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { systemClock } from '#shared/clock.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
+import { localClient } from '../../../test/support/local-client.ts';
+import { publicJobId } from '../domain/job-id.ts';
+import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
+import { startJobs } from '../start.ts';
+
+const { database, url } = await ownJobsDatabase();
+
+test('operators alone see jobs of others, one organization’s where they say so, and nothing of what was asked', async () => {
+  const billing = { lease: null, settle: null, releaseHold: null } as never;
+  const options = { connection: url, billing, registry: new Registry(), clock: systemClock, logger: silent };
+  const started = await startJobs(options);
+  const jobs = localClient(JobsService, started.implementation, silent);
+  const person = { tenantId: uuidv7(), userId: uuidv7() };
+  const as = (caller: object) => ({
+    contextValues: callerContext(create(CallerSchema, { kind: CallerKind.SESSION, role: Role.OWNER, ...caller })),
+  });
+  const [mine] = await queueJobs(database, 1, person);
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  await database.pool.query(`update jobs set metadata = '{"patient":"17"}'`);
+  const { tenantId } = person;
+  await expect(jobs.adminListJobs({ tenantId }, as(person))).rejects.toMatchObject({
+    reason: ErrorReason.INSUFFICIENT_ROLE,
+  });
+  const operator = as({ tenantId: uuidv7(), userId: uuidv7(), operator: true });
+  expect((await jobs.adminListJobs({}, operator)).pageInfo).toMatchObject({ total: 2n });
+  const { jobs: listed, pageInfo } = await jobs.adminListJobs({ tenantId }, operator);
+  expect(listed).toMatchObject([{ job: { id: publicJobId(mine!), metadata: {} }, ...person, apiKeyId: '' }]);
+  expect([pageInfo?.total, JSON.stringify(listed[0]!.job!.metadata)]).toEqual([1n, '{}']);
+  // To their owner they are.
+  const { job } = await jobs.getJob({ jobId: publicJobId(mine!) }, as(person));
+  expect(job!.metadata).toEqual({ patient: '17' });
+  await started.close();
+});

@@ -1,0 +1,131 @@
+import { create, type MessageInitShape } from '@bufbuild/protobuf';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { SettleResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { type LeaseSettlementSchema, LeaseState, SettledLeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { createLogger } from '#shared/logger.ts';
+import { enter, type HeldLease, hasRoom } from './held-lease.ts';
+import { LeaseSettler, timeToLiveMs } from './lease-settler.ts';
+
+const logger = createLogger({ level: 'silent', name: 'test' });
+
+let nowMs: number;
+/** What Billing was told, and how it answers: as often as not with all that it was told of. */
+let told: MessageInitShape<typeof LeaseSettlementSchema>[];
+let answer: (one: MessageInitShape<typeof LeaseSettlementSchema>) => MessageInitShape<typeof SettledLeaseSchema>;
+let settler: LeaseSettler;
+beforeEach(() => {
+  nowMs = 1_000_000;
+  told = [];
+  answer = held();
+  settler = new LeaseSettler({
+    billing: {
+      async settle({ settlements = [] }) {
+        told.push(...settlements);
+        return create(SettleResponseSchema, { leases: settlements.map((one) => answer(one)) });
+      },
+    },
+    holderId: 'the edge',
+    now: () => nowMs,
+    logger,
+  });
+});
+
+/** Billing leaves the holder so much, for so long. */
+const held =
+  (heldNanoUsd = 100n, leftMs = timeToLiveMs): typeof answer =>
+  ({ leaseId }) =>
+    create(SettledLeaseSchema, {
+      leaseId,
+      state: LeaseState.HELD,
+      lease: { heldNanoUsd, timeToLive: { seconds: BigInt(leftMs / 1000) } },
+    });
+
+function lease(fields: Partial<HeldLease> = {}): HeldLease {
+  const one: HeldLease = {
+    id: 'a lease',
+    fencingToken: 1n,
+    central: false,
+    roomNanoUsd: 100n,
+    usedNanoUsd: 0n,
+    inFlightNanoUsd: 0n,
+    callsInFlight: 0,
+    expiresMs: nowMs + timeToLiveMs,
+    settledMs: nowMs,
+    changed: false,
+    usedMs: nowMs,
+    closing: false,
+    ...fields,
+  };
+  settler.add(one);
+  return one;
+}
+
+test('a lease admits for as long as Billing holds it, counted from before it was asked, and a renewal prolongs that', async () => {
+  const slice = lease();
+  nowMs += timeToLiveMs - 1_000;
+  slice.usedMs = nowMs;
+  answer = (one) => {
+    nowMs += 800;
+    return held()(one);
+  };
+  const askedMs = nowMs;
+  await settler.settle([slice]);
+  expect([hasRoom(slice, 1n, askedMs + timeToLiveMs - 1), hasRoom(slice, 1n, askedMs + timeToLiveMs)]).toEqual([
+    true,
+    false,
+  ]);
+  // It is less where the budget's period ends.
+  answer = held(100n, 5_000);
+  await settler.settle([slice]);
+  expect([hasRoom(slice, 1n, nowMs + 4_999), hasRoom(slice, 1n, nowMs + 5_000)]).toEqual([true, false]);
+});
+
+test.each([LeaseState.LAPSED, LeaseState.CLOSED])(
+  'nothing more is admitted under a lease that Billing no longer holds (%d), nor is it told of again',
+  async (state) => {
+    const slice = lease();
+    answer = () => ({ state });
+    await settler.settle([slice]);
+    expect([hasRoom(slice, 1n, nowMs), settler.size]).toEqual([false, 0]);
+    await settler.settle([slice]);
+    expect(told).toHaveLength(1);
+  },
+);
+
+test('room that Billing would have back is free there once it hears, at once, that nothing more is admitted in it', async () => {
+  const slice = lease();
+  enter(slice, 10n, nowMs);
+  answer = held(40n);
+  await settler.settle([slice]);
+  expect(told.map(({ roomNanoUsd }) => roomNanoUsd)).toEqual([100n, 40n]);
+  expect([hasRoom(slice, 30n, nowMs), hasRoom(slice, 31n, nowMs)]).toEqual([true, false]);
+});
+
+describe('a hold of one call', () => {
+  const ticked = async (ms: number): Promise<number> => {
+    nowMs += ms;
+    const before = told.length;
+    await settler.tick();
+    return told.length - before;
+  };
+
+  test('is kept alive while the call runs, each third of its time, and not more often', async () => {
+    lease({ central: true, callsInFlight: 1, inFlightNanoUsd: 100n });
+    expect(await ticked(500)).toBe(0);
+    expect(await ticked(timeToLiveMs / 3 - 500)).toBe(1);
+    expect(await ticked(500)).toBe(0);
+    expect(await ticked(timeToLiveMs / 3 - 500)).toBe(1);
+  });
+
+  test('whose use Billing could not be told is told again with the next tick', async () => {
+    const hold = lease({ central: true, callsInFlight: 1, inFlightNanoUsd: 100n, changed: true });
+    answer = () => {
+      throw gatewayError(ErrorReason.OVERLOADED, 'away');
+    };
+    await settler.settle([hold]);
+    answer = held();
+    expect(await ticked(1)).toBe(1);
+    expect(await ticked(1)).toBe(0);
+  });
+});
