@@ -138,6 +138,9 @@ describe('a submission', () => {
     expect(answer.json.created_at).toMatch(/^\d{4}-\d{2}-\d{2}T.*Z$/);
     const job = await ended(answer.json.id);
     expect(job.metadata).toEqual({ order: '17' });
+    // 2.50 USD and 10 USD per million tokens.
+    const usage = job.usage as Record<'input_tokens' | 'output_tokens' | 'cost_usd', number>;
+    expect(usage.cost_usd).toBe((usage.input_tokens * 2_500 + usage.output_tokens * 10_000) / 1e9);
     const lifeMs = Date.parse(job.expires_at as string) - Date.parse(job.completed_at as string);
     expect(lifeMs).toBe(86_400_000);
   });
@@ -350,13 +353,22 @@ describe('what has ended', () => {
     expect((await gateway.call('GET', `/api/v1/jobs/${id}`, key.key)).status).toBe(404);
   });
 
-  test('shows its result to no key that may only cancel', async () => {
-    const { id } = (await post('/v1/chat/completions', { ...chat, background: true })).json;
-    const whole = await ended(id);
-    expect(whole.result).not.toBeNull();
+  test('shows its result to no key that may only cancel, however large it is', async () => {
     const canceller = (await gateway.createKey(session, { scopes: ['jobs:cancel_own'] })).key;
-    const answer = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, canceller);
-    expect([answer.status, answer.json]).toEqual([200, { ...whole, result: null }]);
+    const large = { model: 'sandbox-embed', input: Array(64).fill('text'), encoding_format: 'float' };
+    for (const [path, body] of [
+      ['/v1/chat/completions', chat],
+      ['/v1/embeddings', large],
+    ] as const) {
+      const { id } = (await post(path, { ...body, background: true })).json;
+      const whole = await ended(id);
+      expect(whole.result).not.toBeNull();
+      const answer = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, canceller);
+      expect([answer.status, answer.json]).toEqual([200, { ...whole, result: null }]);
+      // Sessions may read all.
+      const inSession = await gateway.call('POST', `/api/v1/jobs/${id}/cancel`, session);
+      expect([inSession.status, inSession.json]).toEqual([200, whole]);
+    }
   });
 
   test('is not run again under its Idempotency-Key, within 24 hours, though it was deleted', async () => {
@@ -417,5 +429,7 @@ describe('what has ended', () => {
       expect([answer.status, answer.json.error.code], method).toEqual([404, 'not_found']);
     }
     expect((await gateway.call('GET', '/api/v1/jobs/stats', session)).json.total).toBe(0);
+    const { data, pagination } = (await gateway.call('GET', '/api/v1/jobs', session)).json;
+    expect([data, pagination.total]).toEqual([[], 0]);
   });
 });

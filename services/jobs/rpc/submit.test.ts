@@ -9,6 +9,7 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { localClient } from '../../../test/support/local-client.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
 import type { HoldingBilling } from '../deps.ts';
 import { keptBytesMax, waitingBytesMax, waitingJobsMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, silent } from '../fixtures/test-queue.ts';
@@ -66,6 +67,29 @@ test('a repeat at another process that is refused the room of the first, queued 
   const first = await one.submit(submission, caller);
   isQueued.resolve();
   expect(await repeat).toMatchObject({ replayed: true, job: { id: first.job!.id } });
+});
+
+test('a repeat that comes while the first still asks for room asks for none beside it, and is answered with its job', async () => {
+  const caller = as(somebody());
+  const isAsked = Promise.withResolvers<void>();
+  const hasRoom = Promise.withResolvers<void>();
+  let asked = 0;
+  await using jobs = await jobsWith(async () => {
+    asked += 1;
+    isAsked.resolve();
+    await hasRoom.promise;
+    return leasing();
+  });
+  const submission = { ...chat, idempotencyKey: 'at once' };
+  const first = jobs.submit(submission, caller);
+  await isAsked.promise;
+  const repeat = jobs.submit(submission, caller);
+  // By then the repeat has been taken up: another submission, which came behind it, has asked.
+  const other = jobs.submit(chat, caller);
+  await waitFor(() => asked >= 2, { description: 'the other submission to ask' });
+  hasRoom.resolve();
+  expect((await repeat).job!.id).toBe((await first).job!.id);
+  expect([(await repeat).replayed, (await other).replayed, asked]).toEqual([true, false, 2]);
 });
 
 test('an Idempotency-Key is of the key or session that sent it: a teammate’s, and that of another key, make jobs of their own', async () => {

@@ -464,6 +464,20 @@ describe('a job whose call cannot be made or breaks off', () => {
     expect(outcome).toMatchObject({ status: JobStatus.FAILED, reason: ErrorReason.DEADLINE_EXCEEDED });
   });
 
+  test('fails at once where the next attempt would come too late', async () => {
+    const outcome = await failed(
+      (deps) => ({
+        ...deps,
+        ...workerDeps(database, () => {
+          throw gatewayError(ErrorReason.UPSTREAM_ERROR, 'broken');
+        }),
+      }),
+      // The second attempt would come behind three quarters of a second.
+      `update jobs set deadline_at = now() + interval '500 milliseconds'`,
+    );
+    expect(outcome).toEqual({ status: JobStatus.FAILED, attempts: 1, reason: ErrorReason.UPSTREAM_ERROR });
+  });
+
   test('fails with what the upstream said, as the call at once does', async () => {
     const upstream = { status: 400, type: 'BadRequestError', code: 'bad_thing' };
     await failed((deps) => ({
