@@ -49,6 +49,19 @@ test('an operator makes an organization, its credit, limits and a coupon, ends t
   await page.getByRole('button', { name: 'Grant credit' }).click();
   await page.getByText('$40.00').waitFor();
 
+  // Who owns it can be invited anew, as where an address was wrong.
+  await page.getByRole('tab', { name: 'Invitations' }).click();
+  const first = page.getByRole('row').filter({ hasText: 'first@fabrikam.example' });
+  await first.getByRole('button', { name: 'Withdraw' }).click();
+  await first.getByText('withdrawn').waitFor();
+  await page.getByRole('button', { name: 'Invite somebody' }).click();
+  await dialog(page).getByLabel('Email').fill('second@fabrikam.example');
+  await dialog(page).getByLabel('Role').selectOption('Owner');
+  await dialog(page).getByRole('button', { name: 'Send invitation' }).click();
+  const second = page.getByRole('row').filter({ hasText: 'second@fabrikam.example' });
+  await second.getByText('pending').waitFor();
+  await second.getByText('owner', { exact: true }).waitFor();
+
   await page.goto(`${portal.url}/operator/coupons`);
   await page.getByRole('button', { name: 'Create coupon' }).click();
   await dialog(page).getByLabel('Code').fill('SPRING-2031');

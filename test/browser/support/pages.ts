@@ -40,7 +40,7 @@ export function pagesOf(
     { name: 'not-found', path: '/nothing-here', as: 'owner' },
     { name: 'operator-organizations', path: '/operator/organizations', as: 'operator' },
     { name: 'operator-organization', path: `/operator/organizations/${ids.people.tenantId}`, as: 'operator' },
-    ...['members', 'invoices', 'commitments', 'transactions'].map((tab) => ({
+    ...['members', 'invitations', 'invoices', 'commitments', 'transactions'].map((tab) => ({
       name: `operator-${tab}`,
       path: `/operator/organizations/${ids.people.tenantId}?tab=${tab}`,
       as: 'operator' as const,

@@ -15,6 +15,7 @@ import { Time } from '../../ui/time.tsx';
 import { ChainCheck } from './chain-check.tsx';
 import { CreditForm } from './money-forms.tsx';
 import { OrganizationCommitments } from './organization-commitments.tsx';
+import { OrganizationInvitations } from './organization-invitations.tsx';
 import { OrganizationInvoices } from './organization-invoices.tsx';
 import { OrganizationMembers } from './organization-members.tsx';
 import { OrganizationSettings } from './organization-settings.tsx';
@@ -57,6 +58,7 @@ export function OperatorOrganization({ parameters }: PageParameters) {
               tabs={[
                 { value: 'overview', label: 'Overview', content: <Overview organization={loaded} path={path} /> },
                 { value: 'members', label: 'Members', content: <OrganizationMembers tenantId={loaded.id} /> },
+                { value: 'invitations', label: 'Invitations', content: <OrganizationInvitations path={path} /> },
                 { value: 'invoices', label: 'Invoices', content: <OrganizationInvoices path={path} /> },
                 { value: 'commitments', label: 'Commitments', content: <OrganizationCommitments path={path} /> },
                 { value: 'transactions', label: 'Transactions', content: <OrganizationTransactions path={path} /> },

@@ -1,3 +1,4 @@
+import type { ReactNode } from 'react';
 import { useAction } from '../../api/hooks.ts';
 import type { Invitation } from '../../api/types.ts';
 import { Status } from '../../ui/badge.tsx';
@@ -11,7 +12,7 @@ import { useToast } from '../../ui/toast.tsx';
 
 const tones = { pending: 'warn', accepted: 'good', expired: 'neutral', withdrawn: 'neutral' } as const;
 
-const columns: readonly Column<Invitation>[] = [
+const columnsOf = (path: string): readonly Column<Invitation>[] => [
   {
     name: 'Email',
     sortBy: (invitation) => invitation.email,
@@ -40,15 +41,26 @@ const columns: readonly Column<Invitation>[] = [
     sortBy: (invitation) => invitation.expires_at,
     cell: (invitation) => <Time value={invitation.expires_at} />,
   },
-  { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} /> },
+  { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} path={path} /> },
 ];
 
-export function Invitations() {
+/** Those to the caller's organization, or to another at its `path`, with what stands beside the `title`. */
+export function Invitations({
+  path = '/invitations',
+  title,
+  action,
+}: {
+  path?: string;
+  title?: string;
+  action?: ReactNode;
+}) {
   return (
     <PagedCard<Invitation>
       label="Invitations"
-      path="/invitations"
-      columns={columns}
+      title={title}
+      action={action}
+      path={path}
+      columns={columnsOf(path)}
       rowKey={(invitation) => invitation.id}
       empty={
         <EmptyState icon="mail" title="Nobody is invited">
@@ -59,10 +71,10 @@ export function Invitations() {
   );
 }
 
-function Withdraw({ invitation }: { invitation: Invitation }) {
+function Withdraw({ invitation, path }: { invitation: Invitation; path: string }) {
   const toast = useToast();
   const withdraw = useAction({
-    stale: ['/invitations'],
+    stale: [path],
     onSuccess: () => toast.say('The invitation is withdrawn.'),
     onError: toast.complain,
   });
@@ -71,7 +83,7 @@ function Withdraw({ invitation }: { invitation: Invitation }) {
     <Button
       size="small"
       pending={withdraw.pending}
-      onClick={() => withdraw.run({ method: 'DELETE', path: `/invitations/${invitation.id}` })}
+      onClick={() => withdraw.run({ method: 'DELETE', path: `${path}/${invitation.id}` })}
     >
       Withdraw
     </Button>

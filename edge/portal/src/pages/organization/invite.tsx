@@ -7,13 +7,14 @@ import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
-export function InviteDialog({ onClose }: { onClose: () => void }) {
+/** Invites to the caller's organization, or as an operator to another at its `path`. */
+export function InviteDialog({ path = '/invitations', onClose }: { path?: string; onClose: () => void }) {
   const claims = useClaims();
   const toast = useToast();
   const [email, setEmail] = useState('');
   const [role, setRole] = useState('member');
   const invite = useAction<Invitation>({
-    stale: ['/invitations'],
+    stale: [path],
     onSuccess: () => {
       toast.say(`${email.trim()} is invited. The mail leaves as soon as the platform's mail server takes it.`);
       onClose();
@@ -21,7 +22,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
   });
   return (
     <Dialog open onClose={onClose} title="Invite somebody" description="They get a mail with a link that works once.">
-      <Form onSubmit={() => invite.run({ method: 'POST', path: '/invitations', body: { email: email.trim(), role } })}>
+      <Form onSubmit={() => invite.run({ method: 'POST', path, body: { email: email.trim(), role } })}>
         <FormError error={invite.error} fields={['email', 'role']} />
         <TextField
           label="Email"
@@ -40,7 +41,7 @@ export function InviteDialog({ onClose }: { onClose: () => void }) {
           choices={[
             { value: 'member', label: 'Member' },
             { value: 'admin', label: 'Admin' },
-            ...(claims.role === 'owner' ? [{ value: 'owner', label: 'Owner' }] : []),
+            ...(claims.role === 'owner' || path !== '/invitations' ? [{ value: 'owner', label: 'Owner' }] : []),
           ]}
         />
         <DialogActions>
