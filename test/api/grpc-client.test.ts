@@ -243,7 +243,7 @@ test('with RPC_TLS_CERT and RPC_TLS_KEY services answer by TLS, and in clear tex
 
 test('a service answers nobody who has nothing to ask of it', async () => {
   const strangers = [
-    [KeysService, ['usage', 'billing', 'inference', 'bootstrap']],
+    [KeysService, ['billing', 'inference', 'bootstrap']],
     [UsageService, ['billing', 'jobs', 'admin']],
     [BillingService, ['keys', 'bootstrap']],
     [ModelsService, ['jobs', 'usage']],
