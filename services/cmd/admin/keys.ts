@@ -1,7 +1,7 @@
 import { type Key, KeyStatus, KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { notFound } from '#shared/errors.ts';
 import { type AdminCommand, argument, pageOf, pageOptions, textOption } from './command.ts';
-import { limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
+import { givenLimits, limitOptions, limitsOf, shownLimits } from './rate-limits.ts';
 import { timeText } from './time.ts';
 
 export const keyCommands: readonly AdminCommand[] = [
@@ -46,15 +46,17 @@ export const keyCommands: readonly AdminCommand[] = [
     async run({ keys, asOperator }, args) {
       const keyId = argument(args, 0, "the key's id");
       const withLimits = (key: Key) => ({ output: { ...shown(key), ...shownLimits(key.rateLimits) } });
+      const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
+      if (key === undefined) throw notFound('API key');
       const given = limitsOf(args);
       const organizationLimits = args.values['organization-limits'] === true;
-      if (given === null && !organizationLimits) {
-        const [key] = (await keys.adminListKeys({ keyId }, asOperator)).keys;
-        if (key === undefined) throw notFound('API key');
-        return withLimits(key);
-      }
-      const changes = organizationLimits || given === null ? undefined : given;
-      return withLimits((await keys.setKeyRateLimits({ keyId, changes }, asOperator)).key!);
+      if (given === null && !organizationLimits) return withLimits(key);
+      // A Keys of a former version knows whole limits only.
+      const limits =
+        organizationLimits || given === null
+          ? {}
+          : { changes: given, rateLimits: { ...givenLimits(key.rateLimits), ...given } };
+      return withLimits((await keys.setKeyRateLimits({ keyId, ...limits }, asOperator)).key!);
     },
   },
 ];

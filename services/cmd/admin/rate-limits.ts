@@ -25,3 +25,10 @@ export const shownLimits = (limits: RateLimits | undefined) => ({
   tokens_per_minute: limits?.tokensPerMinute ?? 0,
   concurrent_requests: limits?.concurrentRequests ?? 0,
 });
+
+/** Limits as they were set before, to be sent again with what changes. */
+export const givenLimits = (limits: RateLimits | undefined): Partial<RateLimits> => ({
+  requestsPerMinute: limits?.requestsPerMinute,
+  tokensPerMinute: limits?.tokensPerMinute,
+  concurrentRequests: limits?.concurrentRequests,
+});
