@@ -174,9 +174,11 @@ test.each([
   ['neither there nor elsewhere', [{ b64_json: 'AAAA' }, { revised_prompt: 'A cat', url: null, b64_json: '' }]],
   ['no texts', [{ b64_json: 5, url: {} }]],
 ])('images that are %s are an upstream fault, for which nobody pays', async (_what, data) => {
+  const generate = () => bench.client.images.generate({ model: 'sim-image', prompt: 'A cat' });
+  // A success in between, so that the breaker stays closed.
+  await generate();
   bench.simulator.next({ instead: { status: 200, body: { created: 1, data } } });
-  const images = bench.client.images.generate({ model: 'sim-image', prompt: 'A cat' });
-  await expect(images).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
+  await expect(generate()).rejects.toMatchObject({ status: 502, code: 'upstream_error' });
   await bench.event({ success: false, error_code: 'upstream_error', images: 0, cost_usd: 0 });
 });
 

@@ -334,6 +334,20 @@ describe('two deployments', () => {
     },
   );
 
+  test('one whose trial brings an error in a body with the status of success is left out again, for longer', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    one.otherwise({ instead: overloadedWithin });
+    const served = async () => expect(await outcome()).toEqual([200, null]);
+    for (let time = 0; time < 5; time++) await served();
+    await waitFor(async () => served().then(() => one.requests.length === 6), { description: 'a trial' });
+    for (let time = 0; time < 5; time++) await served();
+    expect(one.requests).toHaveLength(6);
+    one.otherwise('plain');
+    await waitFor(async () => served().then(() => one.requests.length === 7), { description: 'a trial that succeeds' });
+    await served();
+    expect(one.requests).toHaveLength(8);
+  });
+
   test('errors in bodies with the status of success are tried elsewhere within the bounds of others, and refusals are not', async () => {
     await deploy({ at: one }, { at: two });
     const within = (body: unknown) => ({ instead: { status: 200, body } });

@@ -125,7 +125,7 @@ export class DeploymentRuntime implements RoutableDeployment {
       answered: () => {
         const nowMs = this.#clock.monotonic();
         this.#metrics.answered(nowMs - startedMs);
-        if (this.#breaker.state(nowMs) !== 'closed') this.#breaker.succeed();
+        this.#breaker.answered(nowMs);
       },
       end: (verdict) => {
         if (isTrial) this.#breaker.endTrial();

@@ -48,6 +48,22 @@ test('a good trial closes it, a bad one opens it for longer, and never for more 
   expect(breaker.begin(nowMs)).toBe(false);
 });
 
+test('a trial whose answer has begun lets others through, until one fails before any has succeeded', () => {
+  const breaker = failing(5);
+  breaker.begin(1_000);
+  breaker.answered(1_000);
+  expect(breaker.begin(1_000)).toBe(false);
+  breaker.fail(1_000);
+  breaker.endTrial();
+  expect([breaker.admits(2_999), breaker.admits(3_000)]).toEqual([false, true]);
+  breaker.begin(3_000);
+  breaker.answered(3_000);
+  breaker.succeed();
+  breaker.endTrial();
+  breaker.fail(3_000);
+  expect(breaker.admits(3_000)).toBe(true);
+});
+
 test('failures of calls that began before it opened do not keep it open', () => {
   const breaker = failing(5);
   breaker.fail(900);

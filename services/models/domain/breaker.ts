@@ -14,6 +14,8 @@ export class Breaker {
   #openUntilMs: number | null = null;
   #openMs = openMsMin;
   #trialRuns = false;
+  /** Closed on the word of a head alone, behind which an error may come. */
+  #isUnproven = false;
 
   state(nowMs: number): 'closed' | 'open' | 'half-open' {
     if (this.#openUntilMs === null) return 'closed';
@@ -37,10 +39,19 @@ export class Breaker {
     this.#trialRuns = false;
   }
 
+  /** An answer has begun, which may take long: others are let through again, until one fails before any has succeeded. */
+  answered(nowMs: number): void {
+    if (this.state(nowMs) === 'closed') return;
+    this.consecutiveFailures = 0;
+    this.#openUntilMs = null;
+    this.#isUnproven = true;
+  }
+
   succeed(): void {
     this.consecutiveFailures = 0;
     this.#openUntilMs = null;
     this.#openMs = openMsMin;
+    this.#isUnproven = false;
   }
 
   fail(nowMs: number): void {
@@ -48,8 +59,9 @@ export class Breaker {
     const state = this.state(nowMs);
     // Calls that began before it opened say nothing new.
     if (state === 'open') return;
-    if (state === 'half-open') this.#openMs = Math.min(this.#openMs * 2, openMsMax);
+    if (state === 'half-open' || this.#isUnproven) this.#openMs = Math.min(this.#openMs * 2, openMsMax);
     else if (this.consecutiveFailures < failuresToOpen) return;
+    this.#isUnproven = false;
     this.#openUntilMs = nowMs + this.#openMs;
   }
 }
