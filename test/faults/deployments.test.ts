@@ -213,6 +213,16 @@ describe('one deployment', () => {
     await deploy({ at: one });
     one.otherwise({ instead: { status, body } });
     for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
+    // Named in a body, by a server that says success whatever it answers.
+    const said = { error: { message: 'Not Found', ...('error' in body ? body.error : undefined), code: status } };
+    one.otherwise({ instead: { status: 200, body: said } });
+    for (let time = 0; time < 8; time++) expect((await outcome())[0]).toBe(told);
+    const frame = `: it begins\n\ndata: ${JSON.stringify(said)}\n\n`;
+    one.otherwise({ instead: { status: 200, body: frame, contentType: 'text/event-stream' } });
+    for (let time = 0; time < 8; time++) {
+      const stream = (await chat({ stream: true })) as unknown as AsyncIterable<unknown>;
+      await expect(Array.fromAsync(stream)).rejects.toThrow();
+    }
     one.otherwise('plain');
     expect(await outcome()).toEqual([200, null]);
   });

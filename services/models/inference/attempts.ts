@@ -12,7 +12,7 @@ import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
-import { exchangeError, isOfOneCall, mayTryElsewhere, upstreamError, verdictOf } from './upstream-errors.ts';
+import { exchangeError, mayTryElsewhere, upstreamError, verdictOf, verdictOfSaid } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
 
 /** A call whose upstream has promised an answer by its head. */
@@ -74,10 +74,11 @@ export class Attempts implements CancelListener {
 
   /**
    * Resolves with another answer in place of one that turned out to be none, and of which nothing was passed on: it counts like an error that
-   * is told by its status. `body`: what its upstream wrote, as far as it was an error. Rejects with `error` where it is not to be tried again.
+   * is told by its status. `body`: what its upstream wrote, as far as it was an error; `verdict`: what it says of the deployment. Rejects with
+   * `error` where it is not to be tried again.
    */
-  async answeredElsewhere(error: GatewayError, body: string): Promise<Answered> {
-    this.#stopOrThrow(failedWith(error, body, verdictOf(error)));
+  async answeredElsewhere(error: GatewayError, body: string, verdict: Verdict): Promise<Answered> {
+    this.#stopOrThrow(failedWith(error, body, verdict));
     return this.#answered();
   }
 
@@ -175,7 +176,7 @@ export class Attempts implements CancelListener {
       }
       const body = upstream.redact((await this.#errorBody(exchange)).toString());
       const error = upstreamError(head, body);
-      return failedWith(error, body, isOfOneCall(head, body) ? { kind: 'none' } : verdictOf(error));
+      return failedWith(error, body, verdictOfSaid(head, body, error));
     }
   }
 

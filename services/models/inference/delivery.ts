@@ -5,6 +5,7 @@ import { statusOf } from '#shared/error-statuses.ts';
 import { cancelled, ErrorReason, type GatewayError } from '#shared/errors.ts';
 import type { Cancellation } from '#shared/rpc/cancellation.ts';
 import { oneBuffer } from '../bytes/one-buffer.ts';
+import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { allMeasures, type Measures, noMeasures } from '../domain/price.ts';
 import { failureOf, type MeteredCall } from '../metering/metered-call.ts';
 import type { AnswerRoom, AnswerShare } from './answer-room.ts';
@@ -12,7 +13,7 @@ import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { exchangeError, upstreamError, upstreamFailed } from './upstream-errors.ts';
+import { exchangeError, upstreamError, upstreamFailed, verdictOfSaid } from './upstream-errors.ts';
 
 /** Whichever success the upstream said. */
 const statusOk = 200;
@@ -87,6 +88,11 @@ export class Delivery {
     const failure = failureOf(error);
     if (this.#unsentHead === undefined && error.reason !== ErrorReason.CANCELLED) failure.status = statusOk;
     await this.#metered.end({ ...failure, used: await measuresOfEnd(end) });
+  }
+
+  /** What the answer says about its deployment. */
+  get verdict(): Verdict {
+    return this.failure === null ? { kind: 'good' } : verdictOfSaid(this.#answered.head, this.said, this.failure);
   }
 
   /** The caller has what there is of the answer. */

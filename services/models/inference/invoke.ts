@@ -6,7 +6,6 @@ import type { Logger } from '#shared/logger.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { cancellationOf } from '#shared/rpc/cancellation.ts';
 import type { Catalog, ServedModel } from '../catalog/catalog.ts';
-import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { noMeasures, priceAt } from '../domain/price.ts';
 import type { Budgets } from '../limits/budgets.ts';
 import type { Hold } from '../limits/hold.ts';
@@ -22,7 +21,6 @@ import { holdBudget, limitToHold } from './hold-budget.ts';
 import { answerPart, inBackground, rateLimitState } from './messages.ts';
 import { prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
-import { verdictOf } from './upstream-errors.ts';
 
 export type InvokeDeps = {
   catalog: Catalog;
@@ -114,9 +112,9 @@ export const invoke = (deps: InvokeDeps) =>
         delivery ??= new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
         let part = await delivery.next();
         if (part === null) {
-          const { failure, said } = delivery;
+          const { failure, said, verdict } = delivery;
           delivery = null;
-          answered = await attempts.answeredElsewhere(failure!, said);
+          answered = await attempts.answeredElsewhere(failure!, said, verdict);
           continue;
         }
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {
@@ -135,15 +133,12 @@ export const invoke = (deps: InvokeDeps) =>
       // The consumer has stopped asking for more: the client left between two pieces.
       if (delivery !== null && !metered.ended) await delivery.abandon(cancelled());
       delivery?.close();
-      attempts.finish(delivery === null ? { kind: 'none' } : verdictOn(delivery));
+      attempts.finish(delivery === null ? { kind: 'none' } : delivery.verdict);
       rate?.release(metered.event.inputTokens + metered.event.outputTokens);
       const { disbelieved } = attempts.usageBound;
       if (disbelieved !== null) logDisbelieved(deps.logger, metered, disbelieved);
     }
   };
-
-/** What an answer says about its deployment. */
-const verdictOn = ({ failure }: Delivery): Verdict => (failure === null ? { kind: 'good' } : verdictOf(failure));
 
 /** A path from the network would let its sender read this machine's files. */
 export function refuseForeignFile({ bodyFile }: InvokeRequest, { protocolName }: HandlerContext): void {

@@ -1,6 +1,6 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
-import { readErrorBody } from '../upstream/error-body.ts';
+import { readErrorBody, type SaidError } from '../upstream/error-body.ts';
 import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 
 /** Statuses with which an upstream says that the request itself is at fault, and how clients are told: they would repeat a 409 or 422. */
@@ -22,19 +22,14 @@ const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|managemen
 /** A 404 about our own name for the model, in the words of OpenAI, vLLM and Ollama. */
 const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
 
-/** Whether an error says nothing of other calls to its deployment: what this one asks for is not there, such as an endpoint. */
-export const isOfOneCall = ({ status }: UpstreamHead, body: string): boolean =>
-  (status === 404 || status === 405) && !modelUnknown.test(body);
-
 /**
- * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. One behind a
- * head of success counts as one with the status that it names. What concerns the gateway's own credential or address is a fault of ours
- * and is not told.
+ * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. What concerns
+ * the gateway's own credential or address is a fault of ours and is not told.
  */
 export function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readErrorBody(body);
   const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
-  const status = (head.status < 300 ? said.status : undefined) ?? head.status;
+  const status = namedStatus(head, said);
   const isContent = status === 403 && contentRefusal.test(`${said.code} ${said.message}`);
   const refusal = refusals.get(isContent ? 400 : status);
   if (refusal !== undefined) {
@@ -71,6 +66,10 @@ export function upstreamError(head: UpstreamHead, body: string): GatewayError {
   if (status === 504 || status === 408) return timeoutError(internal);
   return upstreamFault(internal);
 }
+
+/** One behind a head of success counts as one with the status that it names. */
+const namedStatus = (head: UpstreamHead, said: SaidError): number =>
+  (head.status < 300 ? said.status : undefined) ?? head.status;
 
 /** A failure below HTTP as one of ours. */
 export function exchangeError(failure: UpstreamFailure): GatewayError {
@@ -112,6 +111,15 @@ export function verdictOf(error: GatewayError): Verdict {
       // The upstream refused a bad request, or the client left.
       return { kind: 'good' };
   }
+}
+
+/**
+ * What an upstream's error, written in `body`, says about its deployment: nothing of other calls where what this one asks for is not there,
+ * such as an endpoint.
+ */
+export function verdictOfSaid(head: UpstreamHead, body: string, error: GatewayError): Verdict {
+  const status = namedStatus(head, readErrorBody(body));
+  return (status === 404 || status === 405) && !modelUnknown.test(body) ? { kind: 'none' } : verdictOf(error);
 }
 
 /** An upstream may ask for any time; nobody of ours waits longer for one. */

@@ -3,7 +3,7 @@ import { isObject } from '#shared/is-object.ts';
 /** The most of an upstream's error body that is read, in bytes. */
 export const errorBytesMax = 64 * 1024;
 
-type SaidError = {
+export type SaidError = {
   message: string;
   param: string | undefined;
   code: string | undefined;
