@@ -91,6 +91,20 @@ test('keys that a former version made are taken to be of the pepper that its dat
   await refusal(another);
 });
 
+test('a pepper that was wrongly taken for that of keys of a former version is forgotten as README.md says', async () => {
+  let secret: string;
+  {
+    await using former = await start(kept);
+    ({ secret } = await makeKey(former));
+  }
+  await rowsOf(database.url, 'delete from keys.peppers');
+  await (await start(another))[Symbol.asyncDispose]();
+  await refusal(kept);
+  await rowsOf(database.url, 'delete from keys.peppers');
+  await using restored = await start(kept);
+  expect(await isKnown(restored, secret, kept)).toBe(true);
+});
+
 test('of replicas that start together without keys all make some, and one that has another pepper makes none', async () => {
   const replicas = await Promise.all([start(kept), start(kept), start(kept)]);
   await using astray = await start(another);
