@@ -65,6 +65,7 @@ test.each([
   ['KEY_PEPPER', `1:${secret},1:${secret} and another`],
   ['KEY_PEPPER', `${secret},${secret} and another`],
   ['KEY_PEPPER', `99999999999:${secret}`],
+  ['KEY_PEPPER', `0:${secret}`],
   ['TRUSTED_PROXIES', '0.0.0.0/0'],
   ['TRUSTED_PROXIES', '10.0.0.0/8, ::/0'],
   ['CLOCK', '12'],

@@ -355,8 +355,8 @@ function readPeppers(text: string): readonly KeyPepper[] {
   });
   const versions = new Set(peppers.map(({ version }) => version));
   // Of two with one version, the second would know none of the keys that it made.
-  if (versions.size < peppers.length || Math.max(...versions) > pepperVersionMax) {
-    throw bad('KEY_PEPPER', `version:secret each, with versions that differ, of at most ${pepperVersionMax}`);
+  if (versions.size < peppers.length || versions.has(0) || Math.max(...versions) > pepperVersionMax) {
+    throw bad('KEY_PEPPER', `version:secret each, with versions that differ, from 1 to ${pepperVersionMax}`);
   }
   return peppers;
 }
