@@ -221,6 +221,31 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(file.bytes.length).toBe(44 + 24_000);
     await bench.event({ success: true, model: 'files', audio_seconds: 1 });
   });
+
+  test('has what an upstream answers with success and an error transcribed by another, and is told the error of the last', async () => {
+    const model = 'files-twice';
+    await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
+    for (const upstream_model of ['first-transcribe', 'second-transcribe']) {
+      await bench.admin('POST', '/deployments', { model, base_url: bench.simulator.url, upstream_model });
+    }
+    const answer = (body: unknown) => ({ instead: { status: 200, body } });
+    await using session = await talk();
+    session.say(sessionUpdate(model, manual));
+    await session.event('session.updated');
+    const say = () => {
+      session.say(append(tone(500)));
+      session.say({ type: 'input_audio_buffer.commit' });
+    };
+    bench.simulator.next(answer({ error: { message: 'Overloaded', code: 503 } }));
+    say();
+    expect((await session.event(completed)).transcript).toBe(bench.simulator.requests.at(-1)!.text);
+    expect(new Set(bench.simulator.requests.slice(-2).map((request) => request.model)).size).toBe(2);
+    bench.simulator.next(answer({ status: 'loading' }));
+    bench.simulator.next(answer({ error: { message: 'Invalid file', code: 400 }, text: '' }));
+    say();
+    const failed = await session.event('conversation.item.input_audio_transcription.failed');
+    expect(failed.error.message).toContain('Invalid file');
+  });
 });
 
 test.each([

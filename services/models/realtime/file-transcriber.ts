@@ -1,10 +1,11 @@
 import { randomUUID } from 'node:crypto';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
+import { errorInBody } from '../bytes/stream-error.ts';
 import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
-import { exchangeError, upstreamFault } from '../inference/upstream-errors.ts';
+import { exchangeError, upstreamError, upstreamFault, verdictOfSaid } from '../inference/upstream-errors.ts';
 import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
 import { joinSamples, sampleRateOf, wavFile } from './pcm.ts';
@@ -54,11 +55,20 @@ class FileUtterance implements Utterance {
     const attempts = new Attempts(this.#context.model(), call, item.call, stopped, Operation.AUDIO_TRANSCRIPTIONS);
     let isGood = false;
     try {
-      const { exchange } = await attempts.answered();
-      const transcript = readAnswer(await wholeBody(exchange, stopped), audioMs);
-      isGood = true;
-      if (transcript.text !== '') onDelta(transcript.text);
-      return transcript;
+      let answered = await attempts.answered();
+      for (;;) {
+        const { exchange, head, upstream } = answered;
+        const body = await wholeBody(exchange, stopped);
+        const transcript = readAnswer(body, audioMs);
+        if (transcript !== null) {
+          isGood = true;
+          if (transcript.text !== '') onDelta(transcript.text);
+          return transcript;
+        }
+        const said = upstream.redact(errorInBody(body) ?? '');
+        const error = said === '' ? upstreamFault('the answer is no transcript') : upstreamError(head, said);
+        answered = await attempts.answeredElsewhere(error, said, verdictOfSaid(head, said, error));
+      }
     } finally {
       attempts.finish(isGood || stopped.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
     }
@@ -111,14 +121,17 @@ async function wholeBody(exchange: PulledExchange, signal: AbortSignal): Promise
   }
 }
 
-function readAnswer(body: Buffer, audioMs: number): Transcript {
+/** Null when it is no transcript. */
+function readAnswer(body: Buffer, audioMs: number): Transcript | null {
   let json: { text?: unknown; usage?: unknown };
   try {
     json = JSON.parse(body.toString('utf8'));
   } catch {
-    throw upstreamFault('the transcript is no JSON');
+    return null;
   }
-  if (typeof json?.text !== 'string') throw upstreamFault('the transcript has no text');
+  if (typeof json?.text !== 'string') return null;
+  // Some servers answer 200 and an error.
+  if (json.text === '' && errorInBody(body) !== null) return null;
   const usage = readUsage(json.usage);
   return {
     text: json.text,
