@@ -17,6 +17,19 @@ export function randomHistories(name: string, few: number): RandomHistories {
   const options = { numRuns: count, endOnFailure: seed === undefined };
   return {
     timeoutMs: 600_000 + count * 60_000,
-    assert: (property) => fc.assert(property, seed === undefined ? options : { ...options, seed: Number(seed) }),
+    async assert(property) {
+      try {
+        await fc.assert(property, seed === undefined ? options : { ...options, seed: Number(seed) });
+      } catch (failure) {
+        throw new Error(withCauses(failure as Error));
+      }
+    },
   };
+}
+
+/** Of a test that passes at its second try nothing is printed but what its error says itself. */
+function withCauses(failure: Error): string {
+  const texts = [failure.message];
+  for (let { cause } = failure; cause instanceof Error; cause = cause.cause) texts.push(cause.stack ?? cause.message);
+  return texts.join('\nCaused by: ');
 }
