@@ -25,6 +25,20 @@ export const ownLimitFields = ({ requestsPerMinute, tokensPerMinute, concurrentR
   concurrent_requests: concurrentRequests || null,
 });
 
+/** What a subject's own limits become: `changes`, where there are any, one by one, or else the whole of `limits`; 0 for one that is unset. */
+export function nextLimits(
+  own: RateLimits,
+  { limits, changes }: { limits: RateLimits | undefined; changes: Partial<RateLimits> | undefined },
+): RateLimits {
+  const next = (name: keyof RateLimits) =>
+    changes === undefined ? (limits?.[name] ?? 0) : (changes[name] ?? own[name]);
+  return {
+    requestsPerMinute: next('requestsPerMinute'),
+    tokensPerMinute: next('tokensPerMinute'),
+    concurrentRequests: next('concurrentRequests'),
+  };
+}
+
 /*
  * Where several replicas serve the same subjects, Usage keeps the buckets, and a replica lets through what it was granted. So
  * that not every first request waits for a grant, a little may go unasked:

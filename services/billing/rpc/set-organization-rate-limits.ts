@@ -1,5 +1,5 @@
 import { sqlTransaction } from '#shared/db/transaction.ts';
-import { ownLimitFields, type RateLimits } from '#shared/rate-limits.ts';
+import { nextLimits, ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -15,13 +15,7 @@ export const setOrganizationRateLimits =
     const limits = await sqlTransaction(database, async (sql) => {
       await lockAccount(sql, tenantId);
       const own = await ownRateLimits(sql, tenantId);
-      const next = (name: keyof RateLimits) =>
-        changes === undefined ? (rateLimits?.[name] ?? 0) : (changes[name] ?? own[name]);
-      const limits: RateLimits = {
-        requestsPerMinute: next('requestsPerMinute'),
-        tokensPerMinute: next('tokensPerMinute'),
-        concurrentRequests: next('concurrentRequests'),
-      };
+      const limits = nextLimits(own, { limits: rateLimits, changes });
       const before = ownLimitFields(own);
       const after = ownLimitFields(limits);
       if (JSON.stringify(before) === JSON.stringify(after)) return limits;

@@ -4,7 +4,7 @@ import { changedFields } from '#shared/changed-fields.ts';
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
-import { ownLimitFields, type RateLimits } from '#shared/rate-limits.ts';
+import { nextLimits, ownLimitFields } from '#shared/rate-limits.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { appendChanges } from '../db/changes.ts';
 import { lockKey } from '../db/key.repository.ts';
@@ -19,11 +19,7 @@ export const setKeyRateLimits =
     const { key, version } = await transaction(database, async (em) => {
       const key = await lockKey(em, keyId);
       const before = ownLimitFields(key);
-      const next = (name: keyof RateLimits) =>
-        changes === undefined ? (rateLimits?.[name] ?? 0) : (changes[name] ?? key[name]);
-      key.requestsPerMinute = next('requestsPerMinute');
-      key.tokensPerMinute = next('tokensPerMinute');
-      key.concurrentRequests = next('concurrentRequests');
+      Object.assign(key, nextLimits(key, { limits: rateLimits, changes }));
       if (key.keyType === KeyType.MANAGEMENT) requireNoLimits(ownLimitFields(key));
       const changed = changedFields(before, ownLimitFields(key));
       if (changed === null) return { key, version: await currentVersion(em) };
