@@ -18,7 +18,7 @@ export function OrganizationInvitations({ path }: { path: string }) {
           </Button>
         }
       />
-      {inviting && <InviteDialog path={invitations} onClose={() => setInviting(false)} />}
+      {inviting && <InviteDialog path={invitations} mayMakeOwners onClose={() => setInviting(false)} />}
     </>
   );
 }

@@ -44,16 +44,8 @@ const columnsOf = (path: string): readonly Column<Invitation>[] => [
   { name: '', end: true, cell: (invitation) => <Withdraw invitation={invitation} path={path} /> },
 ];
 
-/** Those to the caller's organization, or to another at its `path`, with what stands beside the `title`. */
-export function Invitations({
-  path = '/invitations',
-  title,
-  action,
-}: {
-  path?: string;
-  title?: string;
-  action?: ReactNode;
-}) {
+/** The invitations at `path`, with what stands beside their `title`. */
+export function Invitations({ path, title, action }: { path: string; title?: string; action?: ReactNode }) {
   return (
     <PagedCard<Invitation>
       label="Invitations"

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction, useClaims } from '../../api/hooks.ts';
+import { useAction } from '../../api/hooks.ts';
 import type { Invitation } from '../../api/types.ts';
 import { Button } from '../../ui/button.tsx';
 import { Dialog, DialogActions } from '../../ui/dialog.tsx';
@@ -7,9 +7,16 @@ import { fieldError, SelectField, TextField } from '../../ui/field.tsx';
 import { Form, FormError } from '../../ui/form.tsx';
 import { useToast } from '../../ui/toast.tsx';
 
-/** Invites to the caller's organization, or as an operator to another at its `path`. */
-export function InviteDialog({ path = '/invitations', onClose }: { path?: string; onClose: () => void }) {
-  const claims = useClaims();
+/** Invites to the organization whose invitations are at `path`. */
+export function InviteDialog({
+  path,
+  mayMakeOwners,
+  onClose,
+}: {
+  path: string;
+  mayMakeOwners: boolean;
+  onClose: () => void;
+}) {
   const toast = useToast();
   const [email, setEmail] = useState('');
   const [role, setRole] = useState('member');
@@ -41,7 +48,7 @@ export function InviteDialog({ path = '/invitations', onClose }: { path?: string
           choices={[
             { value: 'member', label: 'Member' },
             { value: 'admin', label: 'Admin' },
-            ...(claims.role === 'owner' || path !== '/invitations' ? [{ value: 'owner', label: 'Owner' }] : []),
+            ...(mayMakeOwners ? [{ value: 'owner', label: 'Owner' }] : []),
           ]}
         />
         <DialogActions>

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'react';
-import { useAction, useGet } from '../../api/hooks.ts';
+import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { Organization } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
@@ -14,7 +14,10 @@ import { Invitations } from './invitations.tsx';
 import { InviteDialog } from './invite.tsx';
 import { Members } from './members.tsx';
 
+const invitations = '/invitations';
+
 export function OrganizationPage() {
+  const claims = useClaims();
   const organization = useGet<Organization>('/organization');
   const [tab, setTab] = useSearchParameter('tab', 'members');
   const [inviting, setInviting] = useState(false);
@@ -35,11 +38,13 @@ export function OrganizationPage() {
         onChange={setTab}
         tabs={[
           { value: 'members', label: 'Members', content: <Members /> },
-          { value: 'invitations', label: 'Invitations', content: <Invitations /> },
+          { value: 'invitations', label: 'Invitations', content: <Invitations path={invitations} /> },
           { value: 'settings', label: 'Settings', content: <Rename organization={organization.data} /> },
         ]}
       />
-      {inviting && <InviteDialog onClose={() => setInviting(false)} />}
+      {inviting && (
+        <InviteDialog path={invitations} mayMakeOwners={claims.role === 'owner'} onClose={() => setInviting(false)} />
+      )}
     </Page>
   );
 }
