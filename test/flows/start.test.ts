@@ -283,6 +283,47 @@ test.each(['SIGINT', 'SIGTERM'] as const)(
   },
 );
 
+/* npm passes a signal on to its child alone: a shell in between would die of it and leave the gateway running, with nobody to stop it. */
+test.each([
+  ['start', []],
+  ['edge', []],
+  ['service', ['usage']],
+  ['worker', []],
+])(
+  'a SIGTERM to `npm run %s` ends the process that serves, and npm with it',
+  { timeout: 60_000 },
+  async (name, args) => {
+    // A database or a service that is slow to answer.
+    await using silent = await listening();
+    const { port } = silent;
+    await using npm = startProcess({
+      command: ['npm', 'run'],
+      script: name,
+      args,
+      env: {
+        ...base(),
+        ...secrets,
+        SHUTDOWN_DELAY_SECONDS: '0',
+        DATABASE_URL: `postgres://nobody@127.0.0.1:${port}/none`,
+        ...(name !== 'start' && {
+          RPC_URLS: serviceNames.map((service) => `${service}=http://127.0.0.1:${port}`).join(','),
+        }),
+      },
+      detached: true,
+    });
+    try {
+      await Promise.race([silent.connected, npm.exited()]);
+      expect(npm.exit).toBeNull();
+      npm.signal('SIGTERM');
+      // Its output ends with the last process that could write to it.
+      await npm.exited(15_000);
+      expect(npm.output).not.toContain('DATABASE_URL');
+    } finally {
+      if (npm.exit === null) process.kill(-npm.pid, 'SIGKILL');
+    }
+  },
+);
+
 test.each(['SIGINT', 'SIGTERM'] as const)(
   'a %s before anything is served ends the process at once, the first one of a container too',
   async (signal) => {

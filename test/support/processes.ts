@@ -15,6 +15,8 @@ const lineTimeoutMs = 60_000;
 type ProcessOptions = {
   /** The script, from the repository's root: `services/cmd/all.ts`. */
   script: string;
+  /** What runs it, in place of Node. */
+  command?: string[];
   args?: string[];
   /** Added to the test's own environment; undefined takes a variable away. */
   env?: Record<string, string | undefined>;
@@ -43,8 +45,15 @@ export type StartedProcess = AsyncDisposable & {
  * Starts a script in a Node process of its own. `await using` kills it at the end of the scope; should the test process
  * end without that, it is killed then.
  */
-export function startProcess({ script, args = [], env = {}, detached = false }: ProcessOptions): StartedProcess {
-  const child: ChildProcess = spawn(process.execPath, [roomFromTheStart, script, ...args], {
+export function startProcess({
+  script,
+  command = [process.execPath, roomFromTheStart],
+  args = [],
+  env = {},
+  detached = false,
+}: ProcessOptions): StartedProcess {
+  const [file, ...options] = command;
+  const child: ChildProcess = spawn(file!, [...options, script, ...args], {
     cwd: root,
     env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],

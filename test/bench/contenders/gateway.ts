@@ -25,7 +25,7 @@ export const gateway: Contender = {
     const dataDir = join(folder, 'data');
     mkdirSync(dataDir);
     const prepared: Prepared = {
-      command: [process.execPath, ...manifest.scripts.start.split(' ').slice(1)],
+      command: [process.execPath, ...manifest.scripts.start.split(' ').slice('exec node'.split(' ').length)],
       cwd: root,
       env: {
         PORT: String(port),
