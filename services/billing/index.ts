@@ -1,7 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import type { BillingDeps } from './deps.ts';
-import { PendingLeases } from './leasing/pending-leases.ts';
 import { assignPlan } from './rpc/assign-plan.ts';
 import { charge } from './rpc/charge.ts';
 import { createCommitment } from './rpc/create-commitment.ts';
@@ -43,12 +42,11 @@ import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
 /** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes its dependencies. */
 export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingService> {
-  const pending = new PendingLeases();
   return {
     charge: charge(deps),
-    lease: lease(deps, pending),
+    lease: lease(deps),
     settle: settle(deps),
-    releaseHold: releaseHold(deps, pending),
+    releaseHold: releaseHold(deps),
     getSpendToday: getSpendToday(deps),
     watchRateLimits: watchRateLimits(deps),
 

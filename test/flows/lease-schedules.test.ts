@@ -188,7 +188,10 @@ const refusals: readonly ErrorReason[] = [
 const isRefusal = (error: unknown): boolean => error instanceof GatewayError && refusals.includes(error.reason);
 const isOverloaded = (error: unknown): boolean => hasReason(error, ErrorReason.OVERLOADED);
 
-/** An edge whose calls to Billing take their time and, with faults or while it is cut off, get lost on the way there or back. */
+/**
+ * An edge whose calls to Billing take their time and, with faults or while it is cut off, get lost on the way there or back. With faults
+ * some come there when nobody waits for their answer any more, and some twice.
+ */
 function startEdge(
   billing: SimulatedBilling,
   time: VirtualTime,
@@ -202,6 +205,11 @@ function startEdge(
     <Request, Response>(call: (request: Request) => Promise<Response>) =>
     async (request: Request): Promise<Response> => {
       await time.sleep(random.between(0, delayMsMax));
+      if (withFaults && random.chance(0.04))
+        void time
+          .sleep(random.between(0, 10_000))
+          .then(() => call(request))
+          .catch(() => {});
       if (isLost()) throw lost();
       const response = await call(request);
       await time.sleep(random.between(0, delayMsMax));

@@ -393,28 +393,44 @@ test('what a vanished edge held is free once nothing of it can be told any more,
   expect(await heldNow()).toBe(0n);
 });
 
-test('room that is found only when its edge has given up waiting is free again at once, and not held until it lapses', async () => {
-  const impatient: BudgetsDeps['billing'] = {
-    ...started.billing,
-    lease: (request, options) => started.billing.lease(request, { ...options, timeoutMs: isBusy ? 200 : 60_000 }),
-  };
-  let isBusy = false;
-  const edge = new Budgets({ billing: impatient, clock: systemClock, logger: silentLogger });
+test('room that is found only when its edge has given up waiting, or was refused it elsewhere meanwhile, is held for nobody', async () => {
+  await using second = await startTestBilling(started.database);
   const caller = someone();
   const key = { spendCapNanoUsd: costMax };
-  await (await edge.hold(caller, key, costMax)).settle(0n);
-  const { pool } = started.deps.database;
-  const other = await pool.connect();
-  await other.query('begin');
-  await other.query('select from spend where tenant_id = $1 for update', [caller.tenantId]);
-  isBusy = true;
+  /** Questions that come to the first process when their edge does not wait any more. */
+  const late: (() => Promise<unknown>)[] = [];
+  const releases: Promise<unknown>[] = [];
+  let slow = 2;
+  const behindOneAddress: BudgetsDeps['billing'] = {
+    ...second.billing,
+    lease: async (request, options) => {
+      if (slow === 0) return second.billing.lease(request, options);
+      slow -= 1;
+      late.push(() => started.billing.lease(request, { ...options, timeoutMs: 60_000 }));
+      throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The answer takes too long.');
+    },
+    releaseHold: (request, options) => {
+      const release = second.billing.releaseHold(request, { ...options, timeoutMs: 60_000 });
+      releases.push(release);
+      return release;
+    },
+  };
+  const edge = new Budgets({ billing: behindOneAddress, clock: systemClock, logger: silentLogger });
+  const arrive = async (): Promise<void> => {
+    await Promise.all(releases.splice(0));
+    await Promise.allSettled(late.splice(0).map((question) => question()));
+  };
   await expect(edge.hold(caller, key, costMax)).rejects.toMatchObject({ reason: ErrorReason.DEADLINE_EXCEEDED });
-  await other.query('commit');
-  other.release();
-  const leases = async () => (await pool.query('select from leases where tenant_id = $1', [caller.tenantId])).rowCount;
-  await waitFor(async () => (await leases()) === 2 && (await held(caller)) === 0n, {
-    description: 'the room to be found, and to be free',
-  });
+  await arrive();
+  expect(await held(caller)).toBe(0n);
+
+  const other = new Budgets({ billing: started.billing, clock: systemClock, logger: silentLogger });
+  const fills = await other.hold(caller, key, costMax);
+  slow = 1;
+  await expect(edge.hold(caller, key, costMax)).rejects.toMatchObject({ reason: ErrorReason.SPEND_CAP_EXCEEDED });
+  await fills.settle(0n);
+  await arrive();
+  expect(await held(caller)).toBe(0n);
 });
 
 test('a call that finds a cap full of slices waits until their holders were heard, and has the room that they do without', async () => {

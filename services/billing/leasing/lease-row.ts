@@ -1,7 +1,7 @@
-import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import type { LeaseAmounts } from '../domain/lease.ts';
-import { lateMs } from './lapse.ts';
+import { lateMs, rememberedMs } from './lapse.ts';
 import { arraysOf, type BudgetKey, changeHeld, heldChange } from './spend.ts';
 
 /** A lease, with the budget in which it has room. */
@@ -109,6 +109,29 @@ export async function recallableRoom(
   const { room, settled_at } = rows[0]!;
   return { roomNanoUsd: room, settledAtMs: settled_at?.getTime() ?? Number.POSITIVE_INFINITY };
 }
+
+/**
+ * Notes of leases that their holder gave up without knowing them granted that they never are: those which are not there yet stand as given
+ * back, of nobody's budget, so that a grant which is about to be written meets their ids. Waits for one that was written already.
+ */
+export async function forbidLeases(
+  sql: Sql,
+  { holderId, ids, nowMs }: { holderId: string; ids: readonly string[]; nowMs: number },
+): Promise<void> {
+  await sql.query({
+    name: 'forbid-leases',
+    text: `
+      insert into leases (tenant_id, id, kind, subject_id, period_start, holder_id, central, room_nano_usd, state,
+        settled_at, expires_at)
+      select '${nilUuid}', id, ${BudgetKind.API_KEY}, '${nilUuid}', $3::timestamptz at time zone 'UTC', $2, true, 0,
+        ${LeaseState.CLOSED}, $3, $4
+      from unnest($1::uuid[]) as id
+      on conflict do nothing`,
+    values: [ids, holderId, new Date(nowMs), new Date(nowMs + rememberedMs)],
+  });
+}
+
+const nilUuid = '00000000-0000-0000-0000-000000000000';
 
 /** A lease as it stood, null for a new one, and as it is to be. */
 export type LeaseChange = { before: LeaseRow | null; after: LeaseRow };

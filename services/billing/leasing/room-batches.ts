@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { durationMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { isUniqueViolation } from '#shared/db/errors.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
 import type { BillingDeps } from '../deps.ts';
@@ -47,7 +48,10 @@ export function createRoomBatches(deps: Deps): RoomBatches {
       );
       for (const [index, { resolve }] of batch.entries()) resolve(answers[index]!);
     } catch (error) {
-      if (batch.length === 1 || hasReason(error, ErrorReason.OVERLOADED)) for (const { reject } of batch) reject(error);
+      // Of a lease that was given up as it was written: asked again, it is found so.
+      const isGivenUp = isUniqueViolation(error, 'leases_by_id');
+      const isFinal = batch.length === 1 ? !isGivenUp : hasReason(error, ErrorReason.OVERLOADED);
+      if (isFinal) for (const { reject } of batch) reject(error);
       else for (const one of batch) await answer([one]);
     }
   }

@@ -19,7 +19,9 @@ type RoomRequest = Pick<LeaseRequest, 'holderId' | 'costMaxNanoUsd' | 'costMinNa
 export type Taken =
   | { granted: readonly LeaseRow[] }
   /** The budget without room, and what is left in it: nothing, or less than nothing. */
-  | { refused: BudgetKey; remainingNanoUsd: bigint };
+  | { refused: BudgetKey; remainingNanoUsd: bigint }
+  /** A lease was given back already: its holder gave up waiting, or had it by another question that was answered sooner. */
+  | { givenUp: true };
 
 /** The demands of a request whose budgets have limits, in the order in which they were made. */
 export function limitedDemands(request: LeaseRequest, terms: Terms, nowMs: number): LimitedDemand[] {
@@ -64,6 +66,7 @@ export async function takeRoom(sql: Sql, requests: readonly RoomRequest[], nowMs
     for (const demand of request.demands) {
       const state = leases.budgetNow(demand.budget, stateOf.get(demand)!);
       const earlier = leases.get(demand.leaseId);
+      if (earlier?.state === LeaseState.CLOSED) return { givenUp: true };
       const lease =
         earlier !== undefined && isStillHeld(earlier, request.holderId, nowMs)
           ? earlier

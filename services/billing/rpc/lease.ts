@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import { durationFromMs, timestampFromMs } from '@bufbuild/protobuf/wkt';
 import type { LeaseRequest, LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { invalidRequest } from '#shared/errors.ts';
+import { cancelled, invalidRequest } from '#shared/errors.ts';
 import { isUuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -11,7 +11,6 @@ import { startOfPeriodMs } from '../domain/period.ts';
 import { resetsAtMs } from '../leasing/budget.ts';
 import { lateMs } from '../leasing/lapse.ts';
 import { type LeaseRow, recallableRoom } from '../leasing/lease-row.ts';
-import type { PendingLeases } from '../leasing/pending-leases.ts';
 import { budgetRefusal } from '../leasing/refusal.ts';
 import { createRoomBatches, type RoomBatches } from '../leasing/room-batches.ts';
 
@@ -20,13 +19,12 @@ const unlimitedMs = 3_000;
 
 type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'recalls'>;
 
-export const lease = (deps: Deps, pending: PendingLeases): BillingRpc<'lease'> => {
+export const lease = (deps: Deps): BillingRpc<'lease'> => {
   const rooms = createRoomBatches(deps);
   return async (request, context) => {
     requireService(callerOf(context));
     requireWellFormed(request);
-    const ids = request.demands.map(({ leaseId }) => leaseId.toLowerCase());
-    return pending.during(ids, () => leaseFor(deps, rooms, request));
+    return leaseFor(deps, rooms, request);
   };
 };
 
@@ -36,6 +34,7 @@ async function leaseFor(
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
   const first = await rooms.take(request);
+  if ('givenUp' in first.taken) throw cancelled();
   if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);
   const { refused, remainingNanoUsd } = first.taken;
   const recallable = () => recallableRoom(database.pool, refused, first.nowMs);
@@ -45,6 +44,7 @@ async function leaseFor(
   }
   await recalls.wait(refused, first.nowMs, async () => (await recallable()).settledAtMs);
   const second = await rooms.take(request);
+  if ('givenUp' in second.taken) throw cancelled();
   if ('granted' in second.taken) return answer(request, second.taken.granted, second.nowMs);
   throw budgetRefusal(second.taken.refused.kind, second.terms, second.nowMs);
 }

@@ -27,6 +27,7 @@ export async function tidyLeases({
   for (const row of overdue) {
     await sqlTransaction(database, async (sql) => lapseLeases(sql, budgetOf(row), await databaseNow(sql)));
   }
+  await forgetSettled(database, now);
   const { rows: old } = await database.query<BudgetRow & { ids: string[] }>({
     name: 'budgets-with-old-leases',
     text: `
@@ -61,6 +62,19 @@ async function lapseLeases(sql: Sql, budget: BudgetKey, nowMs: number): Promise<
     sql,
     overdue.map((before) => ({ before, after: asLapsed(before, nowMs) })),
   );
+}
+
+/** Old leases that take up nothing, which most do, change no budget; and those that were given up before they were granted are of none. */
+async function forgetSettled(database: Pick<BillingDeps['database'], 'query'>, now: Date): Promise<void> {
+  await database.query({
+    name: 'forget-settled-leases',
+    text: `
+      delete from leases where id = any(array(
+        select id from leases
+        where state <> ${LeaseState.HELD} and expires_at <= $1 and room_nano_usd <= charged_nano_usd limit ${leasesPerRun}))
+      and state <> ${LeaseState.HELD}`,
+    values: [now],
+  });
 }
 
 /** Whatever an old lease still takes up was never charged in all that time, and never will be. */

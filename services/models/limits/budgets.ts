@@ -253,10 +253,11 @@ export class Budgets {
           timeoutMs: rpcTimeoutMs,
         });
       } catch (error) {
-        if (refusingKind(error) !== undefined) throw error;
-        // The answer may have been lost on its way: the same ids answer the same leases. What is not asked for again is given back.
-        if (attempt < options.attempts) continue;
-        this.#release(request.demands.map(({ leaseId }) => leaseId));
+        const isRefused = refusingKind(error) !== undefined;
+        // The answer may have been lost on its way: the same ids answer the same leases. What is not asked for again is given back, and so
+        // is what an earlier try may yet be granted.
+        if (!isRefused && attempt < options.attempts) continue;
+        if (!isRefused || attempt > 1) this.#release(request.demands.map(({ leaseId }) => leaseId));
         throw error;
       }
     }

@@ -8,6 +8,7 @@ import {
   SettleResponseSchema,
 } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { type BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { cancelled } from '#shared/errors.ts';
 import {
   type BudgetState,
   charged,
@@ -41,6 +42,8 @@ type SimulatedLease = LeaseAmounts & {
 export class SimulatedBilling {
   readonly budgets: Map<BudgetKind, BudgetState>;
   readonly leases = new Map<string, SimulatedLease>();
+  /** Leases that were given up before they were granted. */
+  readonly #forbidden = new Set<string>();
   readonly #chargedEvents = new Set<string>();
   readonly #time: VirtualTime;
   readonly #onRefusal: (kind: BudgetKind) => void;
@@ -93,6 +96,7 @@ export class SimulatedBilling {
   async releaseHold({ holderId, leases }: MessageInitShape<typeof ReleaseHoldRequestSchema>) {
     for (const { leaseId } of leases!) {
       const lease = this.leases.get(leaseId!);
+      if (lease === undefined) this.#forbidden.add(leaseId!);
       if (lease?.holderId === holderId && lease?.state === LeaseState.HELD) this.#close(lease, 0n, 0n);
     }
     return create(ReleaseHoldResponseSchema, {});
@@ -121,6 +125,8 @@ export class SimulatedBilling {
   ): { refused: BudgetKind } | { response: MessageInitShape<typeof LeaseResponseSchema> } {
     const granted: SimulatedLease[] = [];
     const demands = request.demands!;
+    const isGivenUp = (id: string) => this.#forbidden.has(id) || this.leases.get(id)?.state === LeaseState.CLOSED;
+    if (demands.some(({ leaseId }) => isGivenUp(leaseId!))) throw cancelled();
     for (const demand of demands) {
       const budget = this.budgets.get(demand.kind!);
       if (budget === undefined) continue;

@@ -1,0 +1,155 @@
+import pg from 'pg';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { rowsOf } from '../../../test/support/postgres.ts';
+import { waitFor } from '../../../test/support/wait-for.ts';
+import { service, startTestBilling, type TestBilling, usageEvent } from '../fixtures/test-billing.ts';
+import { rememberedMs } from '../leasing/lapse.ts';
+import { tidyLeases } from '../workers/tidy-leases.ts';
+
+/** Two Billing processes on one database: a question and its release may come to either. */
+let asked: TestBilling;
+let told: TestBilling;
+/** Holds what a question comes to wait for. */
+let other: pg.Client;
+
+beforeAll(async () => {
+  asked = await startTestBilling();
+  told = await startTestBilling(asked.database);
+});
+afterAll(async () => {
+  await told?.close();
+  await asked?.close();
+});
+beforeEach(async () => {
+  other = new pg.Client({ connectionString: asked.database.url });
+  await other.connect();
+});
+afterEach(() => other.end());
+
+const patient = { ...service, timeoutMs: 60_000 };
+const costMaxNanoUsd = 1_000n;
+const limitNanoUsd = 5_000n;
+
+/** A question of a holder for room in a key's budget and in a user's, which has no limit. */
+function newQuestion() {
+  const demands = [
+    { kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd },
+    { kind: BudgetKind.USER, leaseId: uuidv7() },
+  ];
+  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+  return { holderId: uuidv7(), ...caller, costMaxNanoUsd, demands };
+}
+type Question = ReturnType<typeof newQuestion>;
+
+const giveUp = ({ holderId, demands }: Question) =>
+  told.billing.releaseHold(
+    { holderId, leases: demands.map(({ leaseId }) => ({ leaseId: leaseId.toUpperCase(), fencingToken: 1n })) },
+    patient,
+  );
+
+const heldFor = async ({ tenantId }: Question): Promise<bigint> => {
+  const { rows } = await asked.deps.database.pool.query<{ held: bigint }>(
+    'select coalesce(sum(held_nano_usd), 0)::bigint as held from spend where tenant_id = $1',
+    [tenantId],
+  );
+  return rows[0]!.held;
+};
+
+/** Whoever waits for what `other` holds. */
+const waiters = async (): Promise<number> => {
+  const { rows } = await other.query(
+    'select count(*)::int as count from pg_stat_activity where pg_backend_pid() = any(pg_blocking_pids(pid))',
+  );
+  return rows[0].count;
+};
+
+const cancelled = { status: 'rejected', reason: { reason: ErrorReason.CANCELLED } };
+
+test('a lease that its holder gave up before the question came is not granted', async () => {
+  const question = newQuestion();
+  expect(await giveUp(question)).toMatchObject({ released: 0 });
+  await expect(asked.billing.lease(question, patient)).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
+  expect(await heldFor(question)).toBe(0n);
+});
+
+test('a lease that its holder gave up while the question waits for its budget is not granted, and those who ask beside it are', async () => {
+  const [question, beside] = [newQuestion(), newQuestion()];
+  for (const { tenantId, apiKeyId } of [question, beside]) {
+    const first = { ...newQuestion(), tenantId, apiKeyId };
+    await asked.billing.lease(first, patient);
+    await giveUp(first);
+  }
+  await other.query('begin');
+  await other.query('select from billing.spend where tenant_id = $1 for update', [question.tenantId]);
+  const answers = Promise.allSettled([question, beside].map((each) => asked.billing.lease(each, patient)));
+  await waitFor(async () => (await waiters()) === 1, { description: 'the question to wait' });
+  await giveUp(question);
+  await other.query('commit');
+  expect(await answers).toMatchObject([cancelled, { status: 'fulfilled' }]);
+  expect([await heldFor(question), await heldFor(beside)]).toEqual([0n, costMaxNanoUsd]);
+});
+
+test.each(['before', 'after'])(
+  'room is free if it was given up %s its lease is written, in the same moment',
+  async (place) => {
+    await rowsOf(
+      asked.database.url,
+      `create function billing.pause() returns trigger language plpgsql as $$
+      begin perform pg_advisory_xact_lock(1); return new; end $$;
+    create trigger pause ${place} insert on billing.leases
+      for each row when (new.room_nano_usd > 0) execute function billing.pause()`,
+    );
+    const question = newQuestion();
+    await other.query('begin');
+    await other.query('select pg_advisory_xact_lock(1)');
+    const answer = Promise.allSettled([asked.billing.lease(question, patient)]);
+    await waitFor(async () => (await waiters()) === 1, { description: 'the lease to be written' });
+    const released = giveUp(question);
+    if (place === 'before') await released;
+    else {
+      const waiting = () =>
+        rowsOf(asked.database.url, 'select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0');
+      await waitFor(async () => (await waiting()).length === 2, { description: 'the release to wait for the lease' });
+    }
+    await other.query('commit');
+    expect(await answer).toMatchObject([place === 'before' ? cancelled : { status: 'fulfilled' }]);
+    expect(await released).toMatchObject({ released: place === 'before' ? 0 : 1 });
+    expect(await heldFor(question)).toBe(0n);
+    await rowsOf(asked.database.url, 'drop function billing.pause cascade');
+  },
+);
+
+test('a question that comes again behind its lease was given back opens it no more, and what was used stays held', async () => {
+  const question = newQuestion();
+  const { holderId, demands, tenantId, userId, apiKeyId } = question;
+  await asked.billing.lease(question, patient);
+  const used = { leaseId: demands[0]!.leaseId, fencingToken: 1n, usedNanoUsd: 400n };
+  await told.billing.settle({ holderId, settlements: [used] }, patient);
+  await expect(asked.billing.lease(question, patient)).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
+  expect(await heldFor(question)).toBe(400n);
+  const event = usageEvent({ tenantId, userId, apiKeyId, costNanoUsd: 400n, leaseIds: [used.leaseId] });
+  await told.billing.charge({ events: [event] }, patient);
+  expect(await heldFor(question)).toBe(0n);
+});
+
+test('what was given up is forgotten like leases that were given back, and leaves nothing', async () => {
+  await using billing = await startTestBilling();
+  const { holderId, demands } = newQuestion();
+  const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));
+  await billing.billing.releaseHold({ holderId, leases }, patient);
+  const rows = async () => {
+    const { rows } = await billing.deps.database.pool.query(
+      'select (select count(*) from leases)::int as leases, (select count(*) from spend)::int as spends',
+    );
+    return rows;
+  };
+  billing.travel(rememberedMs - 60_000);
+  await tidyLeases(billing.deps);
+  expect(await rows()).toEqual([{ leases: 2, spends: 0 }]);
+  billing.travel(60_000);
+  await tidyLeases(billing.deps);
+  expect(await rows()).toEqual([{ leases: 0, spends: 0 }]);
+});
