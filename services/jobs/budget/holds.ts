@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HoldingBilling } from '../deps.ts';
@@ -24,15 +25,28 @@ export type JobCost = {
   costMinNanoUsd: bigint;
 };
 
+/** That a budget has no room for a job. */
+export const noRoomReasons: ReadonlySet<ErrorReason> = new Set([
+  ErrorReason.SPEND_CAP_EXCEEDED,
+  ErrorReason.COST_LIMIT_EXCEEDED,
+  ErrorReason.PAYG_CAP_EXCEEDED,
+  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+]);
+
 /**
- * Holds the largest cost of a job in every budget that limits its caller. Rejects with SPEND_CAP_EXCEEDED, COST_LIMIT_EXCEEDED,
- * PAYG_CAP_EXCEEDED or CREDIT_BALANCE_EXHAUSTED of the first without room, and then nothing is held.
+ * Holds the largest cost of a job in every budget that limits its caller. Rejects with one of `noRoomReasons`, of the first budget without
+ * room, and then nothing is held; room of which nothing is heard is given up.
  */
 export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<JobHold> {
   if (job.costMaxNanoUsd === 0n) return noHold(job.jobId);
   const { tenantId, userId, apiKeyId, requestId } = job.caller;
   const ofKey = apiKeyId !== '' && job.spendCapNanoUsd !== undefined;
-  const answer = await billing.lease(
+  const demands = [
+    ...(ofKey ? [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: job.spendCapNanoUsd }] : []),
+    { kind: BudgetKind.USER, leaseId: uuidv7() },
+    { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() },
+  ];
+  const asking = billing.lease(
     {
       holderId: job.jobId,
       tenantId,
@@ -41,15 +55,17 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
       costMaxNanoUsd: job.costMaxNanoUsd,
       costMinNanoUsd: job.costMinNanoUsd,
       timeToLive,
-      demands: [
-        ...(ofKey ? [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: job.spendCapNanoUsd }] : []),
-        { kind: BudgetKind.USER, leaseId: uuidv7() },
-        { kind: BudgetKind.ORGANIZATION, leaseId: uuidv7() },
-      ],
+      demands,
     },
     // A refusal is logged there as well.
     options(requestId),
   );
+  const answer = await asking.catch((error) => {
+    const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));
+    const isRefused = error instanceof GatewayError && noRoomReasons.has(error.reason);
+    if (!isRefused) void releaseHold(billing, create(JobHoldSchema, { holderId: job.jobId, leases }));
+    throw error;
+  });
   const leases = answer.leases
     .filter(({ unlimited }) => !unlimited)
     .map(({ id, fencingToken }) => ({ leaseId: id, fencingToken }));
@@ -79,7 +95,7 @@ export async function renewHold(
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
 }
 
-/** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. */
+/** Gives back the room of a job that ended without a call. It lapses by itself when Billing cannot be told. Never rejects. */
 export async function releaseHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<void> {
   if (leases.length === 0) return;
   const told = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken }));

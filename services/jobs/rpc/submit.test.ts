@@ -92,6 +92,27 @@ test('a repeat that comes while the first still asks for room asks for none besi
   expect([(await repeat).replayed, (await other).replayed, asked]).toEqual([true, false, 2]);
 });
 
+test.each([
+  ['gives up the room of which it does not hear in time', ErrorReason.DEADLINE_EXCEEDED, true],
+  ['has none to give up that it is refused', ErrorReason.SPEND_CAP_EXCEEDED, false],
+])('a submission %s', async (_, reason, isGivenUp) => {
+  const caller = somebody();
+  const asked: unknown[] = [];
+  const released: unknown[] = [];
+  await using jobs = await jobsWith(
+    async ({ holderId, demands }) => {
+      asked.push({ holderId, leases: demands!.map(({ leaseId }) => ({ leaseId, fencingToken: 1n })) });
+      throw gatewayError(reason, 'no room');
+    },
+    async (request) => {
+      released.push(request);
+      return {} as never;
+    },
+  );
+  await expect(jobs.submit(chat, as(caller))).rejects.toMatchObject({ reason });
+  expect(released).toEqual(isGivenUp ? asked : []);
+});
+
 test('an Idempotency-Key is of the key or session that sent it: a teammate’s, and that of another key, make jobs of their own', async () => {
   await using jobs = await jobsWith(leasing);
   const owner = somebody();

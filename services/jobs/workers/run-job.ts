@@ -13,7 +13,7 @@ import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { releaseHold, renewHold, takeHold } from '../budget/holds.ts';
+import { noRoomReasons, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
 import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
@@ -53,10 +53,7 @@ const refusals: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.INVALID_TOKEN,
   ErrorReason.TENANT_SUSPENDED,
   ErrorReason.MISSING_SCOPE,
-  ErrorReason.SPEND_CAP_EXCEEDED,
-  ErrorReason.COST_LIMIT_EXCEEDED,
-  ErrorReason.PAYG_CAP_EXCEEDED,
-  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
+  ...noRoomReasons,
 ]);
 
 const tooLate = () =>
