@@ -15,7 +15,7 @@ const creditId = (tenantId: string, month: string, given: string): string =>
   `md5('plan credit ' || ${tenantId} || ' ' || ${month} || case ${given} when 0 then '' else ' beyond ' || ${given} end)::uuid`;
 
 /** SQL of the nano-USD that plans gave an organization (UUID) for a month (text): once, and again when more was included. */
-export const creditOfMonth = (tenantId: string, month: string): string => `(
+const creditOfMonth = (tenantId: string, month: string): string => `(
   with recursive gifts (total) as (
     select 0::bigint
     union all
@@ -34,8 +34,9 @@ export async function giveMonthlyCredit(sql: Sql, account: Account, nowMs: numbe
     name: 'ask-for-monthly-credit',
     text: `
       with asked as (
-        insert into credit_months (tenant_id, month) values ($1::uuid, $2::text::date)
-        on conflict (tenant_id) do update set month = excluded.month)
+        insert into credit_months (tenant_id, month, included_nano_usd)
+        select $1::uuid, $2::text::date, monthly_credit_nano_usd from plans where code = $3
+        on conflict (tenant_id) do update set month = excluded.month, included_nano_usd = excluded.included_nano_usd)
       select monthly_credit_nano_usd - given as credit, name as plan, ${creditId('$1::uuid', '$2::text', 'given')} as "requestId"
       from plans, ${creditOfMonth('$1::uuid', '$2::text')} as credit_of_month (given)
       where code = $3`,

@@ -2,14 +2,14 @@ import type { BillingDeps } from '../deps.ts';
 import { monthOf } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { creditOfMonth, giveMonthlyCredit } from '../ledger/monthly-credit.ts';
+import { giveMonthlyCredit } from '../ledger/monthly-credit.ts';
 import { eachOrganization } from './each-organization.ts';
 
 const tenantsPerRun = 1_000;
 
 /**
  * Gives organizations the credit that their plan includes for this month; answers to how many. Those that use or look at their credit
- * have it before; this is for all others, and for a plan that includes more than before.
+ * have it before; this is for all others, and for a plan that includes more than when it was asked.
  */
 export async function grantMonthlyCredit(
   deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>,
@@ -18,10 +18,11 @@ export async function grantMonthlyCredit(
   const { rows } = await database.query<{ tenant_id: string }>({
     name: 'tenants-without-monthly-credit',
     text: `
-      select accounts.tenant_id
-      from accounts join plans on plans.code = coalesce(accounts.plan_code, '${defaultPlanCode}')
-      where plans.monthly_credit_nano_usd > 0
-        and plans.monthly_credit_nano_usd > ${creditOfMonth('accounts.tenant_id', '$1::text')}
+      select tenant_id from (
+        select tenant_id, monthly_credit_nano_usd
+          from accounts join plans on plans.code = coalesce(plan_code, '${defaultPlanCode}')
+          where monthly_credit_nano_usd > 0
+        except select tenant_id, included_nano_usd from credit_months where month = $1) as not_asked
       limit ${tenantsPerRun}`,
     values: [monthOf(await databaseNow(database.pool))],
   });

@@ -8,6 +8,7 @@ import { KnowPaymentsById } from './0006-know-payments-by-id.ts';
 import { KnowEarlierPayments } from './0007-know-earlier-payments.ts';
 import { KeepWhatExpired } from './0008-keep-what-expired.ts';
 import { BeginCreditWithItsMonth } from './0009-begin-credit-with-its-month.ts';
+import { NoteIncludedCredit } from './0010-note-included-credit.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -20,4 +21,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0007-know-earlier-payments', class: KnowEarlierPayments },
   { name: '0008-keep-what-expired', class: KeepWhatExpired },
   { name: '0009-begin-credit-with-its-month', class: BeginCreditWithItsMonth },
+  { name: '0010-note-included-credit', class: NoteIncludedCredit },
 ];
