@@ -61,6 +61,8 @@ test('a worker killed before its call, during it, and between the answer and its
   const key = await gateway.createKey(session, { spend_cap_usd: 50 });
   // Its cap is used up by one call: the second run of that job finds room only in what the first one used.
   const spent = await gateway.createKey(session, { spend_cap_usd: 0.0001 });
+  // It has no cap before its job was answered; then it has one without room.
+  const capped = await gateway.createKey(session);
   const submit = async (what: string, { key: secret } = key): Promise<string> => {
     const body = { model: 'sim-chat', messages: [{ role: 'user', content: what }], max_tokens: 50, background: true };
     const answer = await gateway.call('POST', '/v1/chat/completions', secret, body);
@@ -87,17 +89,25 @@ test('a worker killed before its call, during it, and between the answer and its
     simulator.next({ hold: { until: answered } });
     const behind = await submit('behind the answer', spent);
     await waitFor(() => callsOf('behind the answer').length === 1, { description: 'the second call' });
+    simulator.next({ hold: { until: answered } });
+    const uncapped = await submit('behind an answer without a cap', capped);
+    await waitFor(() => callsOf('behind an answer').length === 1, { description: 'the third call' });
     await owner.query('begin');
-    await owner.query('select 1 from jobs.jobs where id = $1 for update', [uuidOf(behind)]);
+    await owner.query('select 1 from jobs.jobs where id = any($1::uuid[]) for update', [
+      [behind, uncapped].map(uuidOf),
+    ]);
     answerNow();
-    const [metered] = await waitFor(
+    const metered = await waitFor(
       async () => {
         const found = await events();
-        return found.length === 1 && found;
+        return found.length === 2 && found;
       },
-      { description: 'the usage event of the answer that was not committed', timeoutMs: 10_000 },
+      { description: 'the usage events of the answers that were not committed', timeoutMs: 10_000 },
     );
-    expect(metered).toMatchObject({ success: true });
+    expect(metered).toMatchObject([{ success: true }, { success: true }]);
+    await waitFor(async () => (await owner.query('select from billing.transactions where type = 1')).rowCount === 2, {
+      description: 'the answers to be charged',
+    });
 
     // Before the call: Keys does not say whether the caller may still make it.
     await other.query('begin');
@@ -108,26 +118,27 @@ test('a worker killed before its call, during it, and between the answer and its
         const { rows } = await other.query('select status from jobs.jobs where id = $1', [uuidOf(before)]);
         return rows[0].status === 2;
       },
-      { description: 'the third job to be taken' },
+      { description: 'the last job to be taken' },
     );
     await first.kill();
     // What a killed client had asked for goes on in Postgres; here it dies with it.
     await other.query(`select pg_terminate_backend(pid) from pg_stat_activity
       where application_name = 'modelgateway-jobs' and wait_event_type = 'Lock' and datname = current_database()`);
     await Promise.all([owner.query('rollback'), other.query('rollback')]);
+    const cap = { spend_cap_usd: 0 };
+    expect((await gateway.call('PATCH', `/api/v1/api-keys/${capped.id}`, session, cap)).status).toBe(200);
     expect(callsOf('before the call')).toHaveLength(0);
-    expect(await Promise.all([during, behind, before].map(async (id) => (await job(id)).status))).toEqual(
-      Array(3).fill('in_progress'),
-    );
+    const jobs = [during, behind, uncapped, before];
+    expect(await Promise.all(jobs.map(async (id) => (await job(id)).status))).toEqual(Array(4).fill('in_progress'));
 
     // Its leases end half a minute behind its last word; here that time has passed.
     const { rowCount } = await owner.query(
       `update jobs.jobs set lease_expires_at = lease_expires_at - interval '30 seconds' where status = 2`,
     );
-    expect(rowCount).toBe(3);
+    expect(rowCount).toBe(4);
     await using second = await startWorker();
     using watch = startStopwatch();
-    for (const id of [during, behind, before]) {
+    for (const id of jobs) {
       const completed = await waitFor(
         async () => {
           const found = await job(id);
@@ -141,25 +152,26 @@ test('a worker killed before its call, during it, and between the answer and its
     // Counted once the worker has heard that the end is stored.
     await expect
       .poll(async () => (await fetch(second.metricsUrl)).text())
-      .toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 3$/m);
-    expect([callsOf('during'), callsOf('behind'), callsOf('before')].map(({ length }) => length)).toEqual([2, 2, 1]);
+      .toMatch(/^gateway_jobs_ended_total\{outcome="completed"\} 4$/m);
+    const calls = [callsOf('during'), callsOf('behind the'), callsOf('behind an'), callsOf('before')];
+    expect(calls.map(({ length }) => length)).toEqual([2, 2, 2, 1]);
 
     const charged = await waitFor(
       async () => {
         const { rows } = await owner.query(
           'select usage_event_id from billing.transactions where usage_event_id in (select id from usage.events)',
         );
-        return rows.length >= 3 && rows;
+        return rows.length >= 4 && rows;
       },
       { description: 'the charges', timeoutMs: 10_000 },
     );
     // Whatever is still on its way, such as what the killed worker left in its journal, has come when the second has ended.
     second.signal('SIGTERM');
     await second.exited();
-    expect(charged).toHaveLength(3);
+    expect(charged).toHaveLength(4);
     // Nor does the call that was cut, and made again, count as one that failed.
     const outcomes = (await events()).map(({ success }: { success: boolean }) => success);
-    expect(outcomes).toEqual([true, true, true]);
+    expect(outcomes).toEqual(Array(4).fill(true));
     const { rows: held } = await owner.query(
       'select subject_id, held_nano_usd from billing.spend where held_nano_usd > 0',
     );

@@ -78,6 +78,16 @@ export async function chargeBatch(
   return fresh.length;
 }
 
+/** Whether an event has a transaction. */
+export async function isCharged(sql: Sql, event: { tenantId: string; usageEventId: string }): Promise<boolean> {
+  const { rowCount } = await sql.query({
+    name: 'is-charged',
+    text: 'select from transactions where tenant_id = $1 and usage_event_id = $2',
+    values: [event.tenantId, event.usageEventId],
+  });
+  return rowCount === 1;
+}
+
 /** The events that have no transaction yet, each once, in the order of their ids. */
 async function notYetCharged(sql: Sql, events: readonly UsageEvent[]): Promise<UsageEvent[]> {
   const { rows } = await sql.query<{ usage_event_id: string }>({

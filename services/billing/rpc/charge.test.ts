@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import {
@@ -155,6 +156,24 @@ test('a call counts on the day on which room was found for it, or else on which 
     demands.map(({ leaseId }) => leaseId),
   );
   expect(await spentToday()).toEqual([2n, 2n]);
+});
+
+test('a call that was charged may be made again without any room, as the job of a worker that died', async () => {
+  const { billing } = test1;
+  const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+  const event = usageEvent({ ...caller, costNanoUsd: 5n });
+  const ask = (usageEventId?: string, tenantId = caller.tenantId) => {
+    const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 0n }];
+    const question = { ...caller, tenantId, holderId: uuidv7(), costMaxNanoUsd: 5n, demands, usageEventId };
+    return billing.lease(question, service);
+  };
+  const refusal = { reason: ErrorReason.SPEND_CAP_EXCEEDED };
+  await expect(ask(event.id)).rejects.toMatchObject(refusal);
+  await billing.charge({ events: [event] }, service);
+  expect(await ask(event.id)).toMatchObject({ isCharged: true, leases: [{ unlimited: true }] });
+  await expect(ask()).rejects.toMatchObject(refusal);
+  await expect(ask(uuidv7())).rejects.toMatchObject(refusal);
+  await expect(ask(event.id, uuidv7())).rejects.toMatchObject(refusal);
 });
 
 test('truth, ledger, counters and invoice lines agree to the nano-USD on a random workload', async () => {

@@ -5,6 +5,7 @@ import { BudgetKind, type LeaseDemand, type LeaseSchema } from '#gen/modelgatewa
 import { cancelled, invalidRequest } from '#shared/errors.ts';
 import { isUuidv7 } from '#shared/ids.ts';
 import { callerOf, requireService } from '#shared/rpc/caller.ts';
+import { isCharged } from '../charging/charge-batch.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { smaller } from '../domain/amounts.ts';
 import { startOfPeriodMs } from '../domain/period.ts';
@@ -29,10 +30,14 @@ export const lease = (deps: Deps): BillingRpc<'lease'> => {
 };
 
 async function leaseFor(
-  { database, recalls }: Deps,
+  { database, databaseNow, recalls }: Deps,
   rooms: RoomBatches,
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
+  const { tenantId, usageEventId } = request;
+  if (usageEventId !== '' && (await isCharged(database.pool, { tenantId, usageEventId }))) {
+    return { ...answer(request, [], await databaseNow(database.pool)), isCharged: true };
+  }
   const first = await rooms.take(request);
   if ('givenUp' in first.taken) throw cancelled();
   if ('granted' in first.taken) return answer(request, first.taken.granted, first.nowMs);

@@ -23,6 +23,8 @@ export type JobCost = {
   spendCapNanoUsd: bigint | undefined;
   costMaxNanoUsd: bigint;
   costMinNanoUsd: bigint;
+  /** The event of its success, where an earlier run may have had it: once that is charged, the job needs no room. */
+  usageEventId?: string;
 };
 
 /** That a budget has no room for a job. */
@@ -56,6 +58,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
       costMinNanoUsd: job.costMinNanoUsd,
       timeToLive,
       demands,
+      usageEventId: job.usageEventId ?? '',
     },
     // A refusal is logged there as well.
     options(requestId),

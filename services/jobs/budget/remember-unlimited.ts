@@ -24,7 +24,7 @@ export function rememberUnlimited(billing: HoldingBilling, clock: Pick<Clock, 'm
     if (earlier !== undefined && askedMs < earlier.untilMs) return earlier.answer;
     const answer = await billing.lease(request, options);
     if (known.size >= callersMax) known.clear();
-    if (answer.leases.every(({ unlimited }) => unlimited)) {
+    if (!answer.isCharged && answer.leases.every(({ unlimited }) => unlimited)) {
       known.set(caller, { untilMs: askedMs + unlimitedMs, answer });
     } else known.delete(caller);
     return answer;

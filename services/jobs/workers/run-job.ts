@@ -97,7 +97,7 @@ export async function runJob(
  * The room held since the submission, or new room when Billing no longer holds that, as when nobody renewed it for long, or when nothing
  * limited the job then: a limit may have been set since. Null when the job is no longer this worker's. A run that succeeded, and whose
  * worker died before it could say so, has used the room up: this one needs no other, since the event of its success is the same, and
- * charged once.
+ * charged once. It needs none either where there was no limit then, and that event was charged.
  */
 async function heldRoom(
   billing: HoldingBilling,
@@ -113,6 +113,7 @@ async function heldRoom(
     spendCapNanoUsd: caller.constraints.spendCapNanoUsd,
     costMaxNanoUsd: job.costMaxNanoUsd,
     costMinNanoUsd: job.costMinNanoUsd,
+    usageEventId: job.fence > 1n ? successEventId(job.id, job.startedMs) : '',
   });
   if (!hadRoom && anew.leases.length === 0) return job.hold;
   let isSaved = false;

@@ -1,0 +1,23 @@
+import { create } from '@bufbuild/protobuf';
+import { expect, test } from 'vitest';
+import { LeaseResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { rememberUnlimited } from './remember-unlimited.ts';
+
+const request = { tenantId: 'tenant', userId: 'user', apiKeyId: 'key' };
+
+test('that a job was charged already says nothing of the limits of its caller’s others', async () => {
+  const answers = [
+    { leases: [{ unlimited: true }], isCharged: true },
+    { leases: [{ id: 'room' }] },
+    { leases: [{ unlimited: true }] },
+  ].map((answer) => create(LeaseResponseSchema, answer));
+  const asked = [...answers];
+  const nothing = async () => ({}) as never;
+  const billing = rememberUnlimited(
+    { lease: async () => asked.shift()!, settle: nothing, releaseHold: nothing },
+    { monotonic: () => 0 },
+  );
+  for (const answer of answers) expect(await billing.lease(request)).toBe(answer);
+  // Nothing limits them, as was just said: nobody asks.
+  expect(await billing.lease(request)).toBe(answers.at(-1));
+});
