@@ -20,8 +20,10 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { fromErrorDetail } from '#shared/rpc/connect-errors.ts';
 import { ClockAhead } from '../../../test/support/clock-ahead.ts';
+import { rowsOf } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { bodyKinds, inRowBytesMax, writeBody } from '../db/bodies.ts';
+import { leaseMs } from '../db/take-jobs.ts';
 import { keptBytesMax } from '../domain/quotas.ts';
 import { ownJobsDatabase, queueJobs, workerDeps } from '../fixtures/test-queue.ts';
 import { JobWorker, type JobWorkerDeps, workerDefaults } from './job-worker.ts';
@@ -613,6 +615,24 @@ test('a result that cannot be stored keeps no other job from its end', async () 
   await worker.close(1_000);
   const { rows } = await database.pool.query('select id from jobs where status <> 3');
   expect(rows).toEqual([{ id: culprit }]);
+});
+
+test('a job that was cancelled while its worker could not hear it is left once it hears again, and not with its next lease', async () => {
+  let isAborted = false;
+  const deps = workerDeps(database, async (_, signal) => {
+    await new Promise<void>((resolve) => signal!.addEventListener('abort', () => resolve()));
+    isAborted = true;
+    throw new Error('aborted');
+  });
+  const worker = await startJobWorker({ ...deps, connection: url, registry: new Registry(), drainMs: 1_000 });
+  await queueJobs(database, 1, { tenantId: uuidv7(), userId: uuidv7() });
+  await waitFor(async () => (await statuses())[2] === 1, { description: 'the job to run', timeoutMs: 3_000 });
+  const [[, cancel]] = endings as [(typeof endings)[number]];
+  await database.pool.query(cancel);
+  const listeners = "application_name = 'modelgateway-listen' and datname = current_database()";
+  await rowsOf(url, `select pg_terminate_backend(pid) from pg_stat_activity where ${listeners}`);
+  await waitFor(() => isAborted, { description: 'the abort of the call', timeoutMs: leaseMs / 6 });
+  await worker.close();
 });
 
 test('jobs are found without a notification, by the look once a second', async () => {
