@@ -86,13 +86,8 @@ const noHold = (jobId: string): JobHold => create(JobHoldSchema, { holderId: job
 export type HoldState = 'held' | 'used' | 'lost';
 
 /** Keeps a job's room, of which there is some, for another while. */
-export async function renewHold(
-  billing: HoldingBilling,
-  { holderId, leases, costAllowedNanoUsd }: JobHold,
-): Promise<HoldState> {
-  const settlements = leases.map(({ leaseId, fencingToken }) => {
-    return { leaseId, fencingToken, usedNanoUsd: 0n, inFlightNanoUsd: costAllowedNanoUsd ?? 0n, keep: true };
-  });
+export async function renewHold(billing: HoldingBilling, { holderId, leases }: JobHold): Promise<HoldState> {
+  const settlements = leases.map(({ leaseId, fencingToken }) => ({ leaseId, fencingToken, keep: true }));
   const { leases: settled } = await billing.settle({ holderId, settlements, timeToLive }, options());
   if (settled.every(({ state }) => state === LeaseState.HELD)) return 'held';
   return settled.some((lease) => lease.state === LeaseState.CLOSED && lease.usedNanoUsd > 0n) ? 'used' : 'lost';
