@@ -207,15 +207,18 @@ test('requests narrow to a model and a key, and what leaves as a file is of whom
   await page.getByLabel('Model', { exact: true }).selectOption('');
   await expect.poll(() => cells('Key')).toEqual(new Set(['Nightly evaluation']));
 
-  const usersIn = async () => {
+  const valuesIn = async (button: string, column: string) => {
     const download = page.waitForEvent('download');
-    await page.getByRole('button', { name: 'Export events' }).click();
+    await page.getByRole('button', { name: button }).click();
     const lines = readFileSync(await (await download).path(), 'utf8')
       .trim()
       .split('\r\n');
-    const column = lines[0]!.split(',').indexOf('user_id');
-    return new Set(lines.slice(1).map((line) => line.split(',')[column]));
+    const place = lines[0]!.split(',').indexOf(column);
+    return new Set(lines.slice(1).map((line) => line.split(',')[place]));
   };
+  const usersIn = () => valuesIn('Export events', 'user_id');
+  expect(await valuesIn('CSV of this page', 'api_key_name')).toEqual(new Set(['Nightly evaluation']));
+  expect(await valuesIn('Export events', 'api_key_name')).toContain('Nightly evaluation');
   const { owner, admin, member } = portal.world.people;
   expect(await usersIn()).toEqual(new Set([owner.id]));
   await page.getByRole('button', { name: 'Organization', exact: true }).click();

@@ -31,7 +31,8 @@ export const getReport =
       startsMs,
       endMs: range.endMs,
     });
-    const labels = dimension === 'api_key_id' ? await keyLabels(keys, subject.tenantId, rows) : undefined;
+    const keyIds = dimension === 'api_key_id' ? rows.map(({ name }) => name) : undefined;
+    const labels = keyIds && (await keyLabels(keys, subject.tenantId, keyIds));
 
     const totals = measureSums.none();
     for (const row of rows) measureSums.add(totals, row);

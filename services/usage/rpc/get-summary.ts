@@ -19,11 +19,12 @@ export const getSummary =
       filter: request.filter,
       dimensions: ['model', 'endpoint', 'api_key_id'],
     });
+    const keyIds = sums.api_key_id.map(({ name }) => name);
     return {
       range: rangeMessage(range),
       totals: measuresMessage(sums.totals),
       byModel: dearestFirst(sums.model),
       byEndpoint: dearestFirst(sums.endpoint),
-      byApiKey: dearestFirst(sums.api_key_id, await keyLabels(keys, subject.tenantId, sums.api_key_id)),
+      byApiKey: dearestFirst(sums.api_key_id, await keyLabels(keys, subject.tenantId, keyIds)),
     };
   };

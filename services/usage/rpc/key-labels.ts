@@ -13,11 +13,11 @@ export type KeyLabels = ReadonlyMap<string, { name: string; deleted: boolean }>;
 export async function keyLabels(
   keys: UsageDeps['keys'],
   tenantId: string,
-  rows: readonly { name: string }[],
+  keyIds: Iterable<string>,
 ): Promise<KeyLabels> {
   const labels = new Map<string, { name: string; deleted: boolean }>();
   // Those without a key are calls of sessions.
-  const ids = [...new Set(rows.map(({ name }) => name))].filter((id) => id !== '');
+  const ids = [...new Set(keyIds)].filter((id) => id !== '');
   const signal = AbortSignal.timeout(waitMs);
   try {
     for (let at = 0; at < ids.length; at += keysPerLookUp) {

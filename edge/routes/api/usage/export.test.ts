@@ -1,6 +1,8 @@
+import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { DescribeKeysResponseSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import type { ExportEventsResponse } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
-import { testEvent } from '../../../../services/usage/fixtures/test-events.ts';
+import { keyId, testEvent } from '../../../../services/usage/fixtures/test-events.ts';
 import { asService, testNowMs } from '../../../../services/usage/fixtures/test-usage.ts';
 import { startUsageEdge, type UsageEdge } from '../../../fixtures/usage-edge.ts';
 
@@ -11,8 +13,15 @@ let edge: UsageEdge;
 /** What stands between the route and Usage, per test. */
 let between: (pages: AsyncIterable<ExportEventsResponse>) => AsyncIterable<ExportEventsResponse>;
 const ids: string[] = [];
+const keysAsked: string[] = [];
 beforeAll(async () => {
-  edge = await startUsageEdge({ exportEvents: (real) => (request, options) => between(real(request, options)) });
+  edge = await startUsageEdge({
+    exportEvents: (real) => (request, options) => between(real(request, options)),
+    describeKeys: async ({ keyIds }) => {
+      keysAsked.push(...keyIds!);
+      return create(DescribeKeysResponseSchema, { keys: [{ keyId, name: 'A key' }] });
+    },
+  });
   for (let first = 0; first < eventCount; first += 1_000) {
     const events = Array.from({ length: Math.min(1_000, eventCount - first) }, (_, index) =>
       testEvent(testNowMs - 86_400_000 + (first + index) * 10),
@@ -42,6 +51,9 @@ test('rows of the export arrive before the last of them has been read, and all a
   expect(pagesRead).toBe(Math.ceil(eventCount / 500));
   const lines = text.split('\r\n');
   expect(lines.slice(1, -1).map((line) => line.split(',')[0])).toEqual(ids);
+  // Keys is asked for its name once.
+  expect(lines.slice(1, -1).map((line) => line.split(',').at(-1))).toEqual(ids.map(() => 'A key'));
+  expect(keysAsked).toEqual([keyId]);
 });
 
 test('the export of 50,000 events holds some pages of them at a time, at the pace of who reads them', async () => {

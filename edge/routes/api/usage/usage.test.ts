@@ -34,6 +34,9 @@ beforeAll(async () => {
   await edge.usage.client.record({ events }, asService());
 });
 afterAll(() => edge[Symbol.asyncDispose]());
+afterEach(() => {
+  describeKeys = undefined;
+});
 
 const json = async (path: string, token?: string) => {
   const { status, body } = await edge.get(path, token);
@@ -137,9 +140,6 @@ test('the summary, the report and the breakdown', async () => {
 });
 
 describe('usage by key while Keys', () => {
-  afterEach(() => {
-    describeKeys = undefined;
-  });
   const range = 'start_date=2026-07-15&end_date=2026-07-15';
   const outages: [what: string, describe: typeof describeKeys][] = [
     ['is out of reach', () => Promise.reject(gatewayError(ErrorReason.OVERLOADED, 'away'))],
@@ -225,9 +225,23 @@ test('the export is CSV with exact money, and no cell is a formula', async () =>
   expect(headers['content-disposition']).toBe('attachment; filename="usage_2026-07-01_2026-07-31.csv"');
   const lines = body.split('\r\n');
   expect(lines).toHaveLength(4);
-  expect(lines[0]).toMatch(/^id,occurred_at,api_key_id,user_id,model,/);
-  expect(lines[1]).toContain(',0.000012345,req_a');
+  expect(lines[0]).toMatch(/^id,occurred_at,api_key_id,user_id,model,.*,cost_usd,request_id,api_key_name$/);
+  expect(lines[1]).toMatch(/,0.000012345,req_a,$/);
   expect(lines[2]).toContain(`,"'=cmd(""x"")",`);
+});
+
+test('the export calls keys by their names, those of others and deleted ones too, and no name is a formula', async () => {
+  const asked: unknown[] = [];
+  describeKeys = async (request) => {
+    asked.push(request);
+    return create(DescribeKeysResponseSchema, { keys: [{ keyId, name: '=HYPERLINK("x")', deleted: true }] });
+  };
+  const { body } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
+  const lines = body.split('\r\n');
+  expect(lines[1]).toMatch(/,req_a,"'=HYPERLINK\(""x""\)"$/);
+  // A session has no name.
+  expect(lines[2]).toMatch(/,$/);
+  expect(asked).toMatchObject([{ keyIds: [keyId] }]);
 });
 
 test('limits and what is left', async () => {

@@ -29,6 +29,7 @@ const csvColumns = [
   'output_tokens',
   'latency_ms',
   'cost_usd',
+  'api_key_name',
 ] as const;
 
 type HistoryProps = {
@@ -106,7 +107,10 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
               <CsvButton
                 file="requests.csv"
                 columns={csvColumns}
-                rows={list.data}
+                rows={list.data.map((event) => ({
+                  ...event,
+                  api_key_name: event.api_key_id && keyName(event.api_key_id),
+                }))}
                 disabled={events.isPlaceholderData}
               />
             </div>
