@@ -219,7 +219,12 @@ test.each([
 ] as const)(
   '%s whose upstream reports more than such a call can use is metered as if it reported nothing, and the log says so',
   async (_what, call, answer, figures, counted) => {
-    const beyond = { prompt_tokens: 200_000, input_tokens: 200_000, completion_tokens: 40_000, output_tokens: 40_000 };
+    const beyond = {
+      prompt_tokens: 200_000,
+      input_tokens: 200_000,
+      completion_tokens: 140_000,
+      output_tokens: 140_000,
+    };
     const reports: Body[] = [{}];
     for (const [name, figure] of Object.entries({ ...beyond, seconds: 4 })) {
       if (name in figures) reports.push({ usage: { ...figures, [name]: figure } });
@@ -241,6 +246,17 @@ test.each([
     }
   },
 );
+
+test('what a model of unknown size says that it reasoned is charged, though nobody sees it and less was held', async () => {
+  const reported = { prompt_tokens: 12, completion_tokens: 100_000 };
+  const usageReported = { ...reported, completion_tokens_details: { reasoning_tokens: 99_997 } };
+  for (const stream of [false, true]) {
+    bench.simulator.next({ tokens: 3, usage: 'always', usageReported });
+    await post('/chat/completions', { ...chat, stream })();
+  }
+  const metered = await storedEvents(2);
+  expect(metered).toMatchObject(metered.map(() => ({ input_tokens: 12, output_tokens: 100_000 })));
+});
 
 test("no report is believed of more tokens than the model's context window and the call's own limit allow", async () => {
   await bench.admin('POST', '/models', { name: 'small', operations: ['chat_completions'], context_window: 4_000 });

@@ -10,7 +10,7 @@ import { UsageBound } from './usage-bound.ts';
 /** Estimates count four bytes to a token; no token is shorter than one byte, so this is the most it can be. */
 const tokensPerEstimatedToken = 4;
 
-/** The most output of a model of which nothing is known, and the most that its prompt may have, in tokens. */
+/** What is held for the output of a model of which nothing is known, and the most that its prompt, or its output, may have, in tokens. */
 const outputTokensUnknown = 32_768;
 const contextWindowUnknown = 131_072;
 
@@ -19,7 +19,9 @@ const outputTokensWorthIt = 256;
 
 type ModelLimits = Pick<ServedModel, 'contextWindow' | 'maxOutputTokens'>;
 
-/** What a call can use at most. */
+const contextWindowOf = ({ contextWindow }: ModelLimits): number => contextWindow || contextWindowUnknown;
+
+/** What a call can use at most, as far as something is held for it. */
 function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLimits): Measures {
   const { inputTokens, outputTokensMax, prompts, answers, images, audioMs, characters } = estimate;
   const promptMax = inputTokens * tokensPerEstimatedToken;
@@ -37,11 +39,11 @@ function largestUse({ estimate }: Pick<PreparedCall, 'estimate'>, model: ModelLi
 
 /**
  * What a call can be charged for at most on the word of its upstream: what is held for it, but for the prompt, which may fill the model's
- * context whatever its text is, by images that stand elsewhere.
+ * context whatever its text is, by images that stand elsewhere, and for what a model of unknown size reasons out of sight.
  */
 export function usageBound(call: Pick<PreparedCall, 'estimate'>, model: ModelLimits): UsageBound {
-  const most = largestUse(call, model);
-  const context = (model.contextWindow || contextWindowUnknown) * call.estimate.prompts;
+  const most = largestUse(call, { ...model, maxOutputTokens: model.maxOutputTokens || contextWindowOf(model) });
+  const context = contextWindowOf(model) * call.estimate.prompts;
   return new UsageBound({ ...most, inputTokens: Math.max(most.inputTokens, context) });
 }
 
