@@ -46,9 +46,9 @@ export function createSessionCredentials(deps: {
   logger: Logger;
   publicUrl: string;
 }): SessionCredentials {
-  const { auth, edgeId, clock, logger } = deps;
+  const { auth, edgeId, clock, logger, publicUrl: issuer } = deps;
   const listeners = new Set<Listener>();
-  const verifier = new TokenVerifier({ clock, issuer: deps.publicUrl });
+  const verifier = new TokenVerifier({ clock, issuer });
   const state = new SessionState({
     clock,
     verifier,
@@ -66,7 +66,7 @@ export function createSessionCredentials(deps: {
   const feed = followFeed(
     {
       name: 'the feed of sessions',
-      watch: (signal) => auth.watchAuth({ edgeId }, { ...asEdge, signal }),
+      watch: (signal) => auth.watchAuth({ edgeId, issuer }, { ...asEdge, signal }),
       acknowledge: (version) => auth.acknowledgeAuth({ edgeId, version }, { ...asEdge, timeoutMs: askTimeoutMs }),
       leave: () => auth.acknowledgeAuth({ edgeId, leaving: true }, { ...asEdge, timeoutMs: askTimeoutMs }),
       apply: (event) => state.apply(event),
