@@ -8,6 +8,7 @@ import { createRpcMetrics } from '#shared/rpc/rpc-metrics.ts';
 import { validateMessage } from '#shared/rpc/validation.ts';
 import { StartError } from '#shared/start-error.ts';
 import project from '../../package.json' with { type: 'json' };
+import type { StartedInference } from '../models/start-inference.ts';
 import { connectUpstream, environmentSecrets } from '../models/upstream/connect.ts';
 import type { Closer } from './close-all.ts';
 import { metricsOfAll } from './metrics-of-all.ts';
@@ -38,6 +39,8 @@ export type Progress = {
   closeDelayMs: number;
   /** The oldest catalog to serve by; undefined before everything is set up. */
   catalogVersionMin: bigint | undefined;
+  /** The inference part, once it is open. */
+  inference: StartedInference | undefined;
 };
 
 /** How long requests and calls may go on once the process was told to stop, in milliseconds. */
@@ -86,7 +89,7 @@ export function openBase(env: Env, logger: Logger): Base {
     },
     upstreamSecret,
     connectUpstream: connectUpstream({ clock, secret: upstreamSecret }),
-    progress: { closing: false, closeDelayMs: 0, catalogVersionMin: undefined },
+    progress: { closing: false, closeDelayMs: 0, catalogVersionMin: undefined, inference: undefined },
     closers: [allMetrics.close, () => switchboard.close()],
   };
 }

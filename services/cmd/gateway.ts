@@ -7,7 +7,7 @@ import { openBase } from './base.ts';
 import { closeAll } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
-import { startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
+import { readinessOf, startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
 import { serveServices, startServices } from './services.ts';
 import type { Switchboard } from './switchboard.ts';
 
@@ -37,7 +37,7 @@ export type Gateway = {
   /** Where a process without an edge shows its health and metrics, from its start to its end, if it is to. */
   healthUrl: string | undefined;
   switchboard: Switchboard;
-  /** Waits until `/readyz` says yes; at once without an edge. False when the gateway closes before. */
+  /** Waits until `/readyz` says yes. False when the gateway closes before. */
   ready(): Promise<boolean>;
   /**
    * Refuses new work, lets what runs end, ships the last usage events and closes. For `delayMs` an edge goes on before, as not ready:
@@ -59,24 +59,26 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     return closeAll(closers.splice(0));
   };
   try {
-    const healthUrl = parts.edge ? undefined : await startHealth(base);
+    const partsReadiness = readinessOf(base);
+    const healthUrl = parts.edge ? undefined : await startHealth(base, partsReadiness);
     const connection = hasServices || parts.worker ? await startDatabase(base, parts.database) : undefined;
     const services = hasServices ? await startServices(base, parts.services, connection!) : [];
     const hasInference = parts.inference || parts.edge || parts.worker;
     const inference = hasInference ? await startInferencePart(base) : undefined;
-    // An edge alone says by itself what it lacks; but one of WORKERS would be given connections that others could serve.
-    if (!parts.edge || parts.worker || cluster.isWorker) await inference?.prepared;
+    // Jobs would be tried in vain, and one of WORKERS would be given connections that others could serve.
+    if (parts.worker || cluster.isWorker) await inference?.prepared;
     const rpcUrl =
       hasServices || parts.inference
         ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
         : undefined;
     if (parts.worker) await startWorker(base, connection!);
-    const edge = parts.edge ? await startEdge(base, inference!, await parts.portal) : undefined;
+    const edge = parts.edge ? await startEdge(base, partsReadiness, await parts.portal) : undefined;
+    const readiness = edge?.readiness ?? partsReadiness;
     progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
     if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
     const ready = async (): Promise<boolean> => {
-      while (!progress.closing && edge?.readiness().ready === false) await delay(readyPollMs);
+      while (!progress.closing && !readiness().ready) await delay(readyPollMs);
       return !progress.closing;
     };
     return { url: edge?.url ?? workers?.url, rpcUrl, healthUrl, switchboard, ready, close };

@@ -27,15 +27,30 @@ const backlog = 4_096;
 
 const idlePollMs = 50;
 
+/**
+ * Whether a process takes traffic; an edge asks for more. Not for Postgres: while it is away, what is in memory is served, and a lease is
+ * extended by the process that granted it alone.
+ */
+export const readinessOf =
+  ({ progress }: Pick<Base, 'progress'>): Readiness =>
+  () => {
+    const { closing, catalogVersionMin, inference } = progress;
+    if (closing) return { ready: false, reason: 'draining' };
+    if (inference !== undefined) {
+      if (!inference.takesCalls()) return { ready: false, reason: 'the metering journal cannot be written' };
+      if (inference.catalogVersion() < (catalogVersionMin ?? 0n)) return { ready: false, reason: 'no catalog yet' };
+      if (!inference.isPrepared()) return { ready: false, reason: 'no rate limits yet' };
+    }
+    return catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
+  };
+
 /** Shows health and metrics of a process without an edge, if METRICS_PORT says where. Returns the address. */
-export async function startHealth({ env, logger, metricsText, progress, closers }: Base): Promise<string | undefined> {
+export async function startHealth(
+  { env, logger, metricsText, closers }: Base,
+  readiness: Readiness,
+): Promise<string | undefined> {
   const { host, metricsPort: port } = env;
   if (port === undefined) return undefined;
-  // Not for Postgres: while it is away, what is in memory is served, and a lease is extended by the process that granted it alone.
-  const readiness: Readiness = () => {
-    if (progress.closing) return { ready: false, reason: 'draining' };
-    return progress.catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
-  };
   const health = createHealthServer({ readiness, metricsText, logger });
   await listening('METRICS_PORT', port, health.listen({ host, port }));
   closers.push(() => health.close());
@@ -55,7 +70,7 @@ export async function startDatabase(
 
 /** Starts the inference part for this process; serveServices lets others call its `rpc`. */
 export async function startInferencePart(base: Base): Promise<StartedInference & { rpc: RpcService }> {
-  const { env, logger, registry, switchboard, calls, connectUpstream, closers } = base;
+  const { env, logger, registry, switchboard, calls, connectUpstream, progress, closers } = base;
   const inference = await startInference({
     models: switchboard.client('inference', ModelsService),
     usage: switchboard.client('inference', UsageService),
@@ -72,6 +87,7 @@ export async function startInferencePart(base: Base): Promise<StartedInference &
     },
   });
   closers.push(inference.close);
+  progress.inference = inference;
   const rpc = rpcService(InferenceService, inference.implementation, {
     callers: ['edge', 'jobs'],
     validateLocally: false,
@@ -103,7 +119,7 @@ export async function startWorker(
 /** Starts the public face, with the portal in the given folder. */
 export async function startEdge(
   { env, logger, registry, metricsText, switchboard, progress, closers }: Base,
-  inference: StartedInference,
+  partsReadiness: Readiness,
   portalDirectory: string | undefined,
 ): Promise<{ url: string; readiness: Readiness }> {
   const { clock, publicUrl, host, port } = env;
@@ -112,22 +128,12 @@ export async function startEdge(
   const credentials = openCredentials({ keys, auth, peppers: env.keyPeppers, publicUrl, registry, clock, logger });
   closers.push(credentials.close);
   // Latched: a feed that is lost later is a matter of single requests, and no reason to lose all edges at once.
-  let wasReady = false;
-  let isPrepared = false;
-  void inference.prepared.then(() => {
-    isPrepared = true;
-  });
+  let knewCredentials = false;
   const readiness: Readiness = () => {
-    const { closing, catalogVersionMin } = progress;
-    if (closing) return { ready: false, reason: 'draining' };
-    if (!inference.takesCalls()) return { ready: false, reason: 'the metering journal cannot be written' };
-    if (wasReady) return { ready: true };
-    if (catalogVersionMin === undefined) return { ready: false, reason: 'not set up yet' };
-    if (inference.catalogVersion() < catalogVersionMin) return { ready: false, reason: 'no catalog yet' };
-    if (!isPrepared) return { ready: false, reason: 'no rate limits yet' };
-    if (!credentials.isLive) return { ready: false, reason: 'no keys or sessions yet' };
-    wasReady = true;
-    return { ready: true };
+    const state = partsReadiness();
+    if (!state.ready) return state;
+    knewCredentials ||= credentials.isLive;
+    return knewCredentials ? state : { ready: false, reason: 'no keys or sessions yet' };
   };
   const edge = await createEdge({
     keys,

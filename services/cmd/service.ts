@@ -17,8 +17,10 @@ await run('service', async (env, logger) => {
   if (inference) requireUrls(env, needed);
   const { startGateway } = await import('./gateway.ts');
   const gateway = await startGateway(env, { services, inference, edge: false, worker: false }, logger);
-  process.stdout.write(
-    `${names.join(', ')} at ${gateway.rpcUrl}${gateway.healthUrl ? `, metrics at ${gateway.healthUrl}/metrics` : ''}\n`,
-  );
+  const metrics = gateway.healthUrl ? `, metrics at ${gateway.healthUrl}/metrics` : '';
+  // An inference part may wait long for Models, as an edge does.
+  void gateway.ready().then((isReady) => {
+    if (isReady) process.stdout.write(`${names.join(', ')} at ${gateway.rpcUrl}${metrics}\n`);
+  });
   return gateway;
 });

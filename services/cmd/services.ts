@@ -3,6 +3,7 @@ import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
@@ -45,10 +46,20 @@ export async function startServices(
   return services;
 }
 
-/** Serves services to other processes, at the address that is returned. */
-export async function serveServices({ env, calls, closers }: Base, services: readonly RpcService[]): Promise<string> {
+/** Serves services to other processes, at the address that is returned; an inference part is healthy once it is prepared. */
+export async function serveServices(
+  { env, calls, progress, closers }: Base,
+  services: readonly RpcService[],
+): Promise<string> {
   const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
   const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
+  const setHealth = (isServing: boolean): void => {
+    for (const name of ['', InferenceService.typeName]) server.health.set(name, isServing);
+  };
+  if (progress.inference?.isPrepared() === false) {
+    setHealth(false);
+    void progress.inference.prepared.then(() => setHealth(!progress.closing));
+  }
   const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
   closers.push(() => server.close());
   return url;

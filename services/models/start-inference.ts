@@ -43,6 +43,7 @@ export type StartedInference = {
   catalogVersion(): bigint;
   /** Resolves once calls can be decided as on any other edge: with the first catalog, and rate limits unless they are late. Or at the end. */
   prepared: Promise<void>;
+  isPrepared(): boolean;
   /** False while the journal takes no entries, so that no call is taken either. */
   takesCalls(): boolean;
   close(): Promise<void>;
@@ -132,10 +133,13 @@ export async function startInference(options: {
   feedMetrics(registry, { catalog: following, rate_limits: followingLimits });
   const grants = new RateLimitGrants({ limiter, usage, logger });
   const granting = setInterval(() => void grants.tick(), grantReportMs);
-  const prepared = following.first.then(() =>
+  let isPrepared = false;
+  const prepared = following.first
     // Neither is worth a start that fails: without them the platform's limits hold, and whole.
-    within(limitsWaitMs, Promise.all([followingLimits.first, grants.tick()])),
-  );
+    .then(() => within(limitsWaitMs, Promise.all([followingLimits.first, grants.tick()])))
+    .then(() => {
+      isPrepared = true;
+    });
   await within(catalogWaitMs, prepared);
   const budgets = new Budgets({ billing: options.billing, clock, logger });
   meteringMetrics(registry, journal, () => damagedSegments(directory).length, budgets);
@@ -155,6 +159,7 @@ export async function startInference(options: {
     }),
     catalogVersion: () => catalog.version,
     prepared,
+    isPrepared: () => isPrepared,
     takesCalls: () => journal.healthy,
     async close() {
       clearInterval(adoption);

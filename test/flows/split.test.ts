@@ -3,9 +3,13 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
+import { status as grpcStatus } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { Health, HealthCheckResponse_ServingStatus as Status } from '#gen/grpc/health/v1/health_pb.ts';
+import { InferenceService, type InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
+import { createRpcClient } from '#shared/rpc/client.ts';
+import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { startFaultProxy } from '../support/fault-proxy.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner, testSecrets } from '../support/gateway.ts';
@@ -31,9 +35,10 @@ let common: Record<string, string>;
 let operatorSession: () => Promise<string>;
 let rest: StartedProcess;
 let startRest: () => StartedProcess;
-/** Starts an edge that finds Keys and Auth, Models, and the other services at these ports. */
-let startEdge: (
+/** Starts a process that finds Keys and Auth, Models, and the other services at these ports. */
+let startAt: (
   ports: { identity: number; models: number; rest: number },
+  script: 'edge' | 'worker' | 'service inference',
   env: Record<string, string>,
 ) => StartedProcess;
 let ports: { identity: number; rest: number };
@@ -57,9 +62,10 @@ beforeAll(async () => {
   const at = (port: number, names: string[]) => names.map((name) => `${name}=http://127.0.0.1:${port}`);
   const identity = ['keys', 'auth'];
   const others = ['models', 'usage', 'billing', 'jobs'];
-  startEdge = (ports, env) => {
+  startAt = (ports, script, env) => {
     const urls = [...at(ports.identity, identity), ...at(ports.models, ['models']), ...at(ports.rest, others.slice(1))];
-    return start('services/cmd/edge.ts', [], { RPC_URLS: urls.join(','), ...env });
+    const [name, ...args] = script.split(' ');
+    return start(`services/cmd/${name}.ts`, args, { RPC_URLS: urls.join(','), ...env });
   };
   const RPC_URLS = [...at(ports.identity, identity), ...at(ports.rest, others)].join(',');
   startRest = () => start('services/cmd/service.ts', [others.join(',')], { RPC_URLS, RPC_PORT: String(ports.rest) });
@@ -235,10 +241,11 @@ test('an edge that finds no services at its start shows its health at once, refu
   await using others = await proxyTo(ports.rest);
   for (const proxy of [identity, models, others]) await proxy.set({ kind: 'refuse' });
   const port = await freePort();
-  const edge = startEdge(
-    { identity: identity.port, models: models.port, rest: others.port },
-    { PORT: String(port), PUBLIC_URL: authPublicUrl, SHUTDOWN_DELAY_SECONDS: '0' },
-  );
+  const edge = startAt({ identity: identity.port, models: models.port, rest: others.port }, 'edge', {
+    PORT: String(port),
+    PUBLIC_URL: authPublicUrl,
+    SHUTDOWN_DELAY_SECONDS: '0',
+  });
   const early = `http://127.0.0.1:${port}`;
   const status = (path: string) =>
     fetch(early + path).then(
@@ -302,6 +309,75 @@ test('an edge that finds no services at its start shows its health at once, refu
   expect(await edge.exited(15_000)).toMatchObject({ code: 0 });
 });
 
+test('a worker and an inference part that find no Models at their start show their health at once, and take jobs and calls once it is there', async () => {
+  const session = await operatorSession();
+  const { key, id } = await call('POST', '/api/v1/api-keys', session, { name: 'early too' });
+  const chat = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'Hi' }] };
+  await using models = await startFaultProxy({ target: { host: '127.0.0.1', port: ports.rest } });
+  await models.set({ kind: 'refuse' });
+  const there = { ...ports, models: models.port };
+  const rpcPort = await freePort();
+  const metrics = { worker: await freePort(), inference: await freePort() };
+  const worker = startAt(there, 'worker', { METRICS_PORT: String(metrics.worker) });
+  const inference = startAt(there, 'service inference', {
+    METRICS_PORT: String(metrics.inference),
+    RPC_PORT: String(rpcPort),
+  });
+  const readiness = async (port: number) => (await fetch(`http://127.0.0.1:${port}/readyz`)).text();
+  for (const port of Object.values(metrics)) {
+    const saysWhat = async () => (await readiness(port).catch(() => '')).includes('no catalog yet');
+    await waitFor(saysWhat, { description: 'what is missing' });
+  }
+
+  const transport = createRpcClientTransport({ url: `http://127.0.0.1:${rpcPort}` });
+  const health = createRpcClient(Health, transport);
+  const serving = async () => {
+    const answers = ['', InferenceService.typeName].map((service) => health.check({ service }));
+    return (await Promise.all(answers)).map(({ status }) => status);
+  };
+  const isOpen = () =>
+    serving().then(
+      () => true,
+      () => false,
+    );
+  await waitFor(isOpen, { description: 'its port to be open' });
+  expect(await serving()).toEqual([Status.NOT_SERVING, Status.NOT_SERVING]);
+  const client = grpcClient(`http://127.0.0.1:${rpcPort}`);
+  const invoke = async () => {
+    const body = Buffer.from(JSON.stringify(chat));
+    const stream = await invokeByGrpc(
+      client,
+      { caller: callerOfKey(session, id), secrets: [testSecrets.SERVICE_SECRET] },
+      {
+        operation: Operation.CHAT_COMPLETIONS,
+        contentType: 'application/json',
+        endpoint: '/v1/chat/completions',
+        body,
+      },
+    );
+    const answers: InvokeResponse[] = [];
+    for await (const answer of stream) answers.push(answer);
+    return answers;
+  };
+  await expect(invoke()).rejects.toMatchObject({
+    code: grpcStatus.UNAVAILABLE,
+    details: 'The gateway does not know its models yet. Try again shortly.',
+  });
+  for (const { output } of [worker, inference]) expect(output).toBe('');
+
+  await models.set({ kind: 'pass' });
+  await worker.waitForLine(/^The worker takes jobs/);
+  await inference.waitForLine(/^inference at /);
+  for (const port of Object.values(metrics)) expect(await readiness(port)).toBe('{"status":"ready"}');
+  expect(await serving()).toEqual([Status.SERVING, Status.SERVING]);
+  expect((await invoke())[0]!.head).toMatchObject({ status: 200, model: chat.model });
+  client.close();
+  transport.close();
+  const job = await call('POST', '/v1/chat/completions', key, chat, { prefer: 'respond-async' });
+  const done = () => call('GET', `/api/v1/jobs/${job.id}`, session).then(({ status }) => status === 'completed');
+  await waitFor(done, { description: 'the job to be done' });
+});
+
 test.each([
   [
     'pepper than Keys has is never ready, for it would refuse all keys',
@@ -316,7 +392,7 @@ test.each([
 ])('an edge with another %s, and says why', async (_what, env: Record<string, string>, line) => {
   const port = await freePort();
   const { identity, rest } = ports;
-  const edge = startEdge({ identity, models: rest, rest }, { PORT: String(port), LOG_LEVEL: 'warn', ...env });
+  const edge = startAt({ identity, models: rest, rest }, 'edge', { PORT: String(port), LOG_LEVEL: 'warn', ...env });
   await edge.waitForLine(line);
   const reason = 'no keys or sessions yet';
   const lacksNothingElse = async () => (await (await fetch(`http://127.0.0.1:${port}/readyz`)).text()).includes(reason);
@@ -327,7 +403,7 @@ test.each([
 test('an edge that still waits for the services ends on SIGTERM, and says nowhere that it listened', async () => {
   const port = await freePort();
   const nowhere = { identity: 1, models: 1, rest: 1 };
-  const edge = startEdge(nowhere, { PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
+  const edge = startAt(nowhere, 'edge', { PORT: String(port), SHUTDOWN_DELAY_SECONDS: '0' });
   const isAlive = () =>
     fetch(`http://127.0.0.1:${port}/healthz`).then(
       ({ ok }) => ok,
