@@ -394,6 +394,24 @@ describe('two deployments', () => {
     expect(one.requests[0]!.outcome).toBe('client-left');
   });
 
+  test('attempts of a call that fail late leave the next no more than the rest of their time', async () => {
+    const limited = { total_timeout_ms: 3_000 };
+    await deploy({ at: one, priority: 0, ...limited }, { at: two, priority: 1, ...limited });
+    one.next({ ...namedBehaviours['server-error'], headDelayMs: 2_500 });
+    two.next('hang-before-head');
+    const startedMs = performance.now();
+    expect(await outcome()).toEqual([504, 'upstream_timeout']);
+    expect(performance.now() - startedMs).toBeLessThan(5_500);
+    expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+  });
+
+  test('an attempt on a deployment that may take longer than the one before has its time, but for what is over', async () => {
+    await deploy({ at: one, priority: 0, total_timeout_ms: 2_000 }, { at: two, priority: 1 });
+    one.next({ ...namedBehaviours['server-error'], headDelayMs: 300 });
+    two.next({ headDelayMs: 2_500 });
+    expect(await outcome()).toEqual([200, null]);
+  });
+
   test('nothing is tried again behind the first byte', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next('reset-in-stream');

@@ -41,6 +41,9 @@ export class Attempts implements CancelListener {
   readonly #tried = new Set<DeploymentRuntime>();
   /** Those that may have refused the call for its `stream_options`. */
   readonly #withoutStreamOptions = new Set<DeploymentRuntime>();
+  readonly #startedMs = performance.now();
+  /** For how long the call may go on: as long as the longest of its attempts may, since clients wait for one call. */
+  #totalTimeoutMs = 0;
   #running: Running | null = null;
 
   /** `operation` is what the upstream is asked for, where that is not what the call is metered as. */
@@ -130,7 +133,10 @@ export class Attempts implements CancelListener {
 
   #start(deployment: DeploymentRuntime, refusesStreamOptions: boolean): Running {
     const exchange = new PulledExchange();
-    const timer = setTimeout(() => exchange.expire(), deployment.totalTimeoutMs);
+    const { totalTimeoutMs } = deployment;
+    this.#totalTimeoutMs = Math.max(this.#totalTimeoutMs, totalTimeoutMs);
+    const leftMs = this.#startedMs + this.#totalTimeoutMs - performance.now();
+    const timer = setTimeout(() => exchange.expire(), Math.min(totalTimeoutMs, leftMs));
     const running = { exchange, timer, run: deployment.start(), deployment, refusesStreamOptions };
     this.#running = running;
     this.#metered.deploymentId = deployment.id;
