@@ -412,6 +412,27 @@ describe('two deployments', () => {
     expect(await outcome()).toEqual([200, null]);
   });
 
+  test('a report of usage that is not believed is logged of the deployment that made it, though another answered', async () => {
+    await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
+    const chunk = { id: 'c', object: 'chat.completion.chunk', created: 1, model: 'm', choices: [] };
+    const usage = { prompt_tokens: 200_000, completion_tokens: 0, total_tokens: 200_000 };
+    const events = [{ ...chunk, usage }, overloadedWithin.body].map((event) => `data: ${JSON.stringify(event)}\n\n`);
+    one.next({ instead: { status: 200, contentType: 'text/event-stream', body: events.join('') } });
+    const from = logLines.length;
+    const stream = await bench.client.chat.completions.create({ model, messages, stream: true });
+    await Array.fromAsync(stream);
+    expect([one.requests.length, two.requests.length]).toEqual([1, 1]);
+    const disbelieved = () =>
+      logLines
+        .slice(from)
+        .map((line) => JSON.parse(line))
+        .filter(({ msg }) => String(msg).includes('reported more than'));
+    await waitFor(() => disbelieved().length > 0, { description: 'the line in the log' });
+    const { data } = await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`);
+    const first = data.find(({ base_url: url }: { base_url: string }) => url === one.url);
+    expect(disbelieved()).toMatchObject([{ model, deployment: first.id, reported: { inputTokens: 200_000 } }]);
+  });
+
   test('nothing is tried again behind the first byte', async () => {
     await deploy({ at: one, priority: 0 }, { at: two, priority: 1 });
     one.next('reset-in-stream');

@@ -140,6 +140,7 @@ export class Attempts implements CancelListener {
     const running = { exchange, timer, run: deployment.start(), deployment, refusesStreamOptions };
     this.#running = running;
     this.#metered.deploymentId = deployment.id;
+    this.usageBound.deployment = deployment.id;
     exchange.attach(
       deployment.upstream.send(
         {

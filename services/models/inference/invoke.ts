@@ -135,8 +135,7 @@ export const invoke = (deps: InvokeDeps) =>
       delivery?.close();
       attempts.finish(delivery === null ? { kind: 'none' } : delivery.verdict);
       rate?.release(metered.event.inputTokens + metered.event.outputTokens);
-      const { disbelieved } = attempts.usageBound;
-      if (disbelieved !== null) logDisbelieved(deps.logger, metered, disbelieved);
+      for (const report of attempts.usageBound.disbelieved) logDisbelieved(deps.logger, metered, report);
     }
   };
 

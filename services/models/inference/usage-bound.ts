@@ -1,5 +1,6 @@
 import type { ReportedUsage } from '../bytes/reported-usage.ts';
 import type { Measures } from '../domain/price.ts';
+import type { DisbelievedReport } from '../metering/metered-call.ts';
 import { measuresOf } from './whole-answer-reader.ts';
 
 /** What a transcript can use at most for each half minute of audio: models hear it in such windows, however short the last one is. */
@@ -23,18 +24,16 @@ export function canTranscriptUse(used: Partial<Measures>, audioMs: number, promp
   );
 }
 
-/** What one call can be charged for at most on the word of its upstream, and what that said beyond it. */
+/** What one call can be charged for at most on the word of its upstreams, and what they said beyond it. */
 export class UsageBound {
+  /** What cannot be, of whatever deployments reported it. */
+  readonly disbelieved: DisbelievedReport[] = [];
+  /** Whose reports are read now. */
+  deployment = '';
   readonly #max: Measures;
-  #disbelieved: Partial<Measures> | null = null;
 
   constructor(max: Measures) {
     this.#max = max;
-  }
-
-  /** What was reported and cannot be; null: nothing. */
-  get disbelieved(): Partial<Measures> | null {
-    return this.#disbelieved;
   }
 
   /** Whether the call can have used so much; a length of audio is not looked at. */
@@ -58,6 +57,8 @@ export class UsageBound {
   }
 
   disbelieve(used: Partial<Measures>): void {
-    this.#disbelieved = { ...this.#disbelieved, ...used };
+    const last = this.disbelieved.at(-1);
+    if (last?.deployment === this.deployment) Object.assign(last.reported, used);
+    else this.disbelieved.push({ deployment: this.deployment, reported: { ...used } });
   }
 }

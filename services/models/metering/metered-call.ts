@@ -55,13 +55,16 @@ export const failureOf = (error: GatewayError): Omit<CallOutcome, 'used'> => ({
   reason: error.reason,
 });
 
+/** What the upstream of a deployment reported, and its call cannot have used. */
+export type DisbelievedReport = { deployment: string; reported: Partial<Measures> };
+
 /** Says that an upstream reported more than a call, which has ended, can have used. */
 export function logDisbelieved(
   logger: Pick<Logger, 'warn'>,
   { event }: Pick<MeteredCall, 'event'>,
-  reported: Partial<Measures>,
+  { deployment, reported }: DisbelievedReport,
 ): void {
-  const { model, deploymentId: deployment, requestId: request } = event;
+  const { model, requestId: request } = event;
   logger.warn(
     { model, deployment, request, reported, charged: allMeasures(event) },
     'an upstream reported more than its call can have used: the gateway charges what it counts itself',

@@ -103,6 +103,8 @@ export class MeteredItem {
     const measures = { ...noMeasures, ...used };
     this.#onEnd(measures.inputTokens + measures.outputTokens);
     await this.call.end({ ...outcome, used: measures });
-    if (this.#disbelieved !== null) logDisbelieved(this.#logger, this.call, this.#disbelieved);
+    if (this.#disbelieved === null) return;
+    const report = { deployment: this.call.event.deploymentId, reported: this.#disbelieved };
+    logDisbelieved(this.#logger, this.call, report);
   }
 }
