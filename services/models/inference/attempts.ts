@@ -12,7 +12,7 @@ import { PulledExchange } from './exchange.ts';
 import { usageBound } from './hold-budget.ts';
 import { upstreamPath } from './operations.ts';
 import type { AnswerReader, PreparedCall } from './prepared-call.ts';
-import { exchangeError, mayTryElsewhere, upstreamError, verdictOf, verdictOfSaid } from './upstream-errors.ts';
+import { exchangeError, type FailedAttempt, failedAsSaid, failedBy, mayTryElsewhere } from './upstream-errors.ts';
 import type { UsageBound } from './usage-bound.ts';
 
 /** A call whose upstream has promised an answer by its head. */
@@ -77,11 +77,10 @@ export class Attempts implements CancelListener {
 
   /**
    * Resolves with another answer in place of one that turned out to be none, and of which nothing was passed on: it counts like an error that
-   * is told by its status. `body`: what its upstream wrote, as far as it was an error; `verdict`: what it says of the deployment. Rejects with
-   * `error` where it is not to be tried again.
+   * is told by its status. Rejects with its error where it is not to be tried again.
    */
-  async answeredElsewhere(error: GatewayError, body: string, verdict: Verdict): Promise<Answered> {
-    this.#stopOrThrow(failedWith(error, body, verdict));
+  async answeredElsewhere(failed: FailedAttempt): Promise<Answered> {
+    this.#stopOrThrow(failedOutcome(failed));
     return this.#answered();
   }
 
@@ -172,8 +171,7 @@ export class Attempts implements CancelListener {
       const event = coming instanceof Promise ? await coming : coming;
       if (event.kind === 'failed') {
         const { failure } = event;
-        const error = exchangeError(failure);
-        return { ...failedWith(error, '', verdictOf(error)), failure };
+        return { ...failedOutcome(failedBy(exchangeError(failure))), failure };
       }
       if (event.kind !== 'head') continue;
       const { head } = event;
@@ -181,9 +179,8 @@ export class Attempts implements CancelListener {
       if (reader !== null && (reader.isAnswer === undefined || (await this.#isAnswer(reader, exchange)))) {
         return { kind: 'answered', reader, head };
       }
-      const body = upstream.redact((await this.#errorBody(exchange)).toString());
-      const error = upstreamError(head, body);
-      return failedWith(error, body, verdictOfSaid(head, body, error));
+      const body = await this.#errorBody(exchange);
+      return failedOutcome(failedAsSaid({ head, upstream }, body.toString()));
     }
   }
 
@@ -220,24 +217,19 @@ type Running = {
   refusesStreamOptions: boolean;
 };
 
-type Failed = {
+type Failed = FailedAttempt & {
   kind: 'failed';
-  error: GatewayError;
   failure: UpstreamFailure | null;
-  /** What it says about the deployment. */
-  verdict: Verdict;
   /** Whether the upstream refused the request and named `stream_options`: it may not know them, or repeat what it was sent. */
   namesStreamOptions: boolean;
 };
 type Outcome = { kind: 'answered'; reader: AnswerReader; head: UpstreamHead } | Failed;
 
-/** An upstream's error, as it wrote it in `body`. */
-const failedWith = (error: GatewayError, body: string, verdict: Verdict): Failed => ({
+const failedOutcome = (failed: FailedAttempt): Failed => ({
   kind: 'failed',
-  error,
+  ...failed,
   failure: null,
-  verdict,
-  namesStreamOptions: error.reason === ErrorReason.UPSTREAM_REFUSED && body.includes('stream_options'),
+  namesStreamOptions: failed.error.reason === ErrorReason.UPSTREAM_REFUSED && failed.said.includes('stream_options'),
 });
 
 /** A success with a body; one in an encoding that nobody asked for cannot be read. */

@@ -13,7 +13,7 @@ import type { Answered } from './attempts.ts';
 import type { PulledExchange } from './exchange.ts';
 import { type AdmittedHead, answerEnd, answerHead, answerPart } from './messages.ts';
 import type { AnswerEnd, AnswerReader } from './prepared-call.ts';
-import { exchangeError, upstreamError, upstreamFailed, verdictOfSaid } from './upstream-errors.ts';
+import { exchangeError, type FailedAttempt, failedAsSaid, failedBy, upstreamFailed } from './upstream-errors.ts';
 
 /** Whichever success the upstream said. */
 const statusOk = 200;
@@ -27,9 +27,7 @@ const keepAliveCheckMs = 3_000;
 /** Brings the answer of an upstream to the caller and meters it, however it ends. */
 export class Delivery {
   /** What broke the answer off; null: nothing did. */
-  failure: GatewayError | null = null;
-  /** What the upstream wrote of it, if it was an error in place of an answer. */
-  said = '';
+  failure: FailedAttempt | null = null;
   readonly #answered: Answered;
   readonly #exchange: PulledExchange;
   readonly #reader: AnswerReader;
@@ -82,7 +80,7 @@ export class Delivery {
   async abandon(error: GatewayError): Promise<void> {
     clearInterval(this.#silence);
     if (this.#metered.ended) return;
-    this.failure = error;
+    this.failure = failedBy(error);
     this.#exchange.abort();
     const end = this.#reader.end(true);
     const failure = failureOf(error);
@@ -92,7 +90,7 @@ export class Delivery {
 
   /** What the answer says about its deployment. */
   get verdict(): Verdict {
-    return this.failure === null ? { kind: 'good' } : verdictOfSaid(this.#answered.head, this.said, this.failure);
+    return this.failure?.verdict ?? { kind: 'good' };
   }
 
   /** The caller has what there is of the answer. */
@@ -120,7 +118,7 @@ export class Delivery {
       }
     }
     const end = this.#reader.end(false);
-    this.failure = this.#errorOf(end);
+    this.failure = this.#failureOf(end);
     if (this.failure !== null) {
       this.close();
       return null;
@@ -153,7 +151,7 @@ export class Delivery {
         this.#sentMs = this.#clock.monotonic();
         return this.#part(oneBuffer(pieces));
       } else if (event.kind === 'failed') {
-        return this.#lastPiece(exchangeError(event.failure));
+        return this.#lastPiece(failedBy(exchangeError(event.failure)));
       } else if (event.kind === 'end') {
         break;
       }
@@ -162,11 +160,11 @@ export class Delivery {
   }
 
   /** `failure`: what broke the answer off. */
-  async #lastPiece(failure: GatewayError | null): Promise<InvokeResponse | null> {
+  async #lastPiece(failure: FailedAttempt | null): Promise<InvokeResponse | null> {
     clearInterval(this.#silence);
     const end = this.#reader.end(failure !== null);
-    const error = failure ?? this.#errorOf(end);
-    this.failure = error;
+    this.failure = failure ?? this.#failureOf(end);
+    const error = this.failure?.error ?? null;
     const nothingSent = this.#unsentHead !== undefined;
     if (nothingSent && error !== null && failure === null) return null;
     // Of a stream that broke before its first words nothing was served.
@@ -182,13 +180,9 @@ export class Delivery {
   }
 
   /** Why an answer is none, though it has ended; null: it is whole. */
-  #errorOf({ failure, said }: AnswerEnd): GatewayError | null {
-    const { head, upstream } = this.#answered;
-    if (said != null) {
-      this.said = upstream.redact(said);
-      return upstreamError(head, this.said);
-    }
-    return failure === null ? null : upstreamFailed(failure);
+  #failureOf({ failure, said }: AnswerEnd): FailedAttempt | null {
+    if (said != null) return failedAsSaid(this.#answered, said);
+    return failure === null ? null : failedBy(upstreamFailed(failure));
   }
 
   #part(body: Uint8Array, end?: InvokeEnd): InvokeResponse {

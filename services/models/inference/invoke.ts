@@ -112,9 +112,9 @@ export const invoke = (deps: InvokeDeps) =>
         delivery ??= new Delivery(answered, metered, admitted, deps.clock, cancellation, deps.answerRoom);
         let part = await delivery.next();
         if (part === null) {
-          const { failure, said, verdict } = delivery;
+          const { failure } = delivery;
           delivery = null;
-          answered = await attempts.answeredElsewhere(failure!, said, verdict);
+          answered = await attempts.answeredElsewhere(failure!);
           continue;
         }
         while (part.body.byteLength > remoteBodyBytesMax && context.protocolName !== 'local') {

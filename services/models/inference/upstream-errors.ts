@@ -1,7 +1,7 @@
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import type { Verdict } from '../catalog/deployment-runtime.ts';
 import { readErrorBody, type SaidError } from '../upstream/error-body.ts';
-import type { UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
+import type { Upstream, UpstreamFailure, UpstreamHead } from '../upstream/upstream.ts';
 
 /** Statuses with which an upstream says that the request itself is at fault, and how clients are told: they would repeat a 409 or 422. */
 const refusals: ReadonlyMap<number, { status: number; code?: string }> = new Map([
@@ -26,7 +26,7 @@ const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
  * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. What concerns
  * the gateway's own credential or address is a fault of ours and is not told.
  */
-export function upstreamError(head: UpstreamHead, body: string): GatewayError {
+function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readErrorBody(body);
   const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
   const status = namedStatus(head, said);
@@ -99,7 +99,7 @@ export const mayTryElsewhere = (error: GatewayError, failure: UpstreamFailure | 
       error.reason === ErrorReason.UPSTREAM_ERROR;
 
 /** What a failed call says about its deployment. */
-export function verdictOf(error: GatewayError): Verdict {
+function verdictOf(error: GatewayError): Verdict {
   switch (error.reason) {
     case ErrorReason.UPSTREAM_ERROR:
     case ErrorReason.UPSTREAM_TIMEOUT:
@@ -113,13 +113,28 @@ export function verdictOf(error: GatewayError): Verdict {
   }
 }
 
-/**
- * What an upstream's error, written in `body`, says about its deployment: nothing of other calls where what this one asks for is not there,
- * such as an endpoint.
- */
-export function verdictOfSaid(head: UpstreamHead, body: string, error: GatewayError): Verdict {
-  const status = namedStatus(head, readErrorBody(body));
-  return (status === 404 || status === 405) && !modelUnknown.test(body) ? { kind: 'none' } : verdictOf(error);
+/** How an attempt failed. */
+export type FailedAttempt = {
+  error: GatewayError;
+  /** What its upstream wrote, as far as that was an error. */
+  said: string;
+  /** What it says about the deployment. */
+  verdict: Verdict;
+};
+
+/** One whose upstream said nothing about it. */
+export const failedBy = (error: GatewayError): FailedAttempt => ({ error, said: '', verdict: verdictOf(error) });
+
+/** One whose upstream wrote an error. It says nothing of other calls where what this one asks for is not there, such as an endpoint. */
+export function failedAsSaid(
+  { head, upstream }: { head: UpstreamHead; upstream: Pick<Upstream, 'redact'> },
+  written: string,
+): FailedAttempt {
+  const said = upstream.redact(written);
+  const error = upstreamError(head, said);
+  const status = namedStatus(head, readErrorBody(said));
+  const isOfThisCall = (status === 404 || status === 405) && !modelUnknown.test(said);
+  return { error, said, verdict: isOfThisCall ? { kind: 'none' } : verdictOf(error) };
 }
 
 /** An upstream may ask for any time; nobody of ours waits longer for one. */

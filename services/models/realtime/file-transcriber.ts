@@ -5,7 +5,7 @@ import { errorInBody } from '../bytes/stream-error.ts';
 import { Attempts } from '../inference/attempts.ts';
 import type { PulledExchange } from '../inference/exchange.ts';
 import { type PreparedCall, textEstimate } from '../inference/prepared-call.ts';
-import { exchangeError, upstreamError, upstreamFault, verdictOfSaid } from '../inference/upstream-errors.ts';
+import { exchangeError, failedAsSaid, failedBy, upstreamFault } from '../inference/upstream-errors.ts';
 import { measuresOf, WholeAnswerReader } from '../inference/whole-answer-reader.ts';
 import type { BackendContext } from './backend.ts';
 import { joinSamples, sampleRateOf, wavFile } from './pcm.ts';
@@ -57,17 +57,17 @@ class FileUtterance implements Utterance {
     try {
       let answered = await attempts.answered();
       for (;;) {
-        const { exchange, head, upstream } = answered;
-        const body = await wholeBody(exchange, stopped);
+        const body = await wholeBody(answered.exchange, stopped);
         const transcript = readAnswer(body, audioMs);
         if (transcript !== null) {
           isGood = true;
           if (transcript.text !== '') onDelta(transcript.text);
           return transcript;
         }
-        const said = upstream.redact(errorInBody(body) ?? '');
-        const error = said === '' ? upstreamFault('the answer is no transcript') : upstreamError(head, said);
-        answered = await attempts.answeredElsewhere(error, said, verdictOfSaid(head, said, error));
+        const said = errorInBody(body);
+        answered = await attempts.answeredElsewhere(
+          said === null ? failedBy(upstreamFault('the answer is no transcript')) : failedAsSaid(answered, said),
+        );
       }
     } finally {
       attempts.finish(isGood || stopped.aborted ? { kind: 'good' } : { kind: 'bad', message: 'no transcript' });
