@@ -1,6 +1,7 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { type Caller, CallerKind, Role } from '#shared/rpc/caller.ts';
-import { findUser } from './db/user.repository.ts';
+import type { AuditActor } from './audit.ts';
+import { findUser, lockUser } from './db/user.repository.ts';
 
 /**
  * A caller as they are by now, behind the locks of a change, since the edge has judged them before: whoever was removed meanwhile has no
@@ -11,4 +12,19 @@ export async function currentCaller(em: SqlEntityManager, caller: Caller): Promi
   const user = await findUser(em, caller.userId);
   if (user === null || !user.isActive) return { ...caller, role: Role.UNSPECIFIED, operator: false };
   return { ...caller, role: user.role, operator: user.operator };
+}
+
+/** Who makes a change. `judge` throws when they may not; `actor` is how the audit trail names them. */
+export type Author = { caller: Caller; judge(caller: Caller): void; actor: AuditActor };
+
+/**
+ * Judges a caller again in the transaction of what they do: whoever removes or demotes them waits until it is done, or has been before it,
+ * and it is refused.
+ */
+export async function judgeAgain(
+  em: SqlEntityManager,
+  { caller, judge }: Pick<Author, 'caller' | 'judge'>,
+): Promise<void> {
+  if (caller.kind === CallerKind.SESSION) await lockUser(em, { id: caller.userId });
+  judge(await currentCaller(em, caller));
 }

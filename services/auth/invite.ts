@@ -5,6 +5,7 @@ import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
 import { roleName } from '#shared/session-token.ts';
 import { type AuditActor, recordAudit } from './audit.ts';
+import { type Author, judgeAgain } from './current-caller.ts';
 import { InvitationEntity, type InvitationRow, nobody } from './db/invitation.entity.ts';
 import { invitationMailKey, withdrawPending } from './db/invitation.repository.ts';
 import type { UserRow } from './db/user.entity.ts';
@@ -87,12 +88,13 @@ export async function withdrawUnentitled(
 /** Withdraws a pending invitation of an organization; one that is over already stays as it is. Fails with NOT_FOUND. */
 export function withdrawInvitation(
   where: { id: string; tenantId: string },
-  actor: AuditActor,
+  by: Author,
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
 ): Promise<void> {
   return transaction(database, async (em) => {
+    await judgeAgain(em, by);
     if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
-    await withdrawInvitations(em, where, actor, { clock });
+    await withdrawInvitations(em, where, by.actor, { clock });
   });
 }
 

@@ -1,7 +1,8 @@
 import { transaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { shownName } from '#shared/safe-text.ts';
-import { type AuditActor, recordAudit } from './audit.ts';
+import { recordAudit } from './audit.ts';
+import { type Author, judgeAgain } from './current-caller.ts';
 import type { OrganizationRow } from './db/organization.entity.ts';
 import { lockOrganization } from './db/organization.repository.ts';
 import type { AuthDeps } from './deps.ts';
@@ -9,12 +10,13 @@ import type { AuthDeps } from './deps.ts';
 /** Gives an organization another name, unless none is given. */
 export function renameOrganization(
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
-  actor: AuditActor,
+  by: Author,
   tenantId: string,
   name: string | undefined,
 ): Promise<OrganizationRow> {
   return transaction(database, async (em) => {
     const organization = await lockOrganization(em, tenantId);
+    await judgeAgain(em, by);
     const next = name?.trim();
     if (next === undefined || next === organization.name) return organization;
     if (next.length < 2) throw invalidRequest('name', 'Invalid value for `name`: it needs 2 to 255 characters.');
@@ -25,7 +27,7 @@ export function renameOrganization(
     await recordAudit(em, clock, {
       tenantId,
       type: 'organization_updated',
-      actor,
+      actor: by.actor,
       target: { type: 'organization', id: tenantId },
       before,
       after: { name: next },

@@ -1,4 +1,4 @@
-import { operatorCaller } from '#shared/rpc/caller.ts';
+import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { withdrawInvitation } from '../invite.ts';
@@ -8,6 +8,7 @@ export const adminDeleteInvitation =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminDeleteInvitation'> =>
   async ({ tenantId, invitationId }, context) => {
     const caller = operatorCaller(context);
-    await withdrawInvitation({ id: invitationId, tenantId }, actorOf(caller, true), deps);
+    const by = { caller, judge: requireOperator, actor: actorOf(caller, true) };
+    await withdrawInvitation({ id: invitationId, tenantId }, by, deps);
     return {};
   };

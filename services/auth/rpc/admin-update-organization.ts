@@ -1,4 +1,4 @@
-import { operatorCaller } from '#shared/rpc/caller.ts';
+import { operatorCaller, requireOperator } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -9,9 +9,6 @@ export const adminUpdateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'adminUpdateOrganization'> =>
   async (request, context) => {
     const caller = operatorCaller(context);
-    return {
-      organization: organizationMessage(
-        await renameOrganization(deps, actorOf(caller, true), request.tenantId, request.name),
-      ),
-    };
+    const by = { caller, judge: requireOperator, actor: actorOf(caller, true) };
+    return { organization: organizationMessage(await renameOrganization(deps, by, request.tenantId, request.name)) };
   };

@@ -7,10 +7,9 @@ import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
-import { currentCaller } from '../current-caller.ts';
+import { judgeAgain } from '../current-caller.ts';
 import { invitationMessage } from '../db/invitation.message.ts';
 import { getOrganizationRow } from '../db/organization.repository.ts';
-import { lockUser } from '../db/user.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { normalEmail } from '../domain/email-address.ts';
 import { mayInvite } from '../domain/member-rules.ts';
@@ -39,9 +38,8 @@ export const createInvitation =
       once(em, call, async () => {
         const email = normalEmail(request.email);
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));
-        // Whoever removes the caller waits, and withdraws this invitation as well; or has done so, and it is refused.
-        await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
-        requireInviter(await currentCaller(em, caller), role);
+        // Whoever removes the caller withdraws this invitation as well.
+        await judgeAgain(em, { caller, judge: (current) => requireInviter(current, role) });
         const organization = await getOrganizationRow(em, caller.tenantId);
         const invitation = await invite(
           em,

@@ -1,4 +1,4 @@
-import { Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { withdrawInvitation } from '../invite.ts';
@@ -8,6 +8,7 @@ export const deleteInvitation =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'deleteInvitation'> =>
   async ({ invitationId }, context) => {
     const caller = sessionCaller(context, Role.ADMIN);
-    await withdrawInvitation({ id: invitationId, tenantId: caller.tenantId }, actorOf(caller), deps);
+    const by = { caller, judge: (current: Caller) => requireRole(current, Role.ADMIN), actor: actorOf(caller) };
+    await withdrawInvitation({ id: invitationId, tenantId: caller.tenantId }, by, deps);
     return {};
   };

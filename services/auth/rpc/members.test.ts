@@ -106,6 +106,48 @@ test('whoever is removed gets through with nothing that was under way', async ()
   expect(invited).toMatchObject([{ ...early, status: InvitationStatus.WITHDRAWN }]);
 });
 
+test.each<[lost: string, change: (auth: TestAuth['auth'], user: Person) => Promise<unknown>]>([
+  ['demoted', (auth, { id }) => auth.updateMember({ userId: id, role: Role.MEMBER }, ownerOf(fixture))],
+  [
+    'removed by an operator',
+    (auth, { id }) => auth.adminUpdateUser({ userId: id, isActive: false }, operatorOf(fixture)),
+  ],
+])('whoever is %s at the same moment withdraws no invitation and renames nothing', async (lost, change) => {
+  const { auth } = fixture;
+  const admin = await join(fixture, `admin-${lost.replaceAll(' ', '-')}@example.com`, Role.ADMIN);
+  const email = `wanted-${admin.id}@example.com`;
+  const { invitation } = await auth.createInvitation({ email }, ownerOf(fixture));
+  const before = await auth.getOrganization({}, ownerOf(fixture));
+  const refused: unknown[] = [];
+  const underWay = (call: () => Promise<unknown>) => async () => refused.push(await reasonOf(call()));
+  await atOnce(fixture, [
+    () => change(auth, admin),
+    underWay(() => auth.deleteInvitation({ invitationId: invitation!.id }, as(admin))),
+    underWay(() => auth.updateOrganization({ name: `By who is ${lost}` }, as(admin))),
+  ]);
+  expect(refused).toEqual([ErrorReason.INSUFFICIENT_ROLE, ErrorReason.INSUFFICIENT_ROLE]);
+  const { invitations } = await auth.listInvitations({ page: { limit: 100 } }, ownerOf(fixture));
+  expect(invitations.find(({ id }) => id === invitation!.id)).toMatchObject({ status: InvitationStatus.PENDING });
+  expect((await auth.getOrganization({}, ownerOf(fixture))).organization!.name).toBe(before.organization!.name);
+});
+
+test('operators who are unmade at the same moment withdraw no invitation and rename nothing', async () => {
+  const { auth } = fixture;
+  const operator = await join(fixture, 'unmade-operator@example.com');
+  await auth.adminUpdateUser({ userId: operator.id, operator: true }, operatorOf(fixture));
+  const unmade = session({ userId: operator.id, tenantId: operator.tenantId, role: Role.MEMBER, operator: true });
+  const { tenantId } = operator;
+  const { invitation } = await auth.createInvitation({ email: 'wanted-by-all@example.com' }, ownerOf(fixture));
+  const refused: unknown[] = [];
+  const underWay = (call: () => Promise<unknown>) => async () => refused.push(await reasonOf(call()));
+  await atOnce(fixture, [
+    () => auth.adminUpdateUser({ userId: operator.id, operator: false }, operatorOf(fixture)),
+    underWay(() => auth.adminDeleteInvitation({ tenantId, invitationId: invitation!.id }, unmade)),
+    underWay(() => auth.adminUpdateOrganization({ tenantId, name: 'By who was unmade' }, unmade)),
+  ]);
+  expect(refused).toEqual([ErrorReason.INSUFFICIENT_ROLE, ErrorReason.INSUFFICIENT_ROLE]);
+});
+
 test('an admin manages members but no owners, a member nobody, and nobody another organization', async () => {
   const { auth, owner } = fixture;
   const admin = await join(fixture, 'admin@example.com', Role.ADMIN);

@@ -1,4 +1,4 @@
-import { Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
 import { organizationMessage } from '../db/organization.message.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
@@ -9,7 +9,6 @@ export const updateOrganization =
   (deps: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateOrganization'> =>
   async (request, context) => {
     const caller = sessionCaller(context, Role.ADMIN);
-    return {
-      organization: organizationMessage(await renameOrganization(deps, actorOf(caller), caller.tenantId, request.name)),
-    };
+    const by = { caller, judge: (current: Caller) => requireRole(current, Role.ADMIN), actor: actorOf(caller) };
+    return { organization: organizationMessage(await renameOrganization(deps, by, caller.tenantId, request.name)) };
   };
