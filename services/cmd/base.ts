@@ -52,6 +52,10 @@ export const bodyReadMaxBytes = 36 * 1024 * 1024;
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const sources = ['edge', 'gen', 'services', 'package-lock.json'];
 
+/** Node's own metrics, once for a process: nothing takes away what watches its event loop and its garbage collector, nor what those hold. */
+const nodeMetrics = new Registry();
+collectDefaultMetrics({ register: nodeMetrics });
+
 /** Says on `/metrics` which version runs; whoever rolls one out sees where it has arrived. */
 function showBuild(registry: Registry): void {
   new Gauge({
@@ -67,7 +71,7 @@ function showBuild(registry: Registry): void {
 export function openBase(env: Env, logger: Logger): Base {
   const { clock } = env;
   const registry = new Registry();
-  collectDefaultMetrics({ register: registry });
+  for (const { name } of nodeMetrics.getMetricsAsArray()) registry.registerMetric(nodeMetrics.getSingleMetric(name)!);
   showBuild(registry);
   const allMetrics = metricsOfAll(registry);
   const upstreamSecret = environmentSecrets(env.upstreamSecrets);
