@@ -1,4 +1,5 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
+import { Ajv2020 } from 'ajv/dist/2020.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { allowedScopes } from '#shared/scopes.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
@@ -18,7 +19,10 @@ type Operation = {
   parameters?: { name: string; schema: Schema }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> };
 };
-type Document = { paths: Record<string, Record<string, Operation>> };
+type Document = {
+  paths: Record<string, Record<string, Operation>>;
+  components: { schemas: Record<string, Schema> };
+};
 
 let gateway: TestGateway;
 let document: Document;
@@ -50,6 +54,17 @@ test('the document is valid OpenAPI 3.1', async () => {
   const { valid, errors } = await validator.validate(document);
   expect(valid, JSON.stringify(errors)).toBe(true);
   expect(validator.version).toBe('3.1');
+});
+
+test('every schema in it is one: the gateway compiles them without asking', () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  const schemas: object[] = Object.values(document.components.schemas);
+  JSON.stringify(document.paths, (name, value) => {
+    if (name === 'schema') schemas.push(value);
+    return value;
+  });
+  expect(schemas.length).toBeGreaterThan(400);
+  expect(schemas.filter((schema) => ajv.validateSchema(schema) !== true)).toEqual([]);
 });
 
 test('every route is described, or is another path of one that is', async () => {
