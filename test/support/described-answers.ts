@@ -25,14 +25,22 @@ export function checkDescribed(description: unknown): CheckAnswer {
     value?.type === 'object' && 'properties' in value ? { additionalProperties: false, ...value } : value,
   ) as Description;
   const { paths } = document;
-  const ajv = new Ajv2020({ strict: false, validateFormats: false, allErrors: true }).addSchema(document, 'openapi');
+  const ajv = new Ajv2020({
+    strict: false,
+    validateFormats: false,
+    allErrors: true,
+    // The description has a test of its own.
+    meta: false,
+    validateSchema: false,
+  }).addSchema(document, 'openapi');
+  const routes = Object.keys(paths)
+    // A name in the path that has a route of its own comes before the parameter.
+    .sort((a, b) => a.split('{').length - b.split('{').length)
+    .map((route) => ({ route, pattern: pattern(route) }));
   return (method, path, answer) => {
-    const [route] = Object.keys(paths)
-      .filter(
-        (route) => pattern(route).test(path.split('?', 1)[0]!) && paths[route]![method.toLowerCase()] !== undefined,
-      )
-      // A name in the path that has a route of its own comes before the parameter.
-      .sort((a, b) => a.split('{').length - b.split('{').length);
+    const route = routes.find(
+      ({ route, pattern }) => pattern.test(path.split('?', 1)[0]!) && paths[route]![method.toLowerCase()] !== undefined,
+    )?.route;
     if (route === undefined) return;
     const { responses } = paths[route]![method.toLowerCase()]!;
     const status = String(answer.status) in responses ? String(answer.status) : 'default';
