@@ -322,7 +322,7 @@ describe('what an upstream leaves out or repeats', () => {
     ['embeddings', { model: 'sim-embedding', input: 'x' }, { object: 'list', data: [] }],
     ['images/generations', { model: 'sim-image', prompt: 'A cat' }, { created: 1, data: [] }],
     ['audio/transcriptions', null, { text: '' }],
-  ])('of %s it is an error beside no results, and none beside results', async (path, json, nothing) => {
+  ])('of %s it is an error beside no results', async (path, json, nothing) => {
     const ask = () => {
       if (json !== null) return bench.gateway.call('POST', `/v1/${path}`, bench.key.key, json);
       const form = new FormData();
@@ -330,7 +330,6 @@ describe('what an upstream leaves out or repeats', () => {
       form.set('model', 'sim-transcribe');
       return bench.gateway.call('POST', `/v1/${path}`, bench.key.key, form);
     };
-    const results = { data: [{ embedding: [0.5], b64_json: 'AAAA' }], text: 'Hi' };
     const answer = async (body: object) => {
       bench.simulator.next({ instead: { status: 200, body } });
       const { status, json: told } = await ask();
@@ -340,7 +339,6 @@ describe('what an upstream leaves out or repeats', () => {
     expect(await answer({ ...nothing, error })).toEqual([503, 'server_is_overloaded']);
     await bench.event({ success: false, error_code: 'server_is_overloaded', cost_usd: 0 });
     expect(await answer({ ...nothing, error: 'out of memory' })).toEqual([502, 'upstream_error']);
-    expect(await answer({ ...nothing, ...results, error: 'slow' })).toEqual([200, 'slow']);
     if (!path.startsWith('images')) expect(await answer({ ...nothing, error: null })).toEqual([200, null]);
   });
 

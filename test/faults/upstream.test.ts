@@ -468,6 +468,78 @@ describe('a success that is no answer', () => {
   });
 });
 
+describe('an error beside results', () => {
+  const usage = { prompt_tokens: 5, completion_tokens: 1, total_tokens: 6 };
+  const choice = { index: 0, finish_reason: 'stop' };
+  const message = { role: 'assistant', content: 'Hi' };
+  const wav = () => {
+    const form = new FormData();
+    form.set('file', new File([Buffer.alloc(100)], 'a.wav'));
+    form.set('model', 'sim-transcribe');
+    return form;
+  };
+  const chatRequest = { model: 'sim-chat', messages };
+  const chatAnswer = { object: 'chat.completion', choices: [{ ...choice, message }], usage };
+  const wholes = [
+    ['a chat', '/chat/completions', () => chatRequest, chatAnswer],
+    ['a chat in place of a stream', '/chat/completions', () => ({ ...chatRequest, stream: true }), chatAnswer],
+    [
+      'a completion',
+      '/completions',
+      () => ({ model: 'sim-chat', prompt: 'Hi' }),
+      { choices: [{ ...choice, text: 'Hi' }], usage },
+    ],
+    [
+      'embeddings',
+      '/embeddings',
+      () => ({ model: 'sim-embedding', input: 'Hi', encoding_format: 'float' }),
+      { object: 'list', data: [{ object: 'embedding', index: 0, embedding: [0.5] }], usage },
+    ],
+    [
+      'images',
+      '/images/generations',
+      () => ({ model: 'sim-image', prompt: 'A cat' }),
+      { created: 1, data: [{ b64_json: 'AAAA' }] },
+    ],
+    ['a transcript', '/audio/transcriptions', wav, { text: 'Hi', usage: { type: 'duration', seconds: 1 } }],
+  ] as const;
+  const post = (path: string, body: unknown) => gateway.call('POST', `/v1${path}`, bench.key.key, body);
+  const answerWith = (body: object) => simulator.next({ instead: { status: 200, body } });
+  /** What no client takes for an error. */
+  const untold = [null, '', false, 0];
+
+  test.each(wholes)('of %s is the answer, and nobody pays', async (_what, path, request, body) => {
+    answerWith({ ...body, error: { message: 'It broke off.', code: 503 } });
+    const { status, json } = await post(path, request());
+    expect([status, json.error.code]).toEqual([503, 'server_is_overloaded']);
+    const nothing = { input_tokens: 0, output_tokens: 0, images: 0, audio_seconds: 0, cost_usd: 0 };
+    expect(await lastEvent('server_is_overloaded')).toMatchObject({ success: false, ...nothing });
+  });
+
+  test.each(wholes)('of %s is none where it says nothing', async (_what, path, request, body) => {
+    for (const error of untold) {
+      answerWith({ ...body, error });
+      const { status, text } = await post(path, request());
+      expect([error, status, text.includes('"Hi"') || text.includes('"data"')]).toEqual([error, 200, true]);
+    }
+  });
+
+  test('of a stream ends it, and only what came before is charged', async () => {
+    const chunk = (content: string, more = {}) => ({ choices: [{ index: 0, delta: { content } }], ...more });
+    const chunks = [...untold.map((error) => chunk('Hi', { error })), chunk('!', { usage, error: { message: 'No.' } })];
+    const body = chunks.map((event) => `data: ${JSON.stringify(event)}\n\n`).join('');
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const answer = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    let words = '';
+    const read = async () => {
+      for await (const { choices } of answer) words += choices[0]!.delta.content;
+    };
+    await expect(read()).rejects.toMatchObject({ code: 'upstream_error' });
+    expect(words).toBe('Hi'.repeat(untold.length));
+    expect(await lastEvent('upstream_error')).toMatchObject({ success: false, output_tokens: untold.length });
+  });
+});
+
 test.each([201, 206])('an answer is a 200, though its upstream says %i', async (status) => {
   const body = { choices: [{ message: { role: 'assistant', content: 'Hi' }, finish_reason: 'stop' }] };
   simulator.next({ instead: { status, body } });

@@ -2,13 +2,30 @@ import { errorBytesMax } from '../upstream/error-body.ts';
 import { fieldSet, ObjectScan } from './json-scan.ts';
 import type { SseFrame } from './sse.ts';
 
+type ErrorScan<Name extends string> = ObjectScan<Name | 'error' | 'object' | 'type'>;
+
 /**
- * Whether an object is an error in place of an answer, or of a piece of one: `{"error":{…}}`, the flat `{"object":"error",…}` of vLLM, or
- * an event of the type `error`.
+ * Whether an object is an error, though parts of an answer may stand beside it: `{"error":{…}}`, the flat `{"object":"error",…}` of vLLM, or
+ * an event of the type `error`. Clients fail at one in a stream, and would take a whole answer that broke off for one that did not.
  */
-export function isError<Name extends string>(scan: ObjectScan<Name | 'error' | 'object' | 'type'>): boolean {
-  const kind = scan.kind('error');
-  return (kind !== undefined && kind !== 'null') || saysError(scan, 'object') || saysError(scan, 'type');
+export const isError = <Name extends string>(scan: ErrorScan<Name>): boolean =>
+  hasError(scan) || saysError(scan, 'object') || saysError(scan, 'type');
+
+/** As clients see it: an error that is null, false, 0 or an empty text is none. */
+function hasError<Name extends string>(scan: ErrorScan<Name>): boolean {
+  switch (scan.kind('error')) {
+    case undefined:
+    case 'null':
+      return false;
+    case 'boolean':
+      return scan.boolean('error') === true;
+    case 'number':
+      return scan.number('error') !== 0;
+    case 'string':
+      return scan.valueBytes('error') > '""'.length;
+    default:
+      return true;
+  }
 }
 
 const saysError = <Name extends string>(scan: ObjectScan<Name>, name: Name): boolean =>
@@ -17,10 +34,10 @@ const saysError = <Name extends string>(scan: ObjectScan<Name>, name: Name): boo
 /** The error that a frame's data tell, as its upstream wrote it; null: none. `scan` has read them; null: they are no object. */
 export function errorInFrame<Name extends string>(
   { event, data, dataStart, dataEnd }: SseFrame,
-  scan: ObjectScan<Name | 'error' | 'object' | 'type'> | null,
+  scan: ErrorScan<Name> | null,
 ): string | null {
-  if (event !== 'error' && (scan === null || !isError(scan))) return null;
-  return data.toString('utf8', dataStart, Math.min(dataEnd, dataStart + errorBytesMax));
+  if (scan !== null && isError(scan)) return written(scan, dataStart, dataEnd);
+  return event === 'error' ? textOf(data, dataStart, dataEnd) : null;
 }
 
 const errorFields = fieldSet('error', 'object', 'type');
@@ -29,5 +46,15 @@ const errorFields = fieldSet('error', 'object', 'type');
 export function errorInBody(body: Buffer): string | null {
   if (body.length > errorBytesMax) return null;
   const scan = new ObjectScan(errorFields);
-  return scan.read(body) === null && isError(scan) ? body.toString() : null;
+  return scan.read(body) === null && isError(scan) ? written(scan, 0, body.length) : null;
 }
+
+/** The error of the object that is `bytes[start, end)` of the scan: by itself, since what stands beside it may be an answer, which is for nobody's log. */
+function written<Name extends string>(scan: ErrorScan<Name>, start: number, end: number): string {
+  if (scan.kind('error') !== 'object') return textOf(scan.bytes, start, end);
+  const { valueStart, valueEnd } = scan.member('error')!;
+  return `{"error":${textOf(scan.bytes, valueStart, valueEnd)}}`;
+}
+
+const textOf = (bytes: Buffer, start: number, end: number): string =>
+  bytes.toString('utf8', start, Math.min(end, start + errorBytesMax));

@@ -1,13 +1,13 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, type Splice } from '../bytes/splice.ts';
-import { errorInBody } from '../bytes/stream-error.ts';
+import { isError } from '../bytes/stream-error.ts';
 import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
 export type EmbeddingFormat = 'float' | 'base64';
 
-const answerFields = fieldSet('data', 'usage');
+const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const itemFields = fieldSet('embedding');
 
 /**
@@ -32,7 +32,7 @@ export function readEmbeddings(
   });
   if (scan.read(body) !== null || scan.hasDuplicate || scan.itemCount === -1 || !areVectors) return null;
   // Some servers answer 200 and an error.
-  if (scan.itemCount === 0 && errorInBody(body) !== null) return null;
+  if (isError(scan)) return null;
   const usage = readUsage(scan.json('usage'));
   // Embeddings have no output tokens, whatever some upstreams report.
   const used = usage === null ? null : { ...measuresOf(usage), outputTokens: 0 };

@@ -1,6 +1,7 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { toOneLine } from '../bytes/sse.ts';
+import { isError } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
 import type { WholeAnswer } from './whole-answer-reader.ts';
@@ -11,7 +12,7 @@ export type ImagesAsked = {
   bound: UsageBound;
 };
 
-const fields = fieldSet('data', 'usage');
+const fields = fieldSet('data', 'usage', 'error', 'object', 'type');
 const imageFields = fieldSet('b64_json', 'url');
 
 /** Reads a list of images; it is passed on byte for byte. Null when it is none, or one of them is neither there nor elsewhere. */
@@ -26,6 +27,8 @@ export function readImages(body: Buffer, asked: ImagesAsked): WholeAnswer | null
     },
   });
   if (scan.read(body) !== null || scan.itemCount < 1 || !areImages) return null;
+  // Some servers answer 200 and an error.
+  if (isError(scan)) return null;
   return {
     forward: [body],
     reported: imagesUsed(readUsage(scan.json('usage')), scan.itemCount, asked),

@@ -43,7 +43,7 @@ export function readTextAnswer(
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
   // Some servers answer 200 and an error.
-  if (scan.itemCount <= 0 && isError(scan)) return null;
+  if (isError(scan)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);

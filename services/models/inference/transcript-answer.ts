@@ -4,7 +4,7 @@ import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { spliceMembers } from '../bytes/splice.ts';
 import { toOneLine } from '../bytes/sse.ts';
-import { errorInBody } from '../bytes/stream-error.ts';
+import { isError } from '../bytes/stream-error.ts';
 import type { Measures } from '../domain/price.ts';
 import type { CallTools } from './call-tools.ts';
 import { canTranscriptUse, type UsageBound } from './usage-bound.ts';
@@ -43,7 +43,7 @@ export type TranscriptRules = {
   tools: Pick<CallTools, 'tokenizer'>;
 };
 
-const fields = fieldSet('text', 'usage', 'duration', 'type');
+const fields = fieldSet('text', 'usage', 'duration', 'type', 'error', 'object');
 
 /**
  * Reads a whole transcript; it is passed on byte for byte, unless the client wants the text of a JSON alone, or its events. The seconds
@@ -57,7 +57,7 @@ export function readTranscript(
   const scan = new ObjectScan(fields);
   if (isJson && (scan.read(body) !== null || scan.kind('text') !== 'string')) return null;
   // Some servers answer 200 and an error.
-  if (isJson && scan.valueBytes('text') === '""'.length && errorInBody(body) !== null) return null;
+  if (isJson && isError(scan)) return null;
   if (asEvents && scan.hasDuplicate) return null;
   const forward = asEvents ? eventsOf(scan) : isJson && isText ? [Buffer.from(scan.string('text')!)] : [body];
   const countTokens = async (text: string): Promise<Partial<Measures>> => ({

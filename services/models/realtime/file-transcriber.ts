@@ -131,7 +131,7 @@ function readAnswer(body: Buffer, audioMs: number): Transcript | null {
   }
   if (typeof json?.text !== 'string') return null;
   // Some servers answer 200 and an error.
-  if (json.text === '' && errorInBody(body) !== null) return null;
+  if (errorInBody(body) !== null) return null;
   const usage = readUsage(json.usage);
   return {
     text: json.text,
