@@ -236,7 +236,7 @@ describe('a session that the gateway cuts into utterances', () => {
       session.say(append(tone(500)));
       session.say({ type: 'input_audio_buffer.commit' });
     };
-    bench.simulator.next(answer({ error: { message: 'Overloaded', code: 503 } }));
+    bench.simulator.next(answer({ error: { message: 'Overloaded', code: 503 }, text: 'Broken' }));
     say();
     expect((await session.event(completed)).transcript).toBe(bench.simulator.requests.at(-1)!.text);
     expect(new Set(bench.simulator.requests.slice(-2).map((request) => request.model)).size).toBe(2);
@@ -302,6 +302,39 @@ describe('a session that is relayed', () => {
     expect((await session.event('session.updated')).session.audio.input.transcription.model).toBe('relay');
     expect(session.events.filter(({ type }) => type === 'session.created')).toHaveLength(1);
     await bench.event({ model: 'relay', input_tokens: 10, output_tokens: 5, audio_seconds: 1, success: true });
+  });
+
+  test.each([
+    ['that its client commits', manual, { type: 'duration', seconds: 150 }, 150],
+    ['in which its upstream hears speech', undefined, null, 150],
+  ])('has an utterance %s of more than 120 s transcribed and charged whole', async (_how, input, usage, seconds) => {
+    const { usage: usual } = openai;
+    openai.usage = usage;
+    try {
+      await using session = await talk();
+      session.say(sessionUpdate('relay', input));
+      await session.event('session.updated');
+      for (let piece = 0; piece < 3; piece += 1) session.say(append(tone((seconds * 1_000) / 3)));
+      if (input === manual) {
+        session.say({ type: 'input_audio_buffer.commit' });
+      } else {
+        await waitFor(() => openai.connections[0]!.said.length === 4, { description: 'the audio upstream' });
+        const item = { event_id: 'event_upstream', item_id: 'item_long' };
+        for (const event of [
+          { type: 'input_audio_buffer.speech_started', audio_start_ms: 0 },
+          { type: 'input_audio_buffer.speech_stopped', audio_end_ms: seconds * 1_000 },
+          { type: 'input_audio_buffer.committed' },
+          { type: completed, content_index: 0, transcript: 'a long speech' },
+        ]) {
+          openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
+        }
+      }
+      expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds });
+      expect(session.events.filter(({ type }) => type === 'error')).toEqual([]);
+      await bench.event({ model: 'relay', success: true, audio_seconds: seconds });
+    } finally {
+      openai.usage = usual;
+    }
   });
 
   /** What a session tells of two seconds of audio whose upstream reports `said`. */

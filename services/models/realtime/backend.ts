@@ -11,7 +11,10 @@ import type { SessionConfig } from './session-config.ts';
 
 export type SessionDeps = MeteringDeps & { catalog: Catalog };
 
-/** The longest utterance; speech that goes on is cut there, and a buffer which its client never commits is refused. */
+/**
+ * The longest utterance that the gateway cuts; speech that goes on ends there, and a buffer which its client never commits is refused. Budgets
+ * hold as much for one that is relayed, which is as long as its upstream allows.
+ */
 export const utteranceMsMax = 120_000;
 
 /** The shortest. */
