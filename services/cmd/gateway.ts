@@ -74,9 +74,10 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     if (parts.worker) await startWorker(base, connection!);
     const edge = parts.edge ? await startEdge(base, partsReadiness, await parts.portal) : undefined;
     const readiness = edge?.readiness ?? partsReadiness;
-    progress.catalogVersionMin = (await parts.bootstrap?.(switchboard))?.catalogVersion ?? 0n;
+    const bootstrapped = await parts.bootstrap?.(switchboard);
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;
     if (workers !== undefined) closers.push(() => workers.close(progress.closeDelayMs));
+    progress.catalogVersionMin = bootstrapped?.catalogVersion ?? 0n;
     const ready = async (): Promise<boolean> => {
       while (!progress.closing && !readiness().ready) await delay(readyPollMs);
       return !progress.closing;

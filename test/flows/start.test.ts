@@ -381,6 +381,24 @@ describe('the first process of WORKERS', () => {
     expect(await astray.exited()).toMatchObject({ code: 1 });
   });
 
+  test('is ready once they listen', async () => {
+    await using database = await createTestDatabase();
+    const [port, metricsPort] = [await freePort(), await freePort()];
+    const ports = { PORT: String(port), METRICS_PORT: String(metricsPort) };
+    await using child = startProcess({
+      script,
+      env: { ...base(), ...ports, WORKERS: '2', DATABASE_URL: database.url },
+    });
+    const isReady = () =>
+      fetch(`http://127.0.0.1:${metricsPort}/readyz`).then(
+        ({ ok }) => ok,
+        () => false,
+      );
+    await waitFor(isReady, { description: 'the first one to be ready', timeoutMs: 60_000 });
+    expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+    expect(child.exit).toBeNull();
+  });
+
   test('is no longer ready while they drain, and a second SIGTERM ends them all at once', async () => {
     await using database = await createTestDatabase();
     const metricsPort = await freePort();
