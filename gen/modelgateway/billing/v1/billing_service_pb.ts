@@ -2420,7 +2420,8 @@ export const BillingService: GenService<{
   },
   /**
    * ReleaseHold frees leases whole because the call they held for will have no event. A call
-   * which has one needs no release: charging the event settles its leases. Services only.
+   * which has one needs no release: charging the event settles its leases. What is not granted by
+   * then, as to a holder that gave up waiting, never is. Services only.
    *
    * @generated from rpc modelgateway.billing.v1.BillingService.ReleaseHold
    */

@@ -79,7 +79,7 @@ export type LeaseDemand = Message<"modelgateway.billing.v1.LeaseDemand"> & {
 
   /**
    * The lease's id (UUIDv7), made by the holder as it asks: a call with a hold of its own is paid by the credit of that time. Asking
-   * again with the same id answers the same lease.
+   * again with the same id answers the same lease, and fails with cancelled once that was given back.
    *
    * @generated from field: string lease_id = 2;
    */
