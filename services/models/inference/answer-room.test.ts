@@ -58,18 +58,24 @@ function answer(room: AnswerRoom, userId: string, { isAnswer = true } = {}) {
   const signal = { aborted: false };
   const exchange = new PulledExchange();
   const sent = { bytes: 0, isPaused: false };
+  let goOn = (): void => {};
   exchange.attach({
     pause() {
       sent.isPaused = true;
     },
     resume() {
       sent.isPaused = false;
+      goOn();
     },
     abort() {},
   });
   const send = async (): Promise<void> => {
     for (; sent.bytes < 4 * mebibyte; sent.bytes += mebibyte / 16) {
-      while (sent.isPaused) await nextTurn();
+      while (sent.isPaused) {
+        await new Promise<void>((resolve) => {
+          goOn = resolve;
+        });
+      }
       exchange.onData(Buffer.alloc(mebibyte / 16));
       await nextTurn();
     }
