@@ -31,6 +31,10 @@ test('200 calls at a cap through four gateways at once overshoot it by less than
   const organization = (await first.call('GET', '/api/v1/organization', session)).json;
   const far = { requests_per_minute: 100_000, tokens_per_minute: 100_000_000, concurrent_requests: 10_000 };
   await first.call('PATCH', `/api/v1/admin/organizations/${organization.id}`, session, { rate_limits: far });
+  // An edge that has not heard of it yet would refuse calls for the plan's limits.
+  const knowsLimits = async (gateway: TestGateway) =>
+    (await gateway.call('GET', '/api/v1/rate-limits', session)).json.limits.requests_per_minute === 100_000;
+  for (const gateway of gateways) await waitFor(() => knowsLimits(gateway), { description: 'the limits to be raised' });
   const measuring = await first.createKey(session);
   const measured = await first.openai(measuring.key).chat.completions.create(request);
   const costMax = cost({ ...measured.usage!, completion_tokens: request.max_tokens });
