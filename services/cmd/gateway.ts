@@ -7,8 +7,8 @@ import { openBase } from './base.ts';
 import { closeAll } from './close-all.ts';
 import type { OpenDatabase } from './database.ts';
 import { startEdgeWorkers } from './edge-workers.ts';
-import { readinessOf, startDatabase, startEdge, startHealth, startInferencePart, startWorker } from './parts.ts';
-import { serveServices, startServices } from './services.ts';
+import { readinessOf } from './parts/readiness.ts';
+import { serveServices } from './parts/rpc-server.ts';
 import type { Switchboard } from './switchboard.ts';
 
 /** Which parts of the gateway a process carries. */
@@ -48,7 +48,10 @@ export type Gateway = {
 
 const readyPollMs = 5;
 
-/** Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot. */
+/**
+ * Starts the given parts in this process. Throws a StartError, with everything closed again, when it cannot.
+ * Each is loaded as it is started: an edge alone does without all that the database needs, and a service without the edge.
+ */
 export async function startGateway(env: Env, parts: GatewayParts, logger: Logger): Promise<Gateway> {
   const hasServices = parts.services.length > 0;
   const base = openBase(env, logger);
@@ -60,19 +63,36 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
   };
   try {
     const partsReadiness = readinessOf(base);
-    const healthUrl = parts.edge ? undefined : await startHealth(base, partsReadiness);
-    const connection = hasServices || parts.worker ? await startDatabase(base, parts.database) : undefined;
-    const services = hasServices ? await startServices(base, parts.services, connection!) : [];
+    const { metricsPort: port } = env;
+    const healthUrl =
+      parts.edge || port === undefined
+        ? undefined
+        : await import('./parts/health.ts').then(({ startHealth }) =>
+            startHealth(base, { port, readiness: partsReadiness }),
+          );
+    const connection =
+      hasServices || parts.worker
+        ? await import('./parts/database.ts').then(({ startDatabase }) => startDatabase(base, parts.database))
+        : undefined;
+    const services = hasServices
+      ? await import('./services.ts').then(({ startServices }) => startServices(base, parts.services, connection!))
+      : [];
     const hasInference = parts.inference || parts.edge || parts.worker;
-    const inference = hasInference ? await startInferencePart(base) : undefined;
+    const inference = hasInference
+      ? await import('./parts/inference.ts').then(({ startInferencePart }) => startInferencePart(base))
+      : undefined;
     // Jobs would be tried in vain, and one of WORKERS would be given connections that others could serve.
     if (parts.worker || cluster.isWorker) await inference?.prepared;
     const rpcUrl =
       hasServices || parts.inference
         ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
         : undefined;
-    if (parts.worker) await startWorker(base, connection!);
-    const edge = parts.edge ? await startEdge(base, partsReadiness, await parts.portal) : undefined;
+    if (parts.worker) await import('./parts/worker.ts').then(({ startWorker }) => startWorker(base, connection!));
+    const edge = parts.edge
+      ? await import('./parts/edge.ts').then(async ({ startEdge }) =>
+          startEdge(base, partsReadiness, await parts.portal),
+        )
+      : undefined;
     const readiness = edge?.readiness ?? partsReadiness;
     const bootstrapped = await parts.bootstrap?.(switchboard);
     const workers = parts.edgeWorkers ? await startEdgeWorkers({ cluster, env, rpcUrl: rpcUrl!, logger }) : undefined;

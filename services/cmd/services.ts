@@ -3,13 +3,10 @@ import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import type { DatabaseUrl } from '#shared/db/connection.ts';
 import { type RpcService, rpcService } from '#shared/rpc/rpc-service.ts';
-import { createRpcServer } from '#shared/rpc/server.ts';
-import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import type { ServiceName } from '#shared/service-names.ts';
 import { startAuth } from '../auth/start.ts';
 import { startBilling } from '../billing/start.ts';
@@ -17,7 +14,7 @@ import { startJobs } from '../jobs/start.ts';
 import { startKeys } from '../keys/start.ts';
 import { startModels } from '../models/start.ts';
 import { startUsage } from '../usage/start.ts';
-import { type Base, bodyReadMaxBytes, drainMs, listening } from './base.ts';
+import { type Base, bodyReadMaxBytes } from './base.ts';
 
 /** Who may call each service over the network, besides itself. */
 const callers: Record<ServiceName, readonly string[]> = {
@@ -44,25 +41,6 @@ export async function startServices(
     services.push(rpc);
   }
   return services;
-}
-
-/** Serves services to other processes, at the address that is returned; an inference part is healthy once it is prepared. */
-export async function serveServices(
-  { env, calls, progress, closers }: Base,
-  services: readonly RpcService[],
-): Promise<string> {
-  const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
-  const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
-  const setHealth = (isServing: boolean): void => {
-    for (const name of ['', InferenceService.typeName]) server.health.set(name, isServing);
-  };
-  if (progress.inference?.isPrepared() === false) {
-    setHealth(false);
-    void progress.inference.prepared.then(() => setHealth(!progress.closing));
-  }
-  const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
-  closers.push(() => server.close());
-  return url;
 }
 
 async function startService(

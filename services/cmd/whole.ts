@@ -4,6 +4,12 @@ import { serviceNames } from '#shared/service-names.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
 import { startSummary } from './start-summary.ts';
+// Loaded here, while Postgres starts, and not by each part when it is started.
+import './parts/database.ts';
+import './parts/edge.ts';
+import './parts/inference.ts';
+import './parts/worker.ts';
+import './services.ts';
 
 /** Starts all parts, with the edges in this process or in WORKERS of their own, and tells how to use them once they are ready. */
 export async function startWhole(

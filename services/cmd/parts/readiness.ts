@@ -1,0 +1,19 @@
+import type { Readiness } from '../../../edge/http/health.ts';
+import type { Base } from '../base.ts';
+
+/**
+ * Whether a process takes traffic; an edge asks for more. Not for Postgres: while it is away, what is in memory is served, and a lease is
+ * extended by the process that granted it alone.
+ */
+export const readinessOf =
+  ({ progress }: Pick<Base, 'progress'>): Readiness =>
+  () => {
+    const { closing, catalogVersionMin, inference } = progress;
+    if (closing) return { ready: false, reason: 'draining' };
+    if (inference !== undefined) {
+      if (!inference.takesCalls()) return { ready: false, reason: 'the metering journal cannot be written' };
+      if (inference.catalogVersion() < (catalogVersionMin ?? 0n)) return { ready: false, reason: 'no catalog yet' };
+      if (!inference.isPrepared()) return { ready: false, reason: 'no rate limits yet' };
+    }
+    return catalogVersionMin === undefined ? { ready: false, reason: 'not set up yet' } : { ready: true };
+  };

@@ -1,0 +1,24 @@
+import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import type { RpcService } from '#shared/rpc/rpc-service.ts';
+import { createRpcServer } from '#shared/rpc/server.ts';
+import { createServiceTokens } from '#shared/rpc/service-token.ts';
+import { type Base, drainMs, listening } from '../base.ts';
+
+/** Serves services to other processes, at the address that is returned; an inference part is healthy once it is prepared. */
+export async function serveServices(
+  { env, calls, progress, closers }: Base,
+  services: readonly RpcService[],
+): Promise<string> {
+  const tokens = createServiceTokens({ issuer: 'gateway', secrets: env.serviceSecrets, clock: env.clock });
+  const server = createRpcServer({ services, tokens, ...calls, tls: env.rpcTls, drainMs });
+  const setHealth = (isServing: boolean): void => {
+    for (const name of ['', InferenceService.typeName]) server.health.set(name, isServing);
+  };
+  if (progress.inference?.isPrepared() === false) {
+    setHealth(false);
+    void progress.inference.prepared.then(() => setHealth(!progress.closing));
+  }
+  const url = await listening('RPC_PORT', env.rpcPort, server.listen({ host: env.rpcHost, port: env.rpcPort }));
+  closers.push(() => server.close());
+  return url;
+}
