@@ -14,8 +14,7 @@ import { ErrorReason, GatewayError } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
-import { sandboxBaseUrl } from '../models/upstream/connect.ts';
-import { type SandboxModel, sandboxModels } from '../models/upstream/sandbox/models.ts';
+import { type SandboxModel, sandboxBaseUrl, sandboxModels } from '../models/upstream/sandbox/models.ts';
 import type { Switchboard } from './switchboard.ts';
 
 /** What the first start made; `password` is set only when it was made up just now. */

@@ -36,3 +36,9 @@ test('a service alone loads nothing of the edge', () => {
   expect(packages).toContain('pg');
   expect(packages).not.toContain('typebox');
 });
+
+test('a command of operators loads neither what the database needs nor what calls upstreams', () => {
+  const { packages } = loadedWith('./admin.ts');
+  expect(packages).toContain('yaml');
+  expect([...packages].filter((name) => /^(pg|undici|fastify|@mikro-orm)/.test(name))).toEqual([]);
+});

@@ -14,7 +14,8 @@ import type { ModelsDeps } from '../deps.ts';
 import type { Judged } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
 import { unprobed } from '../health/first-status.ts';
-import { sandboxBaseUrl, variableOf } from '../upstream/connect.ts';
+import { variableOf } from '../upstream/connect.ts';
+import { sandboxBaseUrl } from '../upstream/sandbox/models.ts';
 
 /** Adds a deployment in the state that is known of it. */
 export function addDeployment(

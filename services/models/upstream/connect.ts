@@ -5,9 +5,6 @@ import { createHttpUpstream } from './http-upstream.ts';
 import { createSandbox } from './sandbox/sandbox.ts';
 import type { Upstream } from './upstream.ts';
 
-/** The address under which the catalog lists the sandbox's models; nothing is ever sent there. */
-export const sandboxBaseUrl = 'sandbox://local';
-
 export type ConnectDeps = {
   clock: Clock;
   /** Looks up a secret reference; undefined when there is no such secret. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { IsolationLevel, type SqlEntityManager } from '@mikro-orm/postgresql';
+import type { IsolationLevel, SqlEntityManager } from '@mikro-orm/postgresql';
 import type pg from 'pg';
 import { databaseError, isConflict } from './errors.ts';
 import type { ServiceDatabase } from './orm.ts';
@@ -31,7 +31,7 @@ export function sqlTransaction<T>(
   work: (client: pg.PoolClient) => Promise<T>,
   options: { isolationLevel?: IsolationLevel; settings?: Readonly<Record<string, string | number>> } = {},
 ): Promise<T> {
-  const { isolationLevel = IsolationLevel.READ_COMMITTED, settings = {} } = options;
+  const { isolationLevel = 'read committed', settings = {} } = options;
   const begin = [
     `begin isolation level ${isolationLevel}`,
     ...Object.entries(settings).map(([name, value]) => `set local ${name} = ${value}`),

@@ -2,6 +2,9 @@ import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { PriceRatesSchema } from '#gen/modelgateway/models/v1/model_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 
+/** The address under which the catalog lists the sandbox's models; nothing is ever sent there. */
+export const sandboxBaseUrl = 'sandbox://local';
+
 /** One model of the sandbox, with everything that the catalog wants to know about it. */
 export type SandboxModel = {
   /** The upstream's own name, and the suggested name in the catalog. */
