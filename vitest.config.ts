@@ -3,37 +3,46 @@ import { defineConfig } from 'vitest/config';
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { compileCacheFolder } from './services/cmd/compile-cache.js';
 
-/** Those that take longest come first, so that none of them is left when the rest is done; the others follow by size. */
+/**
+ * Those that take longest come first, so that none of them is left when the rest is done, and those that start many processes: a fork
+ * copies the tables of all memory that its parent has come to hold. The others follow by size.
+ */
 const longest = [
   'test/flows/start.test.ts',
   'test/faults/kill.test.ts',
-  'test/browser/feel.test.ts',
   'test/browser/dead-api.test.ts',
-  'test/faults/deployments.test.ts',
-  'test/browser/operator.test.ts',
-  'test/browser/operator-catalog.test.ts',
   'test/browser/every-page.test.ts',
+  'test/faults/deployments.test.ts',
+  'test/browser/feel.test.ts',
+  'test/faults/failover.test.ts',
+  'test/flows/split.test.ts',
+  'test/browser/operator.test.ts',
   'test/browser/sign-in.test.ts',
-  'test/api/realtime.test.ts',
   'test/browser/keys.test.ts',
-  'test/browser/money.test.ts',
-  'test/flows/stop-during-uploads.test.ts',
-  'test/flows/identity-races.test.ts',
-  'test/flows/identity-model.test.ts',
-  'test/flows/catalog-model.test.ts',
-  'test/flows/billing-model.test.ts',
-  'test/flows/jobs-model.test.ts',
+  'test/browser/operator-catalog.test.ts',
+  'test/faults/upstream.test.ts',
   'test/flows/retirement-mail.test.ts',
-  'test/browser/roles.test.ts',
-  'test/faults/reminders-kill.test.ts',
-  'test/browser/playground.test.ts',
-  'test/flows/sessions-everywhere.test.ts',
+  'test/flows/retirement.test.ts',
+  'test/flows/identity-model.test.ts',
+  'services/shared/db/embedded.test.ts',
+  'services/shared/rpc/transports.test.ts',
   'test/browser/analytics.test.ts',
-  'test/flows/workers.test.ts',
-  'test/flows/rolling-restart.test.ts',
-  'test/faults/backup.test.ts',
+  'test/flows/jobs.test.ts',
   'test/browser/addresses.test.ts',
-  'edge/http/slow-clients.test.ts',
+  'test/browser/playground.test.ts',
+  'services/auth/mail/sender.test.ts',
+  'test/faults/backup.test.ts',
+  'test/browser/roles.test.ts',
+  'test/flows/audit-trail.test.ts',
+  'test/faults/usage-reconciliation.test.ts',
+  'test/browser/money.test.ts',
+  'test/api/operations.test.ts',
+  'test/flows/rolling-restart.test.ts',
+  'test/flows/workers.test.ts',
+  'test/faults/reminders-kill.test.ts',
+  'test/flows/stop-during-uploads.test.ts',
+  'services/billing/ledger/bank-kill.test.ts',
+  'test/faults/jobs-kill.test.ts',
 ];
 
 class LongestFirst extends BaseSequencer {
