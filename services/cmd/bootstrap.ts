@@ -29,17 +29,6 @@ export type Bootstrapped = {
 /** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
 export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
   const self = asService('bootstrap');
-  const password = env.bootstrapPassword ?? makePassword();
-  const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
-  const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
-    (error: unknown) => {
-      if (!(error instanceof GatewayError)) throw error;
-      if (error.details.code === 'weak_password') throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
-      if (error.reason === ErrorReason.CONFLICT) throw new StartError(`BOOTSTRAP_EMAIL: ${error.message}`);
-      throw error;
-    },
-  );
-
   const models = switchboard.client('bootstrap', ModelsService);
   await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel), onlyNew: true }, self));
   if (env.upstreamBaseUrl !== undefined) {
@@ -58,12 +47,25 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
       logger.warn({ err }, 'the models of UPSTREAM_BASE_URL could not be listed');
     }
   }
+  const catalogVersion = await currentVersion(models);
+
+  // Last of all: who made up a password has to tell it, and whatever could still fail or hang might keep it from that.
+  const password = env.bootstrapPassword ?? makePassword();
+  const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
+  const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
+    (error: unknown) => {
+      if (!(error instanceof GatewayError)) throw error;
+      if (error.details.code === 'weak_password') throw new StartError(`BOOTSTRAP_PASSWORD: ${error.message}`);
+      if (error.reason === ErrorReason.CONFLICT) throw new StartError(`BOOTSTRAP_EMAIL: ${error.message}`);
+      throw error;
+    },
+  );
   return {
     created: first.created,
     email: first.email,
     // One that was given is somebody's secret already, and what a start prints is kept in logs.
     password: first.created && env.bootstrapPassword === undefined ? password : undefined,
-    catalogVersion: await currentVersion(models),
+    catalogVersion,
   };
 }
 

@@ -1,6 +1,12 @@
 import type { Bootstrapped } from './bootstrap.ts';
 
-/** What `npm start` prints: where everything is, the first login, and calls to paste. */
+/** What the first `npm start` prints as soon as it has made up a password. */
+export const firstLogin = (email: string, password: string): string => `
+First sign-in    ${email}  ${password}
+                 (the password is shown this once)
+`;
+
+/** What `npm start` prints: where everything is, and calls to paste. */
 export function startSummary(started: {
   url: string;
   rpcUrl: string;
@@ -16,11 +22,8 @@ Model Gateway is running.
   API and portal   ${url}
   Internal RPC     ${started.rpcUrl}
   Data             ${started.embedded ? `${started.dataDir} (embedded Postgres)` : 'DATABASE_URL'}
-${
-  first.password === undefined
-    ? `  Sign in as       ${first.email}\n`
-    : `  First sign-in    ${first.email}  ${first.password}\n                   (the password is shown this once)\n`
-}
+  Sign in as       ${first.email}
+
 Try it: sign in, make a key, and chat.
 
   TOKEN=$(curl -s ${url}/api/v1/auth/login -H 'content-type: application/json' \\

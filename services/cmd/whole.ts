@@ -3,7 +3,7 @@ import type { Logger } from '#shared/logger.ts';
 import { serviceNames } from '#shared/service-names.ts';
 import { type Bootstrapped, bootstrap } from './bootstrap.ts';
 import { type Gateway, type GatewayParts, startGateway } from './gateway.ts';
-import { startSummary } from './start-summary.ts';
+import { firstLogin, startSummary } from './start-summary.ts';
 // Loaded here, while Postgres starts, and not by each part when it is started.
 import './parts/database.ts';
 import './parts/edge.ts';
@@ -29,6 +29,8 @@ export async function startWhole(
       worker: true,
       bootstrap: async (switchboard) => {
         first = await bootstrap(env, switchboard, logger);
+        // At once: it is made up once, and the start may yet fail.
+        if (first.password !== undefined) process.stdout.write(firstLogin(first.email, first.password));
         return first;
       },
     },

@@ -10,7 +10,7 @@ import { selfSignedCertificate } from '../support/certificate.ts';
 import { freePort } from '../support/free-port.ts';
 import { owner } from '../support/gateway.ts';
 import { urlOf } from '../support/gateway-process.ts';
-import { createTestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, rowsOf } from '../support/postgres.ts';
 import { startProcess } from '../support/processes.ts';
 import { openTalk } from '../support/realtime-client.ts';
 import { restCalls } from '../support/rest.ts';
@@ -182,6 +182,37 @@ test('a first start prints a password that it made up, and none that it was give
       body: JSON.stringify({ email: owner.email, password: given ?? printed }),
     });
     expect(login.status).toBe(200);
+  }
+});
+
+test('a password that was made up is told, though the start fails behind it', async () => {
+  await using database = await createTestDatabase();
+  const taken = createServer().listen(0, '127.0.0.1');
+  try {
+    await once(taken, 'listening');
+    const port = String((taken.address() as AddressInfo).port);
+    const env = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: undefined, WORKERS: '2', PORT: port };
+    await using child = startProcess({ script, env });
+    expect(await child.exited()).toMatchObject({ code: 1 });
+    expect(child.output).toMatch(/First sign-in\s+owner@example\.com\s+\S{8,}/);
+  } finally {
+    taken.close();
+  }
+});
+
+test('a first start that is killed while it waits for its upstream leaves no operator whose password nobody knows', async () => {
+  await using database = await createTestDatabase();
+  const silent = createServer().listen(0, '127.0.0.1');
+  try {
+    await once(silent, 'listening');
+    const upstream = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/v1`;
+    const env = { ...base(), DATABASE_URL: database.url, BOOTSTRAP_PASSWORD: undefined, UPSTREAM_BASE_URL: upstream };
+    await using child = startProcess({ script, env });
+    await once(silent, 'connection');
+    await child.kill();
+    expect(await rowsOf(database.url, 'select email from auth.users')).toEqual([]);
+  } finally {
+    silent.close();
   }
 });
 
