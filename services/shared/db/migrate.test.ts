@@ -32,6 +32,12 @@ class Fail extends Migration {
   }
 }
 
+class LoseConnection extends Migration {
+  override up(): void {
+    this.addSql('select pg_terminate_backend(pg_backend_pid())');
+  }
+}
+
 const ledger: ServiceMigrations = {
   service: 'ledger',
   migrations: [
@@ -119,6 +125,13 @@ test('a migration that fails leaves nothing behind and names its service', async
   await expect(migrateAll(testDatabase.url, [broken], logger)).rejects.toThrow('A migration of broken failed');
   const { rows } = await admin.query("select to_regclass('broken.half_done') as found");
   expect(rows).toEqual([{ found: null }]);
+});
+
+test('a migration whose connection is lost ends the start, and the next one migrates', async () => {
+  const cut: ServiceMigrations = { service: 'ledger', migrations: [{ name: '0001-lose', class: LoseConnection }] };
+  await expect(migrateAll(testDatabase.url, [cut], logger)).rejects.toThrow('A migration of ledger failed');
+  await migrateAll(testDatabase.url, [ledger], logger);
+  expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
 });
 
 test('a start goes on when Postgres takes longer for a connection than one may take', async () => {

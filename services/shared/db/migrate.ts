@@ -12,6 +12,7 @@ import {
   startConnectTimeoutMs,
 } from './connection.ts';
 import { sqlState } from './errors.ts';
+import { takeBackLostConnections } from './orm.ts';
 import { patiently } from './patiently.ts';
 
 /** A migration with the name under which it is recorded; never rename one that has been released. */
@@ -107,7 +108,11 @@ async function applyPending(
   client: pg.Client,
 ): Promise<string[]> {
   const orm = await MikroORM.init({
-    driverOptions: { ...clientConfig(connection, { applicationName: 'migrate', schema: service }), max: 2 },
+    driverOptions: {
+      ...clientConfig(connection, { applicationName: 'migrate', schema: service }),
+      max: 2,
+      onPoolCreated: takeBackLostConnections,
+    },
     dbName: databaseOf(connection),
     schema: service,
     entities: [],

@@ -98,7 +98,7 @@ function surviveLostConnections(pool: pg.Pool, logger: Logger): void {
  * lost; after `poolMax` such losses nothing would be left. So a lost connection goes back by itself. It also keeps the one that it
  * waited for while it was closed, for which the pool's end would wait.
  */
-function takeBackLostConnections(pool: pg.Pool): void {
+export function takeBackLostConnections(pool: pg.Pool): void {
   const inUse = new Set<pg.PoolClient>();
   const takeBack = (client: pg.PoolClient): void => {
     if (!inUse.has(client)) return;
