@@ -4,11 +4,12 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { getCACertificates, setDefaultCACertificates, TLSSocket } from 'node:tls';
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { StartError } from '#shared/start-error.ts';
 import { selfSignedCertificate } from '../../../test/support/certificate.ts';
 import { createTestDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
-import { checkReachable } from './connection.ts';
+import { checkReachable, clientConfig } from './connection.ts';
 
 const own = selfSignedCertificate();
 let folder: string;
@@ -78,6 +79,22 @@ test.each([
   if (works) expect(outcome).toBeUndefined();
   else expect(outcome).toBeInstanceOf(StartError);
   expect(warnings).toEqual([]);
+});
+
+test('options of DATABASE_URL hold for what the gateway does not set itself', async () => {
+  const url = new URL(database.url);
+  url.searchParams.set('options', '-c work_mem=5MB -c timezone=Asia/Kolkata');
+  await checkReachable(url.href);
+  const client = new pg.Client(clientConfig(url.href, { applicationName: 'test', schema: 'keys' }));
+  await client.connect();
+  try {
+    const { rows } = await client.query(
+      "select current_setting('work_mem') as memory, current_setting('timezone') as zone, current_setting('search_path') as path",
+    );
+    expect(rows).toEqual([{ memory: '5MB', zone: 'UTC', path: 'keys' }]);
+  } finally {
+    await client.end();
+  }
 });
 
 test('sslrootcert=system of DATABASE_URL asks for the name, and for an authority that Node trusts, and with less is refused, as in libpq', async () => {

@@ -34,33 +34,41 @@ export type SessionOptions = {
   /** Schema in which unqualified names are looked up. */
   schema?: string;
   role?: string;
-  /** Server-side limit of one statement, in milliseconds. */
+  /** Server-side limit of one statement, in milliseconds; without it there is none. */
   statementTimeoutMs?: number;
 };
 
-/** What a database or role of somebody else's may have set otherwise, and reading or committing relies on. */
+/** What a database or role of somebody else's may have set otherwise, and reading, committing, waiting or listening relies on. */
 const fixedSettings = [
   ['timezone', 'UTC'],
   ['datestyle', 'ISO'],
   ['intervalstyle', 'postgres'],
   ['standard_conforming_strings', 'on'],
+  ['array_nulls', 'on'],
   ['default_transaction_isolation', 'read\\ committed'],
+  ['lock_timeout', 0],
+  ['idle_session_timeout', 0],
+  ['idle_in_transaction_session_timeout', 0],
 ];
 
-/** Settings of a connection for pg: the fixed ones, and whatever the session needs. */
+/** Settings of a connection for pg: the URL's own options, which the fixed settings and what the session needs prevail over. */
 export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.ClientConfig {
   const settings = [
     ...fixedSettings,
     ['search_path', session.schema],
     ['role', session.role],
-    ['statement_timeout', session.statementTimeoutMs],
+    ['statement_timeout', session.statementTimeoutMs ?? 0],
   ].filter(([, value]) => value !== undefined);
+  const read = new URL(url);
+  const given = read.searchParams.get('options') ?? '';
+  // What stands in the URL, pg takes instead of what it is told here.
+  read.searchParams.delete('options');
   return {
-    connectionString: asLibpqReads(url),
+    connectionString: asLibpqReads(given === '' ? url : read.href),
     application_name: `modelgateway-${session.applicationName}`,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
-    options: settings.map(([name, value]) => `-c ${name}=${value}`).join(' '),
+    options: [given, ...settings.map(([name, value]) => `-c ${name}=${value}`)].join(' ').trimStart(),
   };
 }
 

@@ -32,6 +32,12 @@ class Fail extends Migration {
   }
 }
 
+class Sleep extends Migration {
+  override up(): void {
+    this.addSql('select pg_sleep(0.1)');
+  }
+}
+
 class LoseConnection extends Migration {
   override up(): void {
     this.addSql('select pg_terminate_backend(pg_backend_pid())');
@@ -192,15 +198,24 @@ test('what a database has set otherwise changes neither how it is read nor how i
     "intervalstyle = 'iso_8601'",
     'standard_conforming_strings = off',
     "default_transaction_isolation = 'serializable'",
+    'array_nulls = off',
   ])
     await admin.query(`alter database ${testDatabase.name} set ${setting}`);
   await migrateAll(testDatabase.url, [ledger], logger);
   opened = await openServiceDatabase({ service: 'ledger', connection: testDatabase.url, entities: [], logger });
-  const text = String.raw`select '2026-01-31T12:00:00Z'::timestamptz as time, '\'::text as text, current_setting('transaction_isolation') as isolation`;
-  const expected = { time: new Date('2026-01-31T12:00:00Z'), text: '\\', isolation: 'read committed' };
+  const text = String.raw`select '2026-01-31T12:00:00Z'::timestamptz as time, '\'::text as text, current_setting('transaction_isolation') as isolation, '{NULL}'::text[] as list`;
+  const expected = { time: new Date('2026-01-31T12:00:00Z'), text: '\\', isolation: 'read committed', list: [null] };
   expect((await opened.pool.query(text)).rows).toEqual([expected]);
   const [row] = await opened.em().execute<{ time: string }[]>(text);
   expect({ ...row, time: new Date(row!.time) }).toEqual(expected);
+});
+
+test('time-outs that a database has set end neither a migration, nor a start that waits for the migrations of another', async () => {
+  for (const name of ['statement', 'lock', 'idle_session', 'idle_in_transaction_session'])
+    await admin.query(`alter database ${testDatabase.name} set ${name}_timeout = '20ms'`);
+  const slow: ServiceMigrations = { service: 'ledger', migrations: [{ name: '0001-sleep', class: Sleep }] };
+  await Promise.all([migrateAll(testDatabase.url, [slow], logger), migrateAll(testDatabase.url, [slow], logger)]);
+  expect(await recorded('ledger')).toEqual(['0001-sleep']);
 });
 
 test('a service writes ordinary tables, adds to append-only ones, and changes neither them nor the record of migrations', async () => {
