@@ -172,6 +172,20 @@ test('a first start that was killed half-way is done again', async () => {
   expect(existsSync(join(path, 'postgres/data.unfinished'))).toBe(false);
 });
 
+test.skipIf(process.platform === 'win32')('a first start that finds no room for the data says so', async () => {
+  // Of 512 or 1,024 bytes each: the programs' own files fit, the write-ahead log's first does not.
+  const command = 'ulimit -f 1000; exec "$@"';
+  const child = spawn('sh', ['-c', command, 'sh', process.execPath, program, join(folder, 'no-room')], {
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
+  let complaint = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    complaint += text;
+  });
+  await once(child, 'close');
+  expect(complaint).toMatch(/could not be set up in \S+ \(FATAL: [^\n]*File too large\): free the cause/);
+});
+
 test('a DATA_DIR whose path is too long for a socket works', async () => {
   const { url } = await start(join(folder, 'x'.repeat(120)));
   expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);

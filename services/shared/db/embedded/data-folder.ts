@@ -122,7 +122,7 @@ function runInitdb(
     const failed = (cause?: unknown): void =>
       fail(
         new StartError(
-          `The embedded Postgres could not be set up in ${pgData} (${lastLine(errors)}): free the cause, or set DATABASE_URL.`,
+          `The embedded Postgres could not be set up in ${pgData} (${complaintIn(errors)}): free the cause, or set DATABASE_URL.`,
           { cause },
         ),
       );
@@ -138,7 +138,9 @@ export const postgresEnvironment = (): Record<string, string> => ({
   TZ: 'UTC',
 });
 
-const lastLine = (text: string): string => text.trim().split('\n').at(-1)?.trim() || 'no message';
+/** What kept initdb from its work; its last words are often of the clearing up behind that. */
+const complaintIn = (text: string): string =>
+  /(FATAL|PANIC|error): .*/.exec(text)?.[0] ?? (text.trim().split('\n').at(-1)?.trim() || 'no message');
 
 /** unix(7): sun_path holds 108 bytes on Linux and 104 on macOS, with the closing zero. */
 const socketPathBytesMax = 103;
