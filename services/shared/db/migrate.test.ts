@@ -184,6 +184,26 @@ test('a database that takes no writes, or not every text, stops the start in one
   expect(await refusal(`${testDatabase.url}&sslmode=verify-full&sslrootcert=/nowhere`)).toBeInstanceOf(StartError);
 });
 
+test('a user who may not have the role that another made stops the start in one line that says what to do', async () => {
+  const user = `${testDatabase.name}_user`;
+  await admin.query(`create role ${user} login createrole`);
+  try {
+    await admin.query(`grant create on database ${testDatabase.name} to ${user}`);
+    await migrateAll(testDatabase.url, [], logger);
+    const url = new URL(testDatabase.url);
+    url.searchParams.set('user', user);
+    const refusal = await migrateAll(url.href, [ledger], logger).catch((error: unknown) => error);
+    expect(refusal).toBeInstanceOf(StartError);
+    expect((refusal as Error).message).toMatch(/^[^\n]*grant it modelgateway_app[^\n]*$/);
+    await admin.query(`grant modelgateway_app to ${user}`);
+    await migrateAll(url.href, [ledger], logger);
+    expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
+  } finally {
+    await admin.query(`drop owned by ${user} cascade`);
+    await admin.query(`drop role ${user}`);
+  }
+});
+
 test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
   const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
   expect(unsuitability({ ...server, version: '15.18', number: 150_018 })).toBe(

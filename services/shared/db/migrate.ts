@@ -55,7 +55,7 @@ export async function migrateAll(
   } catch (error) {
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(
-      `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas.`,
+      `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas, or, where another user made the role, grant it ${appRole}.`,
       { cause: error },
     );
   } finally {
