@@ -1,6 +1,6 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import { doubleClick, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
 import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -73,6 +73,19 @@ test('a created key shows its secret once, and a double click makes one key', as
   await row(page, 'Made by a test').waitFor();
   expect(await keysOfMember()).toBe(before + 1);
   expect(await page.content()).not.toContain(secret);
+  await close();
+});
+
+test('the second click of a double click does not dismiss the secret that the first one brought, though its button stands there', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.admin, '/keys?create=1');
+  await page.getByLabel('Name').fill('made by a double tap');
+  const secret = page.locator('[data-secret]');
+  await doubleClick(page, page.getByRole('dialog').getByRole('button', { name: 'Create key' }), () => secret.waitFor());
+  await page.getByRole('dialog').getByRole('button', { name: 'Copy secret' }).click();
+  expect(await secret.isVisible()).toBe(true);
+  await page.getByRole('button', { name: 'I have copied it' }).click();
+  await secret.waitFor({ state: 'detached' });
   await close();
 });
 

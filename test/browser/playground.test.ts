@@ -1,7 +1,15 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { wavHeader } from '../../services/models/audio/wav-header.ts';
-import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import {
+  doubleClick,
+  goWithin,
+  launchBrowser,
+  openPage,
+  overPlainHttp,
+  signIn,
+  signInByForm,
+} from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -57,6 +65,24 @@ test.each([
   await page.getByRole('alert').getByText(message).waitFor();
   await page.getByText('Half an ans').waitFor();
   await page.getByText('Broken off').waitFor();
+  await close();
+});
+
+test('a double click on Send stops nothing', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const stop = page.getByRole('button', { name: 'Stop' });
+  await page.route('**/api/v1/chat/completions', async (route) => {
+    await clicked.promise;
+    await route.continue();
+  });
+  const clicked = Promise.withResolvers<void>();
+  await doubleClick(page, page.getByRole('button', { name: 'Send' }), () => stop.waitFor());
+  clicked.resolve();
+  await log.getByText(/first token after|Stopped/).waitFor();
+  expect(await log.getByText('Stopped').count()).toBe(0);
   await close();
 });
 

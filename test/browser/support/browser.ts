@@ -1,7 +1,13 @@
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import chromium from '@sparticuz/chromium';
-import { type Browser, type BrowserContextOptions, type Page, chromium as playwright } from 'playwright-core';
+import {
+  type Browser,
+  type BrowserContextOptions,
+  type Locator,
+  type Page,
+  chromium as playwright,
+} from 'playwright-core';
 
 /**
  * Starts Chromium from the npm package, so that a bare machine needs nothing else (stack.md), or the one at CHROMIUM_PATH. The
@@ -154,4 +160,15 @@ export async function overPlainHttp(page: Page, url: string): Promise<string> {
 /** Goes to another page of the portal within the one that is loaded, as a link does. */
 export async function goWithin(page: Page, path: string): Promise<void> {
   await page.evaluate(`history.pushState(null, '', ${JSON.stringify(path)}); dispatchEvent(new Event('popstate'))`);
+}
+
+/** Clicks a button twice, as by a double click that is slow enough for `meanwhile`: the second click is for whatever stands there then. */
+export async function doubleClick(page: Page, button: Locator, meanwhile: () => Promise<unknown>): Promise<void> {
+  const { x, y, width, height } = (await button.boundingBox())!;
+  await page.mouse.move(x + width / 2, y + height / 2);
+  for (const clickCount of [1, 2]) {
+    await page.mouse.down({ clickCount });
+    await page.mouse.up({ clickCount });
+    if (clickCount === 1) await meanwhile();
+  }
 }

@@ -1,4 +1,4 @@
-import type { AnchorHTMLAttributes, ButtonHTMLAttributes, Ref } from 'react';
+import type { AnchorHTMLAttributes, ButtonHTMLAttributes, MouseEvent, Ref } from 'react';
 import { Link } from '../router/link.tsx';
 import { classNames } from './class-names.ts';
 import { Icon, type IconName } from './icons.tsx';
@@ -26,6 +26,7 @@ export type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
   ref?: Ref<HTMLButtonElement>;
 };
 
+/** The second click of a double click does nothing: it would be for whatever the first one put there, such as Stop where Send was. */
 export function Button({
   look = 'secondary',
   size = 'medium',
@@ -33,12 +34,18 @@ export function Button({
   pending = false,
   className,
   children,
+  onClick,
   ...rest
 }: ButtonProps) {
+  const once = (event: MouseEvent<HTMLButtonElement>) => {
+    if (event.detail > 1) event.preventDefault();
+    else onClick?.(event);
+  };
   return (
     <button
       type="button"
       {...rest}
+      onClick={once}
       disabled={rest.disabled || pending}
       aria-busy={pending || undefined}
       className={classNames(shape, sizes[size], looks[look], className)}
