@@ -89,6 +89,33 @@ test('the second click of a double click does not dismiss the secret that the fi
   await close();
 });
 
+test('a secret that is on its way is shown when it comes, though its dialog was dismissed meanwhile', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.admin, '/keys?create=1');
+  const secret = page.locator('[data-secret]');
+  const dismissWhileIn = async (path: string, button: string) => {
+    const dismissed = Promise.withResolvers<void>();
+    await page.route(path, async (route) => {
+      if (route.request().method() === 'POST') await dismissed.promise;
+      await route.continue();
+    });
+    const asked = page.waitForRequest((request) => request.method() === 'POST');
+    await dialog(page).getByRole('button', { name: button }).click();
+    await asked;
+    await page.keyboard.press('Escape');
+    dismissed.resolve();
+    await secret.waitFor();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    await dialog(page).waitFor({ state: 'detached' });
+  };
+  await dialog(page).getByLabel('Name').fill('dismissed too soon');
+  await dismissWhileIn('**/api/v1/api-keys', 'Create key');
+  await page.getByRole('button', { name: 'Actions for dismissed too soon' }).click();
+  await page.getByRole('menuitem', { name: 'Rotate secret' }).click();
+  await dismissWhileIn('**/rotate', 'Make a new secret');
+  await close();
+});
+
 test('over plain HTTP, which lends no clipboard, a secret is copied all the same, or selected to be, and stays until it is dismissed', async () => {
   const { page, close } = await openPage(browser);
   await signInByForm(page, await overPlainHttp(page, portal.url), users.owner, '/keys?create=1');

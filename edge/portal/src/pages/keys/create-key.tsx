@@ -21,7 +21,8 @@ export function CreateKeyDialog({ open, onClose }: { open: boolean; onClose: () 
   };
   return (
     <Dialog
-      open={open}
+      // A secret that comes when the form was dismissed is shown all the same: nobody can show it again.
+      open={open || created !== null}
       onClose={close}
       keep
       secret={created !== null}

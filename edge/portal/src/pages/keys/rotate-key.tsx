@@ -12,10 +12,14 @@ const hour = 3600;
 export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: () => void }) {
   const [grace, setGrace] = useState(String(24 * hour));
   const rotate = useAction<CreatedKey>({ stale: ['/api-keys'] });
+  // The new secret may be on its way, and nobody can show it again.
+  const cancel = () => {
+    if (!rotate.pending) onClose();
+  };
   return (
     <Dialog
       open
-      onClose={onClose}
+      onClose={cancel}
       keep
       secret={rotate.answer !== undefined}
       wide
@@ -52,7 +56,7 @@ export function RotateKeyDialog({ apiKey, onClose }: { apiKey: ApiKey; onClose: 
             ]}
           />
           <DialogActions>
-            <Button onClick={onClose}>Cancel</Button>
+            <Button onClick={cancel}>Cancel</Button>
             <Button type="submit" look="primary" pending={rotate.pending}>
               Make a new secret
             </Button>
