@@ -86,6 +86,22 @@ test('a double click on Send stops nothing', async () => {
   await close();
 });
 
+test('a stream that breaks before its first words says so, and gives the message back', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`
+    const { fetch } = window;
+    const broken = () => new ReadableStream({ pull: (controller) => controller.error(new TypeError('network error')) });
+    window.fetch = async (path, options) =>
+      String(path).endsWith('/chat/completions') ? new Response(broken()) : fetch(path, options);
+  `);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  await page.getByRole('alert').getByText('The answer broke off before its end.').waitFor();
+  expect(await page.getByLabel('Message', { exact: true }).inputValue()).toBe('Hello');
+  await close();
+});
+
 test('a background job is followed to its result, and one that runs is cancelled', async () => {
   const { page, close } = await openPage(browser);
   const { call } = portal.gateway;

@@ -64,7 +64,7 @@ export function Chat({ model }: { model: string }) {
       }
       show(noteOf(startedAt, firstAt, usage));
     } catch (failure) {
-      if (failure instanceof ApiError) setError(failure);
+      if (failure instanceof ApiError && !abort.signal.aborted) setError(failure);
       if (answer === '' && !abort.signal.aborted) {
         setTurns(turns);
         setText(prompt);

@@ -68,7 +68,8 @@ async function* sseData(response: Response): AsyncGenerator<string> {
   const reader = response.body!.getReader();
   try {
     for (;;) {
-      const { done, value } = await reader.read();
+      // An answer that breaks off ends here, like one that its server ended early.
+      const { done, value } = await reader.read().catch(() => ({ done: true, value: undefined }));
       rest += done ? decoder.decode() : decoder.decode(value, { stream: true });
       const events = rest.split(/\r?\n\r?\n/);
       rest = done ? '' : (events.pop() ?? '');
