@@ -208,6 +208,32 @@ test('a file is decoded to 24 kHz PCM, sent over the realtime socket and its tra
   await close();
 });
 
+test('a file that is longer than an utterance may be is transcribed to its end', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  await page
+    .getByLabel('Audio file')
+    .setInputFiles({ name: 'long.wav', mimeType: 'audio/wav', buffer: wavOf(130, 8000) });
+  const log = page.getByRole('log', { name: 'Transcript' });
+  await log.getByText('Seconds 115 to 120').waitFor();
+  await page.getByRole('button', { name: 'Choose a file' }).waitFor();
+  expect(await page.getByRole('alert').allTextContents()).toEqual([]);
+  expect(await log.textContent()).toMatch(/Seconds 115 to 120 .*Seconds 5 to 10 /);
+  expect(troubles).toEqual([]);
+  await close();
+});
+
+test('over plain HTTP, where browsers lend no microphone, Speak says that it takes HTTPS', async () => {
+  const { page, close } = await openPage(browser);
+  await signInByForm(page, await overPlainHttp(page, portal.url), users.member, '/playground?mode=transcribe');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  expect(await page.getByRole('alert').textContent()).toBe(
+    'The microphone cannot be used. Browsers lend it to pages over HTTPS alone.',
+  );
+  await close();
+});
+
 test('the microphone is heard, and what was said until it stopped is shown', async () => {
   const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
   const sent = sentOver(page);

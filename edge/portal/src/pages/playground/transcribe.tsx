@@ -5,7 +5,14 @@ import { Card } from '../../ui/card.tsx';
 import { CopyButton } from '../../ui/copy-button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Notice } from '../../ui/notice.tsx';
-import { decodeFile, listen, openTranscriber, sampleRateHz, type Transcriber } from './transcriber.ts';
+import {
+  decodeFile,
+  listen,
+  openTranscriber,
+  sampleRateHz,
+  type Transcriber,
+  utteranceSecondsMax,
+} from './transcriber.ts';
 
 type Line = { id: string; text: string; final: boolean };
 
@@ -17,7 +24,8 @@ export function Transcribe({ model }: { model: string }) {
   /** Aborting it drops everything, wherever it stands; `end` stops the microphone alone and waits for what was said. */
   const work = useRef(new AbortController());
   const end = useRef<(() => void) | null>(null);
-  const stopping = useRef(false);
+  /** How many more utterances end the work: those of a file, or the one that was said before the microphone stopped. */
+  const awaited = useRef(Number.POSITIVE_INFINITY);
   const picker = useRef<HTMLInputElement>(null);
   useEffect(() => () => work.current.abort(), []);
 
@@ -25,13 +33,14 @@ export function Transcribe({ model }: { model: string }) {
     openTranscriber(api, model, detectSpeech, signal, {
       onText: (id, text, final) => {
         setLines((before) => [...before.filter((line) => line.id !== id), { id, text, final }]);
-        // A file is one utterance, and so is what was said before the microphone stopped: with its text the work is done.
-        if (final && (!detectSpeech || stopping.current)) finish();
+        if (!final) return;
+        awaited.current -= 1;
+        if (awaited.current === 0) finish();
       },
       onError: (message) => {
-        // Nothing was said since the last utterance.
-        if (stopping.current) finish();
-        else setError(message);
+        // When the microphone stopped, nothing had been said since the last utterance.
+        if (!detectSpeech || awaited.current === Number.POSITIVE_INFINITY) setError(message);
+        if (!detectSpeech || awaited.current === 1) finish();
       },
       onClose: (reason) => {
         if (reason !== null) setError(reason);
@@ -39,7 +48,6 @@ export function Transcribe({ model }: { model: string }) {
       },
     });
   const finish = () => {
-    stopping.current = false;
     work.current.abort();
     end.current = null;
     setBusy(null);
@@ -48,6 +56,7 @@ export function Transcribe({ model }: { model: string }) {
     setError(null);
     setLines([]);
     setBusy(kind);
+    awaited.current = Number.POSITIVE_INFINITY;
     work.current = new AbortController();
     return work.current.signal;
   };
@@ -64,7 +73,7 @@ export function Transcribe({ model }: { model: string }) {
       const transcriber = await open(true, signal);
       const microphone = await listen(transcriber.append, signal);
       end.current = () => {
-        stopping.current = true;
+        awaited.current = 1;
         microphone.stop();
         transcriber.commit();
         setBusy('rest');
@@ -78,9 +87,12 @@ export function Transcribe({ model }: { model: string }) {
     try {
       const samples = await decodeFile(file);
       const transcriber = await open(false, signal);
-      for (let at = 0; at < samples.length; at += sampleRateHz)
-        transcriber.append(samples.subarray(at, at + sampleRateHz));
-      transcriber.commit();
+      const seconds = Math.ceil(samples.length / sampleRateHz);
+      awaited.current = Math.ceil(seconds / utteranceSecondsMax);
+      for (let second = 1; second <= seconds; second++) {
+        transcriber.append(samples.subarray((second - 1) * sampleRateHz, second * sampleRateHz));
+        if (second % utteranceSecondsMax === 0 || second === seconds) transcriber.commit();
+      }
     } catch (failure) {
       fail(signal, failure, 'This file cannot be read as audio.');
     }

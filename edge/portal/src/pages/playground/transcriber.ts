@@ -16,6 +16,9 @@ export type Transcriber = {
 
 export const sampleRateHz = 24_000;
 
+/** The longest utterance that the gateway takes. */
+export const utteranceSecondsMax = 120;
+
 type ServerEvent = {
   type: string;
   item_id?: string;
@@ -124,6 +127,7 @@ export async function listen(
   onSamples: (samples: Int16Array) => void,
   signal: AbortSignal,
 ): Promise<{ stop: () => void }> {
+  if (!window.isSecureContext) throw new Error('Browsers lend it to pages over HTTPS alone.');
   const stream = await navigator.mediaDevices.getUserMedia({
     audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
   });
