@@ -31,7 +31,8 @@ export function formatUtcDay(day: string): string {
 export const formatUtcRange = (start: string, end: string): string =>
   `${formatUtcDay(start)} – ${formatUtcDay(new Date(Date.parse(end) - 1).toISOString())}`;
 
-const relative = new Intl.RelativeTimeFormat('en-US', { numeric: 'auto' });
+// In numbers: 47 hours from now is no "tomorrow".
+const relative = new Intl.RelativeTimeFormat('en-US');
 const relativeUnits: readonly (readonly [Intl.RelativeTimeFormatUnit, number])[] = [
   ['year', 31_536_000],
   ['month', 2_592_000],
