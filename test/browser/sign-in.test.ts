@@ -82,6 +82,24 @@ test('signing out ends the session in every tab', async () => {
   await close();
 });
 
+test('signing in again brings every tab back to where it was', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/jobs');
+  const other = await page.context().newPage();
+  await other.goto(`${portal.url}/keys?type=inference`);
+  await other.getByRole('table', { name: 'API keys' }).waitFor();
+  await page.getByRole('button', { name: /Mia Member/ }).click();
+  await page.getByRole('menuitem', { name: 'Sign out' }).click();
+  await other.getByRole('heading', { name: 'Sign in' }).waitFor();
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByLabel('Password').fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('heading', { name: 'Jobs', exact: true }).waitFor();
+  await other.getByRole('table', { name: 'API keys' }).waitFor();
+  expect(other.url()).toBe(`${portal.url}/keys?type=inference`);
+  await close();
+});
+
 test('a tab never becomes another person unseen: it is loaded anew as whoever signed in last, and what was asked in it is not done', async () => {
   const { page, close } = await openPage(browser);
   const { operator } = portal.world.people;

@@ -63,6 +63,8 @@ export function createApi(): Api {
   const tabs = 'BroadcastChannel' in globalThis ? new BroadcastChannel('session') : null;
   tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
     if (userId === null) setSession({ status: 'signed-out' });
+    // The gateway answers all tabs that ask at once with the same pair of tokens (decisions.md, Auth).
+    else if (session.status === 'signed-out') refresh().catch(() => {});
     else if (isAnother(userId)) window.location.reload();
   });
 
