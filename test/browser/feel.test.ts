@@ -1,11 +1,15 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
 import type { Browser, Locator } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
+import { snippet } from '../../edge/portal/src/pages/models/snippets.ts';
+import { wavHeader } from '../../services/models/audio/wav-header.ts';
 import { seriousFindings } from './support/axe.ts';
 import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
@@ -341,6 +345,41 @@ test('a model’s snippets name it, the gateway and the chosen language, and can
   await close();
 });
 
+test('the snippets of each operation run as they are shown, by curl and by Node', { timeout: 60_000 }, async () => {
+  const { gateway, url, world } = portal;
+  const { token } = world.people.owner;
+  const { key } = (await gateway.call('POST', '/api/v1/api-keys', token, { name: 'of snippets' })).json;
+  const models: { id: string; operations: string[] }[] = (await gateway.call('GET', '/api/v1/models', token)).json.data;
+  // Below the packages' folder, where Node finds the client.
+  const directory = mkdtempSync(join(import.meta.dirname, 'snippets-'));
+  const run = (program: string, args: string[]) =>
+    promisify(execFile)(program, args, { cwd: directory, env: { ...process.env, MODEL_GATEWAY_KEY: key } });
+  try {
+    const tone = Buffer.alloc(24_000 * 2).fill('tone');
+    writeFileSync(join(directory, 'speech.pcm'), tone);
+    writeFileSync(join(directory, 'speech.mp3'), Buffer.concat([wavHeader(tone.length, 24_000), tone]));
+    const operations = new Map(
+      models
+        .filter(({ id }) => id.startsWith('sandbox-'))
+        .flatMap(({ id, operations }) => operations.map((operation) => [operation, id] as const)),
+    );
+    expect(operations.size).toBe(8);
+    for (const [operation, model] of operations) {
+      writeFileSync(join(directory, 'call.mjs'), snippet('node', operation, model, url));
+      const { stdout } = await run(process.execPath, ['call.mjs']);
+      if (operation === 'audio_speech') continue;
+      expect(stdout.trim(), operation).not.toBe('');
+      // The socket needs a client that is not on every machine.
+      if (operation === 'realtime_transcription') continue;
+      const curl = await run('bash', ['-c', snippet('curl', operation, model, url)]);
+      expect(curl.stdout, operation).toMatch(/^(\{|data: )/);
+      expect(curl.stdout, operation).not.toMatch(/^\{"error"/);
+    }
+  } finally {
+    rmSync(directory, { recursive: true });
+  }
+});
+
 test('a retiring model says so, with its countdown, what comes next and its page', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, `/models/${encodeURIComponent('acme/ember-2')}`);
@@ -403,13 +442,15 @@ test('while an answer is on its way a page has its title already and holds the p
   await close();
 });
 
-test('tables and events leave as CSV, in which a name cannot become a formula', async () => {
+test('tables and events leave as CSV that spreadsheets take for UTF-8, in which a name cannot become a formula', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, `/keys/${portal.world.keyId}`);
   const csvOf = async (button: string) => {
     const download = page.waitForEvent('download');
     await page.getByRole('button', { name: button }).first().click();
-    return readFileSync(await (await download).path(), 'utf8');
+    const text = readFileSync(await (await download).path(), 'utf8');
+    expect(text[0]).toBe('\ufeff');
+    return text.slice(1);
   };
   const analytics = (await csvOf('CSV')).trim().split('\r\n');
   expect(analytics[0]).toMatch(/^bucket_start,requests,/);

@@ -10,8 +10,10 @@ export const csvText = (header: readonly string[], rows: readonly (readonly CsvC
 export const downloadCsv = (name: string, header: readonly string[], rows: readonly (readonly CsvCell[])[]): void =>
   downloadFile(name, new Blob([csvText(header, rows)], { type: 'text/csv;charset=utf-8' }));
 
+/** Saves a file. CSV gets a mark that it is UTF-8, without which Excel takes each letter beyond ASCII for two others. */
 export function downloadFile(name: string, blob: Blob): void {
-  const address = URL.createObjectURL(blob);
+  const marked = blob.type.startsWith('text/csv') ? new Blob(['\ufeff', blob], { type: blob.type }) : blob;
+  const address = URL.createObjectURL(marked);
   const link = document.createElement('a');
   link.href = address;
   link.download = name;

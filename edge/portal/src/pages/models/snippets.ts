@@ -23,6 +23,7 @@ type Call = {
 };
 
 const quote = (text: string) => JSON.stringify(text);
+const toPcm = 'ffmpeg -i speech.mp3 -ac 1 -ar 24000 -f s16le speech.pcm';
 const authorization = `-H "Authorization: Bearer $MODEL_GATEWAY_KEY"`;
 
 function jsonCurl(path: string, body: Record<string, unknown>, tail = '') {
@@ -90,8 +91,9 @@ const calls: Readonly<Record<string, Call>> = {
     curl: (base) =>
       `# The socket needs a WebSocket client:\n# ${base.replace(/^http/, 'ws')}/realtime?intent=transcription\nwebsocat -H "Authorization: Bearer $MODEL_GATEWAY_KEY" '${base.replace(/^http/, 'ws')}/realtime?intent=transcription'`,
     python: (model) =>
-      `async def transcribe():\n    async with client.realtime.connect(extra_query={"intent": "transcription"}) as socket:\n        await socket.session.update(session={"type": "transcription", "audio": {"input": {"transcription": {"model": ${model}}}}})\n        async for event in socket:\n            print(event.type)`,
+      `import base64\n\nclient.websocket_base_url = str(client.base_url).replace("http", "ws", 1)\nwith client.realtime.connect(extra_query={"intent": "transcription"}) as socket:\n    socket.session.update(session={"type": "transcription", "audio": {"input": {"transcription": {"model": ${model}}, "turn_detection": None}}})\n    # ${toPcm}\n    with open("speech.pcm", "rb") as file:\n        socket.input_audio_buffer.append(audio=base64.b64encode(file.read()).decode())\n    socket.input_audio_buffer.commit()\n    for event in socket:\n        if event.type == "error":\n            raise RuntimeError(event.error.message)\n        if event.type == "conversation.item.input_audio_transcription.completed":\n            print(event.transcript)\n            break`,
+    // The client's own socket takes TLS alone.
     node: (model) =>
-      `import { OpenAIRealtimeWS } from 'openai/realtime/ws';\n\nconst socket = await OpenAIRealtimeWS.create(client, { intent: 'transcription' });\nsocket.send({\n  type: 'session.update',\n  session: { type: 'transcription', audio: { input: { transcription: { model: ${model} } } } },\n});\nsocket.on('event', (event) => console.log(event.type));`,
+      `import { readFile } from 'node:fs/promises';\n\nconst socket = new WebSocket(\`\${client.baseURL.replace('http', 'ws')}/realtime?intent=transcription\`, [\n  'realtime',\n  \`openai-insecure-api-key.\${client.apiKey}\`,\n]);\nconst send = (event) => socket.send(JSON.stringify(event));\nsocket.onopen = async () => {\n  send({\n    type: 'session.update',\n    session: { type: 'transcription', audio: { input: { transcription: { model: ${model} }, turn_detection: null } } },\n  });\n  // ${toPcm}\n  send({ type: 'input_audio_buffer.append', audio: await readFile('speech.pcm', 'base64') });\n  send({ type: 'input_audio_buffer.commit' });\n};\nsocket.onmessage = ({ data }) => {\n  const event = JSON.parse(data);\n  if (event.type === 'error') throw new Error(event.error.message);\n  if (event.type !== 'conversation.item.input_audio_transcription.completed') return;\n  console.log(event.transcript);\n  socket.close();\n};`,
   },
 };
