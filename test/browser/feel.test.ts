@@ -255,6 +255,8 @@ test('a laptop, a window that is a little smaller, a tablet on its side and a ta
   const lists = ['keys', 'audit', 'jobs', 'mail', 'coupons', 'models', 'organizations'].map(
     (name) => `/operator/${name}`,
   );
+  // Events with long names, wherever in the list other tests have put them.
+  lists.push('/operator/audit?type=price_set', '/operator/audit?type=model_retirement_announced');
   for (const path of [...lists, '/keys', '/audit', '/usage?by=request', '/organization', '/billing?tab=invoices']) {
     await goWithin(page, path);
     for (const width of [1280, 1279, 1024, 768]) {
@@ -264,6 +266,17 @@ test('a laptop, a window that is a little smaller, a tablet on its side and a ta
       expect([path, width, await page.evaluate(isCut)]).toEqual([path, width, false]);
     }
   }
+  await close();
+});
+
+test('an organization’s name keeps its words whole in the audit trail of all', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
+  await signIn(page, portal.url, users.operator, '/operator/audit');
+  const name = page.locator('td[data-label="No."]').getByText('Northwind Robotics').first();
+  await name.waitFor();
+  expect(
+    await name.evaluate((element) => new Set([...element.getClientRects()].map(({ top }) => top)).size),
+  ).toBeLessThan(3);
   await close();
 });
 

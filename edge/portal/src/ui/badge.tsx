@@ -10,12 +10,21 @@ const tones: Readonly<Record<Tone, string>> = {
   danger: 'bg-danger-soft text-danger',
 };
 
-export function Badge({ tone = 'neutral', title, children }: { tone?: Tone; title?: string; children: ReactNode }) {
+type BadgeProps = {
+  tone?: Tone;
+  title?: string;
+  /** May have several lines: what is in it can be wider than its place. */
+  wraps?: boolean;
+  children: ReactNode;
+};
+
+export function Badge({ tone = 'neutral', title, wraps = false, children }: BadgeProps) {
   return (
     <span
       title={title}
       className={classNames(
-        'inline-flex h-5 items-center rounded-full px-2 text-xs font-medium whitespace-nowrap',
+        'inline-flex min-h-5 items-center rounded-full px-2 text-xs font-medium',
+        !wraps && 'whitespace-nowrap',
         tones[tone],
       )}
     >

@@ -91,7 +91,9 @@ export function KeyPage({ parameters }: PageParameters) {
                 'Scopes',
                 <span key="scopes" className="flex flex-wrap gap-1">
                   {apiKey.scopes.map((scope) => (
-                    <Badge key={scope}>{scope}</Badge>
+                    <Badge key={scope} wraps>
+                      {scope}
+                    </Badge>
                   ))}
                 </span>,
               ],

@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { Fragment, type ReactNode } from 'react';
 import type { AuditEventType } from '#shared/audit-outbox/event-types.ts';
 import { useGet } from '../../api/hooks.ts';
 import type { AuditEvent, List } from '../../api/types.ts';
@@ -7,6 +7,7 @@ import { addDays } from '../../format/time.ts';
 import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Card } from '../../ui/card.tsx';
+import { classNames } from '../../ui/class-names.ts';
 import { DayFilter, useDays } from '../../ui/day-filter.tsx';
 import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
@@ -99,7 +100,7 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
   {
     name: 'No.',
     cell: (event) => (
-      <span className="block wrap-anywhere">
+      <span className={classNames('block wrap-anywhere', event.tenant_id !== undefined && 'min-w-18')}>
         <span className="tabular">{formatCount(event.sequence)}</span>
         {event.tenant_id !== undefined && (
           <span className="block">
@@ -113,7 +114,15 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
       </span>
     ),
   },
-  { name: 'Event', sortBy: (event) => event.type, cell: (event) => <Badge>{event.type}</Badge> },
+  {
+    name: 'Event',
+    sortBy: (event) => event.type,
+    cell: (event) => (
+      <Badge wraps>
+        <FieldName name={event.type} />
+      </Badge>
+    ),
+  },
   {
     name: 'By',
     cell: (event) => (
@@ -151,6 +160,21 @@ function Name({ id, names }: { id: string; names: ReadonlyMap<string, string> })
   return <span className="font-mono text-xs text-faint">{id.length > 24 ? `…${id.slice(-8)}` : id}</span>;
 }
 
+/** Names as `model_retirement_announced`, which may break after an underscore and in no word. */
+function FieldName({ name }: { name: string }) {
+  return (
+    <span>
+      {name.split(/(?<=_)/).map((part, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: parts of one name.
+        <Fragment key={index}>
+          {part}
+          <wbr />
+        </Fragment>
+      ))}
+    </span>
+  );
+}
+
 /** The changed fields, before and after. */
 function Changes({ changes }: { changes: AuditEvent['changes'] }) {
   const before = changes?.before ?? {};
@@ -159,11 +183,15 @@ function Changes({ changes }: { changes: AuditEvent['changes'] }) {
   if (names.length === 0) return <span className="text-faint">—</span>;
   return (
     <details className="min-w-0">
-      <summary className="text-soft hover:text-ink">{names.join(', ')}</summary>
+      <summary className="text-soft hover:text-ink">
+        <FieldName name={names.join(', ')} />
+      </summary>
       <dl className="mt-1.5 grid gap-1.5 text-xs">
         {names.map((name) => (
           <div key={name}>
-            <dt className="font-medium">{name}</dt>
+            <dt className="font-medium">
+              <FieldName name={name} />
+            </dt>
             {name in before && <dd className="text-danger wrap-anywhere">− {JSON.stringify(before[name])}</dd>}
             {name in after && <dd className="text-good wrap-anywhere">+ {JSON.stringify(after[name])}</dd>}
           </div>
