@@ -20,6 +20,8 @@ afterAll(async () => {
 const looks = [
   { look: 'a desktop, light', viewport: { width: 1280, height: 900 }, colorScheme: 'light' },
   { look: 'a phone, dark', viewport: { width: 390, height: 844 }, colorScheme: 'dark' },
+  // As wide as a desktop at 400% (WCAG 2.2, 1.4.10 Reflow).
+  { look: 'the narrowest screen', viewport: { width: 320, height: 640 }, colorScheme: 'light' },
 ] as const;
 
 test.each(['nobody', 'member', 'owner', 'operator'] as const)(

@@ -33,8 +33,15 @@ export function Badge({ tone = 'neutral', title, wraps = false, children }: Badg
   );
 }
 
+type StatusProps = {
+  tone: Tone;
+  /** May have several lines on a phone: an error's code is wider than the narrowest. */
+  wraps?: boolean;
+  children: ReactNode;
+};
+
 /** A state with a dot: the word says it, the colour helps. */
-export function Status({ tone, children }: { tone: Tone; children: ReactNode }) {
+export function Status({ tone, wraps = false, children }: StatusProps) {
   const dots: Readonly<Record<Tone, string>> = {
     neutral: 'bg-edge',
     accent: 'bg-accent',
@@ -43,8 +50,13 @@ export function Status({ tone, children }: { tone: Tone; children: ReactNode }) 
     danger: 'bg-danger',
   };
   return (
-    <span className="inline-flex items-center gap-1.5 text-sm whitespace-nowrap">
-      <span className={classNames('size-1.75 rounded-full', dots[tone])} />
+    <span
+      className={classNames(
+        'inline-flex items-center gap-1.5 text-sm',
+        wraps ? 'wrap-anywhere sm:whitespace-nowrap' : 'whitespace-nowrap',
+      )}
+    >
+      <span className={classNames('size-1.75 shrink-0 rounded-full', dots[tone])} />
       {children}
     </span>
   );

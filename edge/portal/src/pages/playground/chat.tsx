@@ -77,7 +77,7 @@ export function Chat({ model }: { model: string }) {
 
   return (
     <div className="grid items-start gap-5 lg:grid-cols-[minmax(0,1fr)_17rem]">
-      <div className="grid min-w-0 gap-3 rounded-xl border border-line bg-surface">
+      <div className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3 rounded-xl border border-line bg-surface">
         <div
           ref={log}
           role="log"
@@ -97,7 +97,7 @@ export function Chat({ model }: { model: string }) {
             <TurnView key={index} turn={turn} busy={busy && index === turns.length - 1} />
           ))}
         </div>
-        <div className="grid gap-3 border-t border-line p-3">
+        <div className="grid grid-cols-[minmax(0,1fr)] gap-3 border-t border-line p-3">
           <FormError error={error} />
           <form
             onSubmit={(event) => {

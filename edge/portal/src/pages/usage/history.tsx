@@ -63,14 +63,14 @@ export function History({ range, scope, summary, keyName }: HistoryProps) {
     { name: 'Model', cell: (event) => <span className="font-mono text-xs wrap-anywhere">{event.model}</span> },
     {
       name: 'Endpoint',
-      cell: (event) => <span className="font-mono text-xs whitespace-nowrap">{event.endpoint}</span>,
+      cell: (event) => <span className="font-mono text-xs wrap-anywhere sm:whitespace-nowrap">{event.endpoint}</span>,
     },
     { name: 'Key', cell: (event) => <span className="wrap-anywhere">{keyName(event.api_key_id)}</span> },
     {
       name: 'Status',
       cell: (event) => (
         <span title={`Request ${event.request_id}`}>
-          <Status tone={event.success ? 'good' : 'danger'}>
+          <Status wraps tone={event.success ? 'good' : 'danger'}>
             {event.success ? 'Success' : (event.error_code ?? 'Failed')}
           </Status>
         </span>

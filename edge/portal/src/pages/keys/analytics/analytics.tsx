@@ -203,7 +203,14 @@ const activityColumns: readonly Column<KeyAnalytics['recent_activity'][number]>[
   { name: 'Time', cell: (row) => <Time value={row.occurred_at} /> },
   { name: 'Model', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.model}</span> },
   { name: 'Endpoint', cell: (row) => <span className="font-mono text-xs wrap-anywhere">{row.endpoint}</span> },
-  { name: 'Status', cell: (row) => <Status tone={row.status === 'Success' ? 'good' : 'danger'}>{row.status}</Status> },
+  {
+    name: 'Status',
+    cell: (row) => (
+      <Status wraps tone={row.status === 'Success' ? 'good' : 'danger'}>
+        {row.status}
+      </Status>
+    ),
+  },
   { name: 'Tokens', end: true, cell: (row) => formatCount(row.total_tokens) },
   { name: 'Latency', end: true, cell: (row) => formatDurationMs(row.latency_ms) },
 ];
