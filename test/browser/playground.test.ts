@@ -86,6 +86,20 @@ test('a double click on Send stops nothing', async () => {
   await close();
 });
 
+test('whoever stops an answer by the keyboard is at the message again', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/playground?model=test%2Fslow');
+  const message = page.getByLabel('Message', { exact: true });
+  await message.fill('Hello');
+  await page.keyboard.press('Tab');
+  await page.keyboard.press('Space');
+  await page.getByRole('button', { name: 'Stop' }).waitFor();
+  await page.keyboard.press('Space');
+  await page.getByText('Stopped').waitFor();
+  await expect.poll(() => message.evaluate((element) => element === element.ownerDocument.activeElement)).toBe(true);
+  await close();
+});
+
 test('a stream that breaks before its first words says so, and gives the message back', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

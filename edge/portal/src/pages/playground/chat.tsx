@@ -23,6 +23,7 @@ export function Chat({ model }: { model: string }) {
   const running = useRef<AbortController | null>(null);
   const [busy, setBusy] = useState(false);
   const log = useRef<HTMLDivElement>(null);
+  const message = useRef<HTMLTextAreaElement>(null);
   useEffect(() => () => running.current?.abort(), []);
   // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight.
   useEffect(() => {
@@ -72,6 +73,8 @@ export function Chat({ model }: { model: string }) {
     } finally {
       running.current = null;
       setBusy(false);
+      // Send takes no focus while there is nothing to send: whoever was at Stop goes on at the message.
+      if (message.current?.form?.contains(document.activeElement)) message.current.focus();
     }
   };
 
@@ -107,6 +110,7 @@ export function Chat({ model }: { model: string }) {
             className="flex items-end gap-2"
           >
             <textarea
+              ref={message}
               aria-label="Message"
               rows={2}
               placeholder="Write a message"
