@@ -100,6 +100,49 @@ test('whoever stops an answer by the keyboard is at the message again', async ()
   await close();
 });
 
+test('an answer that grows stays in sight, unless somebody reads further up', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript(`
+    const { fetch } = window;
+    const encoder = new TextEncoder();
+    const answer = new ReadableStream({
+      start: (controller) => {
+        window.say = (content) =>
+          controller.enqueue(encoder.encode('data: ' + JSON.stringify({ choices: [{ delta: { content } }] }) + '\\n\\n'));
+      },
+    });
+    window.fetch = async (path, options) =>
+      String(path).endsWith('/chat/completions') ? new Response(answer) : fetch(path, options);
+  `);
+  await signIn(page, portal.url, users.member, '/playground?model=sandbox-chat');
+  await page.getByLabel('Message', { exact: true }).fill('Hello');
+  await page.getByRole('button', { name: 'Send' }).click();
+  const log = page.getByRole('log', { name: 'Conversation' });
+  const say = async (text: string) => {
+    await page.evaluate(`say(${JSON.stringify(`${'line\n'.repeat(80)}${text}`)})`);
+    await log.getByText(text).waitFor();
+  };
+  const scrollTo = (top: number) =>
+    log.evaluate(
+      (element, to) =>
+        new Promise<void>((scrolled) => {
+          element.addEventListener('scroll', () => scrolled(), { once: true });
+          element.scrollTo({ top: to });
+        }),
+      top,
+    );
+  const below = () => log.evaluate((element) => element.scrollHeight - element.clientHeight - element.scrollTop);
+  await say('first');
+  await expect.poll(below).toBeLessThan(2);
+  await scrollTo(0);
+  await say('second');
+  expect(await log.evaluate((element) => element.scrollTop)).toBe(0);
+  await scrollTo(1_000_000);
+  await say('third');
+  await expect.poll(below).toBeLessThan(2);
+  await close();
+});
+
 test('a stream that breaks before its first words says so, and gives the message back', async () => {
   const { page, close } = await openPage(browser);
   await page.addInitScript(`

@@ -25,9 +25,10 @@ export function Chat({ model }: { model: string }) {
   const log = useRef<HTMLDivElement>(null);
   const message = useRef<HTMLTextAreaElement>(null);
   useEffect(() => () => running.current?.abort(), []);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight.
+  const isAtEnd = useRef(true);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: new text scrolls into sight, unless somebody reads further up.
   useEffect(() => {
-    log.current?.scrollTo({ top: log.current.scrollHeight });
+    if (isAtEnd.current) log.current?.scrollTo({ top: log.current.scrollHeight });
   }, [turns]);
 
   const send = async () => {
@@ -35,6 +36,7 @@ export function Chat({ model }: { model: string }) {
     if (prompt === '' || model === '' || running.current !== null) return;
     const abort = new AbortController();
     running.current = abort;
+    isAtEnd.current = true;
     const history: Turn[] = [...turns, { role: 'user', content: prompt }];
     setTurns([...history, { role: 'assistant', content: '' }]);
     setText('');
@@ -83,6 +85,9 @@ export function Chat({ model }: { model: string }) {
       <div className="grid min-w-0 grid-cols-[minmax(0,1fr)] gap-3 rounded-xl border border-line bg-surface">
         <div
           ref={log}
+          onScroll={({ currentTarget: { scrollHeight, clientHeight, scrollTop } }) => {
+            isAtEnd.current = scrollHeight - clientHeight - scrollTop < 24;
+          }}
           role="log"
           aria-label="Conversation"
           aria-live="polite"
