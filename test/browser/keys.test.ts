@@ -102,6 +102,7 @@ test('a secret that is on its way is shown when it comes, though its dialog was 
     const asked = page.waitForRequest((request) => request.method() === 'POST');
     await dialog(page).getByRole('button', { name: button }).click();
     await asked;
+    await dialog(page).locator('[aria-busy]').waitFor();
     await page.keyboard.press('Escape');
     dismissed.resolve();
     await secret.waitFor();
