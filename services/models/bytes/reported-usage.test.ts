@@ -23,6 +23,34 @@ test.each([
   expect(readUsage(usage)).toMatchObject({ inputTokens: input, outputTokens: output });
 });
 
+test.each([
+  [
+    'xAI',
+    { prompt_tokens: 32, completion_tokens: 9, total_tokens: 135, completion_tokens_details: { reasoning_tokens: 94 } },
+    103,
+  ],
+  ['Gemini, which tells it by the total alone', { prompt_tokens: 20, completion_tokens: 198, total_tokens: 623 }, 603],
+  [
+    'OpenAI',
+    { prompt_tokens: 9, completion_tokens: 98, total_tokens: 107, completion_tokens_details: { reasoning_tokens: 94 } },
+    98,
+  ],
+])(
+  'what was reasoned is output, whether or not it stands beside the words of the answer: %s',
+  (_whose, usage, output) => {
+    expect(readUsage(usage)).toMatchObject({ inputTokens: usage.prompt_tokens, outputTokens: output });
+  },
+);
+
+test.each([
+  ['OpenAI', { prompt_tokens_details: { cached_tokens: 64 } }],
+  ['DeepSeek', { prompt_cache_hit_tokens: 64, prompt_cache_miss_tokens: 36 }],
+  ['Moonshot or Together', { cached_tokens: 64 }],
+])('cached tokens are read as %s would tell them', (_whose, cached) => {
+  const usage = { prompt_tokens: 100, completion_tokens: 10, total_tokens: 110, ...cached };
+  expect(readUsage(usage)).toMatchObject({ inputTokens: 100, cachedInputTokens: 64, outputTokens: 10 });
+});
+
 const impossible = [-1, -0.5, 0.5, 12.5, 100_000_001, 2 ** 53 + 2, 1e300, JSON.parse('1e999')];
 
 test.each(impossible)('a figure of %d makes the whole report one that the gateway does not go by', (figure) => {

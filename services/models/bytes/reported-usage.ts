@@ -5,7 +5,7 @@ export type ReportedUsage = {
   /** Cached tokens included. Null: not told, nor by what the total leaves over. */
   inputTokens: number | null;
   cachedInputTokens: number;
-  /** Null: as above. */
+  /** What was reasoned out of sight included. Null: as above. */
   outputTokens: number | null;
   totalTokens: number;
   /** Those of the input tokens that were audio. */
@@ -32,11 +32,15 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   const figures = [input, output, total, audioMs].filter((value) => typeof value === 'number');
   if (figures.length === 0 || !figures.every(isCount)) return null;
   const inputTokens = toldOrLeft(input, total, output);
-  const outputTokens = toldOrLeft(output, total, input);
+  const told = toldOrLeft(output, total, input);
+  // xAI and Gemini have what was reasoned in the total alone.
+  const outputTokens = told === null ? null : Math.max(told, leftOver(total, input) ?? 0);
   const totalTokens = typeof total === 'number' ? total : (inputTokens ?? 0) + (outputTokens ?? 0);
   const inputTokensMax = inputTokens ?? totalTokens;
   const details = usage.prompt_tokens_details ?? usage.input_tokens_details ?? usage.input_token_details;
-  const { cached_tokens: cached, audio_tokens: audio } = isObject(details) ? details : {};
+  const { cached_tokens, audio_tokens: audio } = isObject(details) ? details : {};
+  // Moonshot and Together tell them beside the other figures, DeepSeek under a name of its own.
+  const cached = cached_tokens ?? usage.cached_tokens ?? usage.prompt_cache_hit_tokens;
   return {
     inputTokens,
     cachedInputTokens: Math.min(countOr0(cached), inputTokensMax),
@@ -47,11 +51,12 @@ export function readUsage(usage: unknown): ReportedUsage | null {
   };
 }
 
-/** A figure, or what the total has beyond the other one: a total that has nothing beyond it may be of that one alone. */
-function toldOrLeft(figure: unknown, total: unknown, other: unknown): number | null {
-  if (typeof figure === 'number') return figure;
-  return typeof total === 'number' && typeof other === 'number' && total > other ? total - other : null;
-}
+const toldOrLeft = (figure: unknown, total: unknown, other: unknown): number | null =>
+  typeof figure === 'number' ? figure : leftOver(total, other);
+
+/** What the total has beyond a figure; null when it has nothing, for then it may be of that one alone. */
+const leftOver = (total: unknown, figure: unknown): number | null =>
+  typeof total === 'number' && typeof figure === 'number' && total > figure ? total - figure : null;
 
 /** Whether a value out of somebody else's JSON can be a count of a call's tokens or milliseconds. */
 const isCount = (value: unknown): value is number =>
