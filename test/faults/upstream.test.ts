@@ -143,6 +143,19 @@ describe('an upstream that fails before its first byte', () => {
     expect(error.message.length).toBeLessThan(2_100);
   });
 
+  test.each([
+    ['Google', [{ error: { code: 400, message: 'API key not valid. Please pass a valid API key.' } }]],
+    ['Google', [{ error: { code: 400, message: 'API key expired. Please renew the API key.' } }]],
+    ['Google', [{ error: { code: 400, message: 'User location is not supported for the API use.' } }]],
+    ['xAI', { code: 'Client specified an invalid argument', error: 'Incorrect API key provided: xa***ey.' }],
+    ['Anthropic', { error: { message: 'Your credit balance is too low to access the Anthropic API.' } }],
+  ])('what it says of our own account, as %s does with 400, is no fault of the client', async (_, body) => {
+    simulator.next({ instead: { status: 400, body } });
+    const error = await refusal();
+    expect(error).toMatchObject({ status: 502, code: 'upstream_error' });
+    expect(error.message).not.toMatch(/key|location|credit/i);
+  });
+
   test('neither its key nor its address is told, whatever it says of them', async () => {
     const { host, hostname } = new URL(simulator.url);
     const said = `Bad key the-upstreams-own-key for ${simulator.url}/chat/completions at ${host}, which is ${hostname}.`;

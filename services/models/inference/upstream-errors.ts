@@ -19,6 +19,10 @@ const contextOverflow = /maximum context length|exceeds the available context si
 /** A 403 of a provider that does not allow the content, such as OpenRouter's; others are about our own credential. */
 const contentRefusal = /moderation|flagged|content[ _-]?(policy|filter|management)/i;
 
+/** A 400 about our own account: the words of Google and xAI for its key, of Google for where it is, of Anthropic for its money. */
+const accountRefusal =
+  /^(API key (not (valid|found)|expired)|Incorrect API key|User location is not supported|Your credit balance is too low)/i;
+
 /** A 404 about our own name for the model, in the words of OpenAI, vLLM and Ollama. */
 const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
 
@@ -67,9 +71,11 @@ function upstreamError(head: UpstreamHead, body: string): GatewayError {
   return upstreamFault(internal);
 }
 
-/** One behind a head of success counts as one with the status that it names. */
-const namedStatus = (head: UpstreamHead, said: SaidError): number =>
-  (head.status < 300 ? said.status : undefined) ?? head.status;
+/** One behind a head of success counts as one with the status that it names, and one about our own account as a 401. */
+function namedStatus(head: UpstreamHead, said: SaidError): number {
+  const status = (head.status < 300 ? said.status : undefined) ?? head.status;
+  return status === 400 && accountRefusal.test(said.message) ? 401 : status;
+}
 
 /** A failure below HTTP as one of ours. */
 export function exchangeError(failure: UpstreamFailure): GatewayError {
