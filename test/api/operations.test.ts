@@ -55,6 +55,20 @@ describe('embeddings', () => {
     },
   });
 
+  test('what Google leaves out is there: the index of the first vector, and the usage as it is charged', async () => {
+    const data = [
+      { object: 'embedding', embedding: [0.5, -1.25, 3] },
+      { object: 'embedding', index: 1, embedding: [0.5, -1.25, 3] },
+    ];
+    for (const format of ['float', 'base64']) {
+      bench.simulator.next({ instead: { status: 200, body: { object: 'list', data, model: 'm' } } });
+      const { data: vectors, usage } = await raw(format);
+      expect(vectors.map((vector: { index: number }) => vector.index)).toEqual([0, 1]);
+      expect(usage).toEqual({ prompt_tokens: 1, total_tokens: 1 });
+    }
+    await bench.event({ endpoint: '/v1/embeddings', input_tokens: 1 });
+  });
+
   test('an upstream that knows only floats is brought to base64', async () => {
     bench.simulator.next(list([0.5, -1.25, 3]));
     expect((await raw('base64')).data).toEqual([{ object: 'embedding', index: 0, embedding: base64, 'an extra': 1 }]);

@@ -1,18 +1,20 @@
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { readUsage } from '../bytes/reported-usage.ts';
-import { applySplices, type Splice } from '../bytes/splice.ts';
+import { applySplices, inOrder, memberSplices, type Splice } from '../bytes/splice.ts';
 import { isError } from '../bytes/stream-error.ts';
+import type { Measures } from '../domain/price.ts';
 import type { UsageBound } from './usage-bound.ts';
 import { measuresOf, type WholeAnswer } from './whole-answer-reader.ts';
 
 export type EmbeddingFormat = 'float' | 'base64';
 
 const answerFields = fieldSet('data', 'usage', 'error', 'object', 'type');
-const itemFields = fieldSet('embedding');
+const itemFields = fieldSet('embedding', 'index');
 
 /**
  * Reads a list of embeddings and brings each to the encoding that the client asked for: some upstreams know one only, and
- * clients take the other for an empty vector in silence (openai-contract.md section 4). Null when it is no such list.
+ * clients take the other for an empty vector in silence (openai-contract.md section 4). Google leaves out the index 0 and the usage,
+ * which others require: they are added. Null when it is no such list.
  */
 export function readEmbeddings(
   body: Buffer,
@@ -26,7 +28,9 @@ export function readEmbeddings(
   const scan = new ObjectScan(answerFields, {
     in: 'data',
     scan: item,
-    take() {
+    take(place) {
+      if (item.kind('index') !== 'number' && !item.hasDuplicate)
+        splices.push(...memberSplices(item, [['index', String(place)]]));
       areVectors &&= convert(item, format, splices);
     },
   });
@@ -36,15 +40,24 @@ export function readEmbeddings(
   const usage = readUsage(scan.json('usage'));
   // Embeddings have no output tokens, whatever some upstreams report.
   const used = usage === null ? null : { ...measuresOf(usage), outputTokens: 0 };
+  const forwardWith = ({ inputTokens }: Measures) => {
+    const told = JSON.stringify({ prompt_tokens: inputTokens, total_tokens: inputTokens });
+    return applySplices(body, 0, body.length, inOrder([...splices, ...memberSplices(scan, [['usage', told]])]));
+  };
   return {
-    forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, splices),
+    forward: splices.length === 0 ? [body] : applySplices(body, 0, body.length, inOrder(splices)),
+    forwardWith: scan.kind('usage') === 'object' ? undefined : forwardWith,
     reported: used !== null && bound.allows(used) ? used : null,
     counted: async () => ({ inputTokens: await countInputTokens() }),
   };
 }
 
 /** Adds the change that brings an item's vector to the format, if it has another; false when there is no vector. */
-function convert(item: ObjectScan<'embedding'>, format: EmbeddingFormat, splices: Splice[]): boolean {
+function convert(
+  item: ObjectScan<(typeof itemFields.names)[number]>,
+  format: EmbeddingFormat,
+  splices: Splice[],
+): boolean {
   if (item.hasDuplicate) return false;
   const kind = item.kind('embedding');
   if (kind !== 'array' && kind !== 'string') return false;
