@@ -24,6 +24,10 @@ type NewCredit = {
   from?: 'funding' | 'grantedCredit' | 'revenue';
 };
 
+/** The ordinary movement of credit of a source. */
+export const typeOfCredit = (source: LotSource): TransactionType =>
+  source === LotSource.PURCHASE ? TransactionType.PURCHASE : TransactionType.GRANT;
+
 /** Opens a lot of a locked organization and posts it; CONFLICT when the account cannot hold more. */
 export async function openLot(
   sql: Sql,
@@ -52,7 +56,7 @@ export async function openLot(
   const posting = {
     ...postingDefaults,
     id: uuidv7(),
-    type: credit.type ?? (isBought ? TransactionType.PURCHASE : TransactionType.GRANT),
+    type: credit.type ?? typeOfCredit(source),
     amountNanoUsd,
     description,
     requestId,
@@ -66,22 +70,39 @@ export async function openLot(
 }
 
 /** What a request with an id is about, so that a repeat can be told from another request under the same id. */
-type RequestedMovement = { requestId: string; amountNanoUsd: bigint; description: string };
+type RequestedMovement = {
+  requestId: string;
+  type: TransactionType;
+  /** Below 0 for what is taken; 0 leaves it to the first request. */
+  amountNanoUsd: bigint;
+  description: string;
+  /** Of a refund: the charge. */
+  reversesId?: string;
+};
 
 /**
  * The transaction which an earlier request with this id posted, and the lot it opened; null when there was none.
- * IDEMPOTENCY_KEY_REUSED when that was about something else. An amount of 0 leaves it to the first request.
+ * IDEMPOTENCY_KEY_REUSED when that was about something else.
  */
 export async function findRequest(
   sql: Sql,
   tenantId: string,
-  { requestId, amountNanoUsd, description }: RequestedMovement,
+  { requestId, type, amountNanoUsd, description, reversesId }: RequestedMovement,
 ): Promise<{ transactionId: string; itemId: string | null } | null> {
-  const { rows } = await sql.query<{ id: string; item_id: string | null; moved: bigint; description: string }>({
+  const { rows } = await sql.query<{
+    id: string;
+    type: TransactionType;
+    amount_nano_usd: bigint;
+    description: string;
+    reverses_id: string | null;
+    item_id: string | null;
+  }>({
     text: `
-      select id, description,
-        (select sum(abs(amount_nano_usd)) / 2 from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id)
-          ::bigint as moved,
+      select id, type, description, reverses_id,
+        -- A commitment moves no wallet.
+        case type when 0 then (select sum(amount_nano_usd)::bigint from entries e
+          where e.tenant_id = t.tenant_id and e.transaction_id = t.id and amount_nano_usd > 0)
+        else amount_nano_usd end as amount_nano_usd,
         (select item_id from entries e where e.tenant_id = t.tenant_id and e.transaction_id = t.id
           and item_id is not null limit 1) as item_id
       from transactions t where tenant_id = $1 and request_id = $2`,
@@ -89,7 +110,11 @@ export async function findRequest(
   });
   const [earlier] = rows;
   if (earlier === undefined) return null;
-  const amount = amountNanoUsd < 0n ? -amountNanoUsd : amountNanoUsd;
-  if ((amount !== 0n && amount !== earlier.moved) || description !== earlier.description) throw idempotencyKeyReused();
+  const isSame =
+    type === earlier.type &&
+    (amountNanoUsd === 0n || amountNanoUsd === earlier.amount_nano_usd) &&
+    description === earlier.description &&
+    (reversesId ?? null) === earlier.reverses_id;
+  if (!isSame) throw idempotencyKeyReused();
   return { transactionId: earlier.id, itemId: earlier.item_id };
 }

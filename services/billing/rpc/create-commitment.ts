@@ -33,7 +33,7 @@ export const createCommitment =
       const call = { caller, key: requestId, request, requestSchema: CreateCommitmentRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, { requestId, amountNanoUsd, description: agreed });
+        const earlier = await findRequest(sql, tenantId, { requestId, type: 0, amountNanoUsd, description: agreed });
         if (earlier !== null) return earlier.itemId!;
         if (end.getTime() <= nowMs)
           throw invalidRequest('period_end', 'period_end must be in the future.', 'invalid_value');

@@ -12,7 +12,7 @@ import { LotEntity } from '../db/entities.ts';
 import { lotMessage } from '../db/messages.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
 import { lockAccount } from '../ledger/accounts.ts';
-import { findRequest, openLot } from '../ledger/credit.ts';
+import { findRequest, openLot, typeOfCredit } from '../ledger/credit.ts';
 
 export const grantCredit =
   ({ database, databaseNow }: Pick<BillingDeps, 'database' | 'databaseNow'>): BillingRpc<'grantCredit'> =>
@@ -27,7 +27,8 @@ export const grantCredit =
       const call = { caller, key: requestId, request, requestSchema: GrantCreditRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, request);
+        const movement = { requestId, type: typeOfCredit(source), amountNanoUsd, description };
+        const earlier = await findRequest(sql, tenantId, movement);
         if (earlier !== null) return earlier.itemId!;
         if (expiresAtMs !== null && expiresAtMs <= nowMs) {
           throw invalidRequest('expires_at', 'expires_at must be in the future.', 'invalid_value');

@@ -32,9 +32,9 @@ export const postAdjustment =
       const call = { caller, key: requestId, request, requestSchema: PostAdjustmentRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, request);
-        if (earlier !== null) return earlier.transactionId;
         const adjustment = { amountNanoUsd, description, requestId };
+        const earlier = await findRequest(sql, tenantId, { ...adjustment, type: TransactionType.ADJUSTMENT });
+        if (earlier !== null) return earlier.transactionId;
         const id =
           amountNanoUsd > 0n
             ? await give(sql, account, adjustment, nowMs)

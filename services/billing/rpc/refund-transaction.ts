@@ -34,7 +34,13 @@ export const refundTransaction =
       const call = { caller, key: requestId, request, requestSchema: RefundTransactionRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {
         const account = await lockAccount(sql, tenantId);
-        const earlier = await findRequest(sql, tenantId, request);
+        const movement = {
+          type: TransactionType.REFUND,
+          amountNanoUsd: request.amountNanoUsd,
+          description,
+          reversesId,
+        };
+        const earlier = await findRequest(sql, tenantId, { requestId, ...movement });
         if (earlier !== null) return earlier.transactionId;
         const left = await refundable(sql, tenantId, reversesId);
         const amountNanoUsd = request.amountNanoUsd === 0n ? left : request.amountNanoUsd;

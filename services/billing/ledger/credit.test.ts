@@ -1,0 +1,54 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { expect, test } from 'vitest';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
+import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import { as, operator, person, service, sound, startTestBilling, usageEvent } from '../fixtures/test-billing.ts';
+
+const dayMs = 86_400_000;
+
+test('a movement of money is known by its request id for good, and another one under it is refused, be it as large', async () => {
+  await using started = await startTestBilling();
+  const { billing } = started;
+  const owner = person();
+  const { tenantId } = owner;
+  const events = [usageEvent({ tenantId, costNanoUsd: 5n }), usageEvent({ tenantId, costNanoUsd: 5n })];
+  await billing.charge({ events }, service);
+  const { transactions: charges } = await billing.listTransactions({ type: TransactionType.USAGE }, as(owner));
+
+  const movement = (requestId: string) => ({ requestId, tenantId, amountNanoUsd: 5n, description: 'agreed' });
+  const periodStart = timestampFromMs(Date.UTC(2150, 0));
+  const period = { periodStart, periodEnd: timestampFromMs(Date.UTC(2151, 0)) };
+  const grant = (source: LotSource) => async (requestId: string) =>
+    (await billing.grantCredit({ ...movement(requestId), source }, operator)).lot!.id;
+  const adjust = (amountNanoUsd: bigint) => async (requestId: string) =>
+    (await billing.postAdjustment({ ...movement(requestId), amountNanoUsd }, operator)).transaction!.id;
+  const refund = (charge: number, amountNanoUsd: bigint) => async (requestId: string) => {
+    const refunded = { ...movement(requestId), transactionId: charges[charge]!.id, amountNanoUsd };
+    return (await billing.refundTransaction(refunded, operator)).transaction!.id;
+  };
+  const commit = (amountNanoUsd: bigint) => async (requestId: string) =>
+    (await billing.createCommitment({ requestId, tenantId, amountNanoUsd, ...period }, operator)).commitment!.id;
+  const pairs = [
+    { one: grant(LotSource.PROMOTION), others: [grant(LotSource.PURCHASE), adjust(5n), refund(0, 5n), commit(5n)] },
+    { one: adjust(5n), others: [adjust(-5n), grant(LotSource.PROMOTION)] },
+    { one: adjust(-5n), others: [adjust(5n)] },
+    { one: refund(0, 0n), others: [refund(1, 0n), refund(0, 4n), adjust(5n)] },
+    { one: commit(5n), others: [commit(6n), adjust(5n)] },
+  ].map((pair) => ({ ...pair, requestId: uuidv7() }));
+
+  const made: string[] = [];
+  for (const { one, requestId } of pairs) made.push(await one(requestId));
+  const before = await billing.getWallet({}, as(owner));
+  // Other Idempotency-Keys are forgotten by then.
+  started.travel(2 * dayMs);
+  for (const [index, { one, others, requestId }] of pairs.entries()) {
+    for (const other of others) {
+      await expect(other(requestId)).rejects.toMatchObject({ reason: ErrorReason.IDEMPOTENCY_KEY_REUSED });
+    }
+    expect(await one(requestId)).toBe(made[index]);
+  }
+  expect(await billing.getWallet({}, as(owner))).toEqual(before);
+  await sound(started);
+});
