@@ -1,9 +1,12 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
+import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
+import { person, service, sound, startTestBilling, toNextMonth, usageEvent } from '../fixtures/test-billing.ts';
+import { finalizeInvoices } from '../workers/finalize-invoices.ts';
 import { verifyLedgerOf } from './verify.ts';
 
 test('the ledger is verified to its end, though a statement takes longer than requests may', async () => {
@@ -35,4 +38,39 @@ test('the ledger is verified to its end, though a statement takes longer than re
   await rival.end();
   await database.close();
   await testDatabase.drop();
+});
+
+test('the verification finds an invoice that is gone, asks for another sum than was accrued, or counts as paid though nobody paid it', async () => {
+  await using broken = await startTestBilling();
+  const [gone, dear, unpaid, whole] = [person(), person(), person(), person()].map(({ tenantId }) => tenantId);
+  const events = [gone, dear, unpaid, whole].map((tenantId) => usageEvent({ tenantId: tenantId!, costNanoUsd: 9n }));
+  await broken.billing.charge({ events }, service);
+  await toNextMonth(broken, 2 * 3_600_000);
+  expect(await finalizeInvoices(broken.deps)).toBe(4);
+  await sound(broken);
+  const admin = new pg.Client({ connectionString: broken.database.url });
+  await admin.connect();
+  await admin.query(`
+    set search_path = billing;
+    delete from invoice_lines where tenant_id = '${gone}';
+    delete from invoices where tenant_id = '${gone}';
+    update invoices set total_nano_usd = 8, credits_nano_usd = 1 where tenant_id = '${dear}';
+    update invoices set paid_at = issued_at where tenant_id = '${unpaid}'`);
+  await admin.end();
+  const { faults } = await broken.billing.verifyLedger({}, service);
+  const found = (tenantId: string | undefined) =>
+    faults
+      .filter((fault) => fault.tenantId === tenantId)
+      .map(({ kind, expectedNanoUsd, actualNanoUsd }) => [kind, expectedNanoUsd, actualNanoUsd]);
+  const { WRONG_INVOICE } = LedgerFaultKind;
+  expect(found(gone)).toEqual([
+    [WRONG_INVOICE, 9n, 0n],
+    [WRONG_INVOICE, 9n, 0n],
+  ]);
+  expect(found(dear)).toEqual([
+    [WRONG_INVOICE, 9n, 8n],
+    [WRONG_INVOICE, 9n, 8n],
+  ]);
+  expect(found(unpaid)).toEqual([[WRONG_INVOICE, 9n, 0n]]);
+  expect(found(whole)).toEqual([]);
 });

@@ -1,6 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import { IsolationLevel } from '@mikro-orm/postgresql';
 import { LedgerFaultKind, type VerifyLedgerResponseSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
@@ -73,14 +74,38 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
   ],
   [
     LedgerFaultKind.WRONG_INVOICE,
-    `select i.tenant_id, i.id as subject_id, coalesce(charged, 0)::bigint as expected, i.subtotal_nano_usd as actual
+    // Charges whose invoice is gone as well.
+    `select tenant_id, coalesce(i.id, tenant_id) as subject_id, coalesce(charged, 0)::bigint as expected,
+       coalesce(i.subtotal_nano_usd, 0) as actual
      from invoices i
-     left join (select tenant_id, invoice_month as month, -sum(amount_nano_usd) as charged from transactions
+     full join (select tenant_id, invoice_month as month, -sum(amount_nano_usd) as charged from transactions
        where type = ${TransactionType.USAGE} group by 1, 2) as charges using (tenant_id, month)
-     left join (select tenant_id, month, sum(amount_nano_usd) as listed from invoice_lines group by 1, 2) as lines
+     where ($1::uuid is null or tenant_id = $1) and coalesce(i.subtotal_nano_usd, 0) <> coalesce(charged, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_INVOICE,
+    `select tenant_id, i.id as subject_id, i.subtotal_nano_usd as expected, coalesce(listed, 0)::bigint as actual
+     from invoices i left join (select tenant_id, month, sum(amount_nano_usd) as listed from invoice_lines group by 1, 2)
+       as lines using (tenant_id, month)
+     where ($1::uuid is null or tenant_id = $1) and i.subtotal_nano_usd <> coalesce(listed, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_INVOICE,
+    `select tenant_id, i.id as subject_id, coalesce(accrued, 0)::bigint as expected, i.total_nano_usd as actual
+     from invoices i
+     left join (select t.tenant_id, t.invoice_month as month, sum(e.amount_nano_usd) as accrued
+       from transactions t join entries e on e.tenant_id = t.tenant_id and e.transaction_id = t.id
+       where t.type = ${TransactionType.USAGE} and e.account = ${numbers.paygAccrual} group by 1, 2) as accruals
        using (tenant_id, month)
-     where ($1::uuid is null or tenant_id = $1)
-       and (i.subtotal_nano_usd <> coalesce(charged, 0) or i.subtotal_nano_usd <> coalesce(listed, 0))`,
+     where ($1::uuid is null or tenant_id = $1) and i.total_nano_usd <> coalesce(accrued, 0)`,
+  ],
+  [
+    LedgerFaultKind.WRONG_INVOICE,
+    // What invoices ask for is what is booked as owed.
+    `select tenant_id, tenant_id as subject_id, receivable as expected, coalesce(open, 0)::bigint as actual
+     from accounts left join (select tenant_id, sum(total_nano_usd) as open from invoices
+       where status = ${InvoiceStatus.FINALIZED} and paid_at is null group by 1) as unpaid using (tenant_id)
+     where ($1::uuid is null or tenant_id = $1) and receivable <> coalesce(open, 0)`,
   ],
 ];
 
