@@ -18,8 +18,10 @@ export const ledgerCommands: readonly AdminCommand[] = [
     usage: '[--organization id]',
     summary: 'Recomputes every sum from the entries; fails and lists what is wrong.',
     options: { organization: { type: 'string' } },
-    async run({ billing, asOperator }, args) {
+    async run({ auth, billing, asOperator }, args) {
       const tenantId = textOption(args, 'organization');
+      // One that is not there has nothing that could be wrong.
+      if (tenantId !== '') await auth.adminGetOrganization({ tenantId }, asOperator);
       const answer = await billing.verifyLedger({ tenantId }, { ...asOperator, timeoutMs });
       const faults = answer.faults.map((fault) => ({
         kind: kinds[fault.kind] ?? 'unknown',

@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
@@ -153,9 +154,18 @@ test('a broken audit chain fails the command, a whole one does not', async () =>
   await asTableOwner(auth, `update audit_events set type = 'nothing_happened' where tenant_id = $1 and sequence = 1`, [
     tenantId,
   ]);
-  const broken = await admin('audit', 'verify', '--organization', tenantId);
-  expect(broken.exitCode).toBe(1);
-  expect(broken.stdout).toContain('broken');
+  const broken = [{ chain: 'broken', organization: tenantId, first_broken_sequence: 1 }];
+  // Without an organization it is all chains.
+  for (const which of [['--organization', tenantId], []]) {
+    const { exitCode, stdout } = await admin('audit', 'verify', ...which, '--json');
+    expect([exitCode, JSON.parse(stdout)]).toEqual([1, broken]);
+  }
+});
+
+test.each(['audit', 'ledger'])('%s verify does not find sound what it did not find at all', async (what) => {
+  const { exitCode, stdout, stderr } = await admin(what, 'verify', '--organization', uuidv7());
+  expect([exitCode, stdout]).toEqual([1, '']);
+  expect(stderr).toContain('No such organization');
 });
 
 test('an operator is made from a shell', async () => {
