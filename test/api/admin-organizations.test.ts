@@ -156,6 +156,12 @@ test('an organization that does not exist has no key quota, and gets none', asyn
   expect(rows).toEqual([]);
 });
 
+test('the audit chain of an organization that does not exist is not whole, but not found', async () => {
+  const path = `/api/v1/admin/audit-events/verification?tenant_id=${randomUUID()}`;
+  const { status, json } = await gateway.call('GET', path, operator);
+  expect([status, json.error?.message]).toEqual([404, 'No such organization.']);
+});
+
 test.each([
   'jobs?tenant_id=',
   'keys?tenant_id=',

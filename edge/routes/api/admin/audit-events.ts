@@ -5,6 +5,7 @@ import { asCaller } from '../../../caller.ts';
 import { idFilter, pageOf, paginationJson } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { auditEventJson, auditEventSchema, auditFilter, auditQuerySchema } from '../audit-events.ts';
+import { existingOrganization } from './organization-id.ts';
 
 export const adminAuditEventSchema = Type.Object(
   {
@@ -78,9 +79,15 @@ export const adminAuditEventRoutes: Routes = (app, { auth }) => {
     },
     async (request) => {
       const { tenant_id: tenantId, after_sequence: after, events_max: eventsMax } = request.query;
+      const options = asCaller(request);
       const { eventsChecked, firstBrokenSequence, nextAfterSequence } = await auth.verifyAuditChain(
-        { tenantId, afterSequence: BigInt(after ?? 0), eventsMax },
-        asCaller(request),
+        {
+          // One that is not there has no event that could be wrong.
+          tenantId: tenantId === undefined ? '' : await existingOrganization(auth, tenantId, options),
+          afterSequence: BigInt(after ?? 0),
+          eventsMax,
+        },
+        options,
       );
       const isPart = nextAfterSequence !== undefined;
       return {
