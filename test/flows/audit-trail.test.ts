@@ -250,6 +250,19 @@ test('each change of a limit, a plan or money is told by one audit event', async
   await expectTold();
 });
 
+test('what is told of given credit says all that was given: to whom it was promised, until when and why', async () => {
+  const redeemUntil = daysFromNow(30);
+  const promise = { amount_usd: 5, redemptions_max: 1000, redeem_until: redeemUntil, credit_lifetime_days: 90 };
+  const coupon = await call('POST', '/admin/coupons', { code: 'THOUSANDS', ...promise });
+  const { code } = (await call('GET', '/admin/coupons')).json.data[0];
+  await expect
+    .poll(changesOf('coupon_created', coupon.json.id))
+    .toEqual([{ before: null, after: { code, ...promise } }]);
+  const credit = { amount_usd: 5, source: 'promotion', expires_at: redeemUntil, description: 'for the outage' };
+  const granted = await call('POST', `/admin/organizations/${home}/credits`, credit);
+  await expect.poll(changesOf('credit_granted', granted.json.id)).toEqual([{ before: null, after: credit }]);
+});
+
 const daysFromNow = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
 
 /** The invoices of two past months in which something was used. */

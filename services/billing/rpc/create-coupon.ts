@@ -55,7 +55,13 @@ export const createCoupon =
             tenantId: '',
             type: 'coupon_created',
             target: { type: 'coupon', id },
-            after: { code: codePreview(code), amount_usd: usdJson(amountNanoUsd) },
+            after: {
+              code: codePreview(code),
+              amount_usd: usdJson(amountNanoUsd),
+              redemptions_max: request.redemptionsMax || 1,
+              redeem_until: redeemUntilMs === null ? null : new Date(redeemUntilMs).toISOString(),
+              credit_lifetime_days: creditLifetimeDays,
+            },
             asOperator: true,
           };
           await audit(sql, caller, change, nowMs);

@@ -47,6 +47,7 @@ export const grantCredit =
             source: source === LotSource.PURCHASE ? 'purchase' : 'promotion',
             amount_usd: usdJson(amountNanoUsd),
             expires_at: expiresAtMs === null ? null : new Date(expiresAtMs).toISOString(),
+            description,
           },
           asOperator: true,
         };
