@@ -1,6 +1,16 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  globSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
@@ -171,6 +181,29 @@ test('a first start that was killed half-way is done again', async () => {
   expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
   expect(existsSync(join(path, 'postgres/data.unfinished'))).toBe(false);
 });
+
+test.runIf(process.platform === 'linux')(
+  'a first start is not disturbed by the one before it, which was killed and still ends what it began',
+  async () => {
+    const path = join(folder, 'still-ending');
+    gateway = spawn(process.execPath, [program, path], { stdio: 'ignore' });
+    const initdb = () => readFileSync(`/proc/${gateway!.pid}/task/${gateway!.pid}/children`, 'utf8').trim();
+    const begun = () => globSync(join(path, 'postgres/data.unfinished*/global/pg_control')).length;
+    await vi.waitFor(() => expect(begun()).toBe(1), patience);
+    const ending = Number(initdb());
+    process.kill(ending, 'SIGSTOP');
+    gateway.kill('SIGKILL');
+    await once(gateway, 'exit');
+    const starting = start(path);
+    // The second one has taken away what the first has left, and made its own.
+    await vi.waitFor(() => expect(begun()).toBe(0), { ...patience, interval: 1 });
+    await vi.waitFor(() => expect(begun()).toBe(1), { ...patience, interval: 1 });
+    process.kill(ending, 'SIGCONT');
+    const { url } = await starting;
+    expect(await query(url, 'select 1 as one')).toEqual([{ one: 1 }]);
+    expect(globSync(join(path, 'postgres/data?*'))).toEqual([]);
+  },
+);
 
 test.skipIf(process.platform === 'win32')('a first start that finds no room for the data says so', async () => {
   // Of 512 or 1,024 bytes each: the programs' own files fit, the write-ahead log's first does not.

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import {
   accessSync,
   chownSync,
@@ -15,7 +15,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { makeFolder } from '#shared/make-folder.ts';
 import { StartError } from '#shared/start-error.ts';
 import type { PostgresBinaries } from './binaries.ts';
@@ -74,16 +74,30 @@ export async function prepareDataFolder(
   } catch (error) {
     throw unwritable(folder.dataDir, error);
   }
+  removeUnfinished(folder);
   if (!existsSync(folder.pgData)) {
-    // Under another name until complete: a start that is killed half-way leaves nothing that looks like data.
-    const unfinished = `${folder.pgData}.unfinished`;
-    rmSync(unfinished, { recursive: true, force: true });
+    // Under another name until complete: a start that is killed half-way leaves nothing that looks like data. Under its own: what the
+    // killed one ran may still be there, and clears its folder up.
+    const unfinished = `${folder.pgData}${unfinishedMark}-${randomBytes(4).toString('hex')}`;
     await runInitdb(unfinished, binaries, user, options);
     renameSync(unfinished, folder.pgData);
   }
   // Peer authentication: only this process's own system user gets in, whatever the rights of the socket.
   writeFileSync(join(folder.pgData, 'pg_hba.conf'), 'local all all peer map=gateway\n');
   writeFileSync(join(folder.pgData, 'pg_ident.conf'), `gateway "${userInfo().username}" all\n`);
+}
+
+const unfinishedMark = '.unfinished';
+
+function removeUnfinished({ home, pgData }: DataFolder): void {
+  const begin = basename(pgData) + unfinishedMark;
+  for (const name of readdirSync(home).filter((each) => each.startsWith(begin))) {
+    try {
+      rmSync(join(home, name), { recursive: true, force: true });
+    } catch {
+      // Somebody still writes there: it is for the next start.
+    }
+  }
 }
 
 /** Data that root copied or restored belongs to root: it is handed over as a whole. */
