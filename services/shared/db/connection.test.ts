@@ -97,6 +97,23 @@ test('options of DATABASE_URL hold for what the gateway does not set itself', as
   }
 });
 
+test.each([
+  ['application_name', 'theirs', 'modelgateway-test'],
+  ['statement_timeout', '1', '0'],
+  ['lock_timeout', '1', '0'],
+  ['idle_in_transaction_session_timeout', '1', '0'],
+])('%s of DATABASE_URL, which pg would take, does not replace the gateway’s own', async (name, value, own) => {
+  const url = new URL(database.url);
+  url.searchParams.set(name, value);
+  const client = new pg.Client(clientConfig(url.href, { applicationName: 'test' }));
+  await client.connect();
+  try {
+    expect((await client.query('select current_setting($1) as own', [name])).rows).toEqual([{ own }]);
+  } finally {
+    await client.end();
+  }
+});
+
 test('sslrootcert=system of DATABASE_URL asks for the name, and for an authority that Node trusts, and with less is refused, as in libpq', async () => {
   const reason = (parameters: string, server?: Server) =>
     checkReachable(urlWith(parameters, server)).then(

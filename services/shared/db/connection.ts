@@ -51,6 +51,18 @@ const fixedSettings = [
   ['idle_in_transaction_session_timeout', 0],
 ];
 
+/** What stands in the URL, pg takes instead of what it is told beside it. */
+const ownParameters = [
+  'options',
+  'application_name',
+  'statement_timeout',
+  'lock_timeout',
+  'idle_in_transaction_session_timeout',
+  'query_timeout',
+  'connectionTimeoutMillis',
+  'keepAlive',
+];
+
 /** Settings of a connection for pg: the URL's own options, which the fixed settings and what the session needs prevail over. */
 export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.ClientConfig {
   const settings = [
@@ -61,10 +73,9 @@ export function clientConfig(url: DatabaseUrl, session: SessionOptions): pg.Clie
   ].filter(([, value]) => value !== undefined);
   const read = new URL(url);
   const given = read.searchParams.get('options') ?? '';
-  // What stands in the URL, pg takes instead of what it is told here.
-  read.searchParams.delete('options');
+  for (const name of ownParameters.filter((each) => read.searchParams.has(each))) read.searchParams.delete(name);
   return {
-    connectionString: asLibpqReads(given === '' ? url : read.href),
+    connectionString: asLibpqReads(read.href),
     application_name: `modelgateway-${session.applicationName}`,
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,

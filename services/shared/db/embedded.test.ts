@@ -87,6 +87,17 @@ test('a second start finds the data of the first', async () => {
   expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
 });
 
+test('variables that are meant for another Postgres do not lead connections astray', async () => {
+  const { url } = await start();
+  vi.stubEnv('PGPORT', '6543');
+  vi.stubEnv('PGSSLMODE', 'require');
+  try {
+    expect(await keptRows(url)).toEqual([{ text: 'first start' }]);
+  } finally {
+    vi.unstubAllEnvs();
+  }
+});
+
 test('there is no TCP port, and only this system user may log in', async () => {
   const { url } = await start();
   expect(await query(url, 'show listen_addresses')).toEqual([{ listen_addresses: '' }]);

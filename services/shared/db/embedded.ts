@@ -71,7 +71,8 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
 
     const server = await keepRunning(launch, logger);
     return {
-      url: `postgresql:///${superuser}?host=${encodeURIComponent(socket)}&user=${superuser}`,
+      // Complete: what is missing, pg takes from PGPORT and the like, which are meant for another Postgres.
+      url: `postgresql:///${superuser}?host=${encodeURIComponent(socket)}&port=5432&user=${superuser}&sslmode=disable`,
       pid: server.pid,
       stop: async () => {
         await server.stop();
