@@ -95,6 +95,14 @@ test('a comma in a password or the name of a database is no list of hosts', () =
   expect(readEnv({ DATA_DIR: dataDir, DATABASE_URL: url }).databaseUrl).toBe(url);
 });
 
+test('PGSSLMODE counts where DATABASE_URL has no sslmode, as to libpq', () => {
+  const read = (url: string) => readEnv({ DATA_DIR: dataDir, DATABASE_URL: url, PGSSLMODE: 'require' }).databaseUrl;
+  const url = 'postgresql://user:a%2Cb@host:5432/db';
+  expect(read(url)).toBe(`${url}?sslmode=require`);
+  expect(read(`${url}?sslrootcert=/ca`)).toBe(`${url}?sslrootcert=%2Fca&sslmode=require`);
+  expect(read(`${url}?sslmode=disable`)).toBe(`${url}?sslmode=disable`);
+});
+
 test('origins, senders, peppers and times are taken as operators write them', () => {
   const env = readEnv({
     DATA_DIR: dataDir,

@@ -164,7 +164,12 @@ function readDatabaseUrl(source: Source, name: string): string | undefined {
     if (/,|%2c/i.test(authority + parameter))
       throw bad(name, 'one host, whose address follows the primary server where there are several');
   }
-  return readUrl(source, name, ['postgres:', 'postgresql:']);
+  const text = readUrl(source, name, ['postgres:', 'postgresql:']);
+  if (text === undefined || !source.PGSSLMODE) return text;
+  // pg reads the variable by itself, and takes `require` for `verify-full`.
+  const url = new URL(text);
+  if (!url.searchParams.get('sslmode')) url.searchParams.set('sslmode', source.PGSSLMODE);
+  return url.href;
 }
 
 /** A URL without path, query and user, which links and the issuer of tokens begin with; no slash at its end. */
