@@ -11,6 +11,7 @@ import {
 import { patiently } from '#shared/db/patiently.ts';
 import type { Env } from '#shared/env.ts';
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import type { Logger } from '#shared/logger.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import { StartError } from '#shared/start-error.ts';
@@ -27,7 +28,11 @@ export type Bootstrapped = {
 };
 
 /** Makes what a new gateway needs: an operator with an organization, the sandbox's models, and the models of UPSTREAM_BASE_URL. */
-export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logger): Promise<Bootstrapped> {
+export async function bootstrap(
+  env: Env,
+  switchboard: Pick<Switchboard, 'client'>,
+  logger: Logger,
+): Promise<Bootstrapped> {
   const self = asService('bootstrap');
   const models = switchboard.client('bootstrap', ModelsService);
   await patiently(() => models.importCatalog({ models: sandboxModels.map(importedSandboxModel), onlyNew: true }, self));
@@ -51,7 +56,7 @@ export async function bootstrap(env: Env, switchboard: Switchboard, logger: Logg
 
   // Last of all: who made up a password has to tell it, and whatever could still fail or hang might keep it from that.
   const password = env.bootstrapPassword ?? makePassword();
-  const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization' };
+  const owner = { email: env.bootstrapEmail, password, organizationName: 'My organization', userId: uuidv7() };
   const first = await patiently(() => switchboard.client('bootstrap', AuthService).bootstrap(owner, self)).catch(
     (error: unknown) => {
       if (!(error instanceof GatewayError)) throw error;

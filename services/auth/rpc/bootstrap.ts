@@ -21,14 +21,14 @@ export const bootstrap =
     requireService(caller);
     // The usual start: nothing to do, and no password to hash for it.
     const existing = await findOperator(database.em());
-    if (existing !== null) return answer(existing, false);
+    if (existing !== null) return answer(existing, existing.id === request.userId);
 
     requireStrongPassword(request.password, 'password');
     const passwordHash = await passwords.hash(request.password);
     return transaction(database, async (em) => {
       await em.execute(`select pg_advisory_xact_lock(hashtext('auth.bootstrap'))`);
       const meanwhile = await findOperator(em);
-      if (meanwhile !== null) return answer(meanwhile, false);
+      if (meanwhile !== null) return answer(meanwhile, meanwhile.id === request.userId);
       const email = normalEmail(request.email);
       if ((await findUserByEmail(em, email)) !== null) {
         throw gatewayError(ErrorReason.CONFLICT, 'A user with this e-mail address exists, and is no operator.');
@@ -37,7 +37,7 @@ export const bootstrap =
       const tenantId = uuidv7();
       em.create(OrganizationEntity, { id: tenantId, name: request.organizationName, createdAt: now });
       const user = em.create(UserEntity, {
-        id: uuidv7(),
+        id: request.userId || uuidv7(),
         tenantId,
         email,
         firstName: '',

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { ErrorReason, gatewayError } from '#shared/errors.ts';
+import { startTestGateway } from '../../test/support/gateway.ts';
+import { silentLogger } from '../../test/support/keys.ts';
+import { rowsOf } from '../../test/support/postgres.ts';
+import { bootstrap } from './bootstrap.ts';
+import type { Switchboard } from './switchboard.ts';
+
+test('a start that asks again for the first operator, since the answer was lost, tells the password that it made up', async () => {
+  await using gateway = await startTestGateway();
+  await rowsOf(gateway.env.databaseUrl!, 'update auth.users set operator = false');
+  const { switchboard } = gateway.gateway;
+  let calls = 0;
+  const client: Switchboard['client'] = (issuer, service) => {
+    const whole = switchboard.client(issuer, service);
+    if (service.typeName !== AuthService.typeName) return whole;
+    const auth = switchboard.client(issuer, AuthService);
+    const losing: Pick<typeof auth, 'bootstrap'> = {
+      async bootstrap(...call) {
+        const answer = await auth.bootstrap(...call);
+        calls += 1;
+        if (calls === 1) throw gatewayError(ErrorReason.DEADLINE_EXCEEDED, 'The gateway did not answer in time.');
+        return answer;
+      },
+    };
+    return { ...whole, ...losing };
+  };
+  const env = { ...gateway.env, bootstrapEmail: 'first@example.com', bootstrapPassword: undefined };
+  const first = await bootstrap(env, { client }, silentLogger);
+  expect(calls).toBe(2);
+  expect(first).toMatchObject({ created: true, email: env.bootstrapEmail, password: expect.any(String) });
+  await gateway.login({ email: first.email, password: first.password! });
+  expect(await bootstrap(env, { client }, silentLogger)).toMatchObject({ created: false, password: undefined });
+});
