@@ -19,6 +19,8 @@ const sameSignalMs = 1_000;
  * to be good: a bad variable costs no second, and later starts find the compiled modules in the cache.
  */
 export async function run(name: string, start: (env: Env, logger: Logger) => Promise<Running>): Promise<void> {
+  // A reader that goes away, as `head` does, ends no gateway; pino goes on likewise.
+  process.stdout.on('error', () => {});
   try {
     const env = readEnv(process.env);
     let stop = (_signal: 'SIGTERM' | 'SIGINT'): void => {

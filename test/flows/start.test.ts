@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
@@ -197,6 +198,29 @@ test('a password that was made up is told, though the start fails behind it', as
     expect(child.output).toMatch(/First sign-in\s+owner@example\.com\s+\S{8,}/);
   } finally {
     taken.close();
+  }
+});
+
+test.each(['stdout', 'stderr'] as const)('a gateway whose %s nobody reads any more goes on', async (stream) => {
+  await using database = await createTestDatabase();
+  const port = await freePort();
+  const child = spawn(process.execPath, [script], {
+    env: { ...process.env, ...base(), DATABASE_URL: database.url, PORT: String(port), LOG_LEVEL: 'trace' },
+    stdio: ['ignore', stream === 'stdout' ? 'pipe' : 'ignore', stream === 'stderr' ? 'pipe' : 'ignore'],
+  });
+  child[stream]!.destroy();
+  try {
+    const isReady = () =>
+      fetch(`http://127.0.0.1:${port}/readyz`).then(
+        ({ ok }) => ok || child.exitCode !== null,
+        () => child.exitCode !== null,
+      );
+    await waitFor(isReady, { description: 'readiness', timeoutMs: 60_000 });
+    await restCalls(`http://127.0.0.1:${port}`)('POST', '/api/v1/auth/login', '', owner);
+    child.kill('SIGINT');
+    expect(await once(child, 'exit')).toEqual([0, null]);
+  } finally {
+    child.kill('SIGKILL');
   }
 });
 
