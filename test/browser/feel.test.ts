@@ -214,6 +214,30 @@ test('a long name takes nothing from the mark beside it', async () => {
   await close();
 });
 
+test('a name that is too long is cut at its end, which of one written from right to left is at the left', async () => {
+  const { page, close } = await openPage(browser);
+  const name = 'מפתח הייצור של מחסן האוטומציה הראשי בתל אביב לשנת 2026';
+  await page.route('**/api/v1/admin/keys?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    list.data[0].name = name;
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.operator, '/operator/keys');
+  await page.getByText(name).waitFor();
+  const firstLetterIsShown = `(() => {
+    const shown = document.querySelector('main [title="${name}"]');
+    const letter = document.createRange();
+    letter.setStart(shown.firstChild, 0);
+    letter.setEnd(shown.firstChild, 1);
+    const box = shown.getBoundingClientRect();
+    const { left, right } = letter.getBoundingClientRect();
+    return left >= box.left && right <= box.right;
+  })()`;
+  expect(await page.evaluate(firstLetterIsShown)).toBe(true);
+  await close();
+});
+
 test('on a phone the days of a list stand beside each other, and their zone beside them', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
