@@ -387,6 +387,31 @@ test('a filter of statuses has the words of the statuses in its list', async () 
   await close();
 });
 
+test('a list that may grow long is searched: the models, the mails and the people of an organization', async () => {
+  const organization = `/operator/organizations/${portal.world.people.tenantId}`;
+  const lists = [
+    ['operator', '/operator/models', 'models', 'EMBER-70', 'acme/ember-70b'],
+    ['operator', '/operator/mail', 'addresses', 'contoso', 'somebody@contoso.example'],
+    ['operator', `${organization}?tab=members`, 'members', 'mia', 'member@example.com'],
+    ['owner', '/organization', 'members', 'mia', 'member@example.com'],
+  ] as const;
+  for (const as of ['operator', 'owner'] as const) {
+    const { page, close } = await openPage(browser);
+    await signIn(page, portal.url, users[as]);
+    for (const [, path, what, text, found] of lists.filter(([user]) => user === as)) {
+      await goWithin(page, path);
+      const rows = page.getByRole('main').locator('tbody tr');
+      await rows.nth(2).waitFor();
+      await page.getByRole('searchbox', { name: `Search ${what}` }).fill(text);
+      await expect.poll(() => rows.count(), { message: path }).toBe(1);
+      expect(await rows.innerText()).toContain(found);
+      await page.getByRole('searchbox').fill('no such thing');
+      await page.getByText(/^No (model|mail|member) fits/).waitFor();
+    }
+    await close();
+  }
+});
+
 test('why a mail failed stands in the list, where a touch screen shows no hints', async () => {
   const { page, close } = await openPage(browser);
   await page.route('**/api/v1/admin/mail?**', async (route) => {

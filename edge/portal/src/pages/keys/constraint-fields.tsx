@@ -38,7 +38,12 @@ export const constraintFieldNames = ['model_allowlist', 'ip_allowlist', 'spend_c
 export function ConstraintFields({ type, texts, onChange, error }: ConstraintFieldsProps) {
   const models = useGet<{ data: Model[] }>('/models', undefined, { enabled: type === 'inference' });
   const listed = new Set(texts.models.split(/[\s,;]+/));
-  const rest = (models.data?.data ?? []).filter(({ id }) => !listed.has(id)).slice(0, 8);
+  const ids = (models.data?.data ?? []).map(({ id }) => id);
+  // What is being typed is the last name, unless that is a model's already.
+  const last = /[^\s,;]*$/.exec(texts.models)![0];
+  const typed = ids.includes(last) ? '' : last;
+  const before = texts.models.slice(0, texts.models.length - typed.length).trim();
+  const rest = ids.filter((id) => !listed.has(id) && id.toLowerCase().includes(typed.toLowerCase())).slice(0, 8);
   return (
     <div className="grid gap-4">
       {type === 'inference' && (
@@ -55,11 +60,11 @@ export function ConstraintFields({ type, texts, onChange, error }: ConstraintFie
           />
           {rest.length > 0 && (
             <div className="flex flex-wrap gap-1.5">
-              {rest.map(({ id }) => (
+              {rest.map((id) => (
                 <button
                   key={id}
                   type="button"
-                  onClick={() => onChange({ ...texts, models: `${texts.models.trim()}\n${id}`.trim() })}
+                  onClick={() => onChange({ ...texts, models: `${before}\n${id}`.trim() })}
                   className="max-w-full truncate rounded-full border border-line px-2.5 py-0.5 font-mono text-xs text-soft hover:bg-sunken hover:text-ink"
                 >
                   + {id}

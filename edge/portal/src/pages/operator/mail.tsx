@@ -7,6 +7,7 @@ import { EmptyState } from '../../ui/empty-state.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { SendingStatus } from './sending-status.tsx';
@@ -21,6 +22,7 @@ const statuses = {
 const refreshMs = 5000;
 
 export function Mail() {
+  const [search] = useSearchParameter('search', '');
   const [status, setStatus] = useSearchParameter('status', '');
   const [open, setOpen] = useState<MailRow | null>(null);
   const columns: readonly Column<MailRow>[] = [
@@ -60,7 +62,8 @@ export function Mail() {
   ];
   return (
     <Page title="Mail outbox" description="Every mail of the platform. Without SMTP_URL mails stay here.">
-      <div>
+      <div className="flex flex-wrap gap-2">
+        <SearchBox label="Search addresses" />
         <Select
           aria-label="Status"
           value={status}
@@ -75,11 +78,11 @@ export function Mail() {
         label="Mails"
         wordy
         path="/admin/mail"
-        query={{ status }}
+        query={{ search, status }}
         columns={columns}
         rowKey={(mail) => mail.id}
         options={{ refetchIntervalMs: refreshMs }}
-        empty={<EmptyState icon="mail" title="No mails" />}
+        empty={<EmptyState icon="mail" title={search === '' ? 'No mails' : 'No mail fits'} />}
       />
       {open !== null && (
         <Dialog open onClose={() => setOpen(null)} wide title={open.subject} description={`To ${open.to}`}>

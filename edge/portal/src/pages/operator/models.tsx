@@ -1,10 +1,12 @@
 import { useState } from 'react';
 import { Link } from '../../router/link.tsx';
+import { useSearchParameter } from '../../router/router.ts';
 import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Page } from '../../ui/page.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { RetiringBadge, ServingStatus } from '../models/model-badges.tsx';
 import { operationName } from '../models/operations.ts';
@@ -14,6 +16,7 @@ import type { AdminModel } from './types.ts';
 import { UpstreamDialog } from './upstream-dialog.tsx';
 
 export function OperatorModels() {
+  const [search] = useSearchParameter('search', '');
   const [dialog, setDialog] = useState<'model' | 'upstream' | null>(null);
   return (
     <Page
@@ -30,13 +33,15 @@ export function OperatorModels() {
         </>
       }
     >
+      <SearchBox label="Search models" placeholder="Search by id" />
       <PagedCard<AdminModel>
         label="Model catalog"
         wordy
         path="/admin/models"
+        query={{ search }}
         columns={columns}
         rowKey={(model) => model.id}
-        empty={<EmptyState icon="server" title="No models yet" />}
+        empty={<EmptyState icon="server" title={search === '' ? 'No models yet' : 'No model fits'} />}
       />
       {dialog === 'model' && <ModelDialog onClose={() => setDialog(null)} />}
       {dialog === 'upstream' && <UpstreamDialog onClose={() => setDialog(null)} />}

@@ -1,6 +1,7 @@
 import { useState } from 'react';
 import { useAction, useClaims } from '../../api/hooks.ts';
 import type { Member } from '../../api/types.ts';
+import { useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { IconButton } from '../../ui/button.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
@@ -8,6 +9,7 @@ import { Email } from '../../ui/email.tsx';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Menu } from '../../ui/menu.tsx';
 import { PagedCard } from '../../ui/paged-card.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import type { Column } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -20,6 +22,7 @@ type Question = { title: string; description: string; act: string; changes: Chan
 export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   const toast = useToast();
   const claims = useClaims();
+  const [search] = useSearchParameter('search', '');
   const [asked, setAsked] = useState<{ user: AdminUser; question: Question } | null>(null);
   const change = useAction<Member>({
     stale: ['/admin/users', '/admin/organizations', '/members'],
@@ -34,16 +37,21 @@ export function OrganizationMembers({ tenantId }: { tenantId: string }) {
   };
   return (
     <>
+      <SearchBox label="Search members" />
       <PagedCard<AdminUser>
         label="Members"
         path="/admin/users"
-        query={{ tenant_id: tenantId }}
+        query={{ tenant_id: tenantId, search }}
         columns={columnsOf(claims.userId, ask)}
         rowKey={(user) => user.id}
         empty={
-          <EmptyState icon="people" title="Nobody yet">
-            The owner’s invitation waits in the mail outbox, or was mailed.
-          </EmptyState>
+          search === '' ? (
+            <EmptyState icon="people" title="Nobody yet">
+              The owner’s invitation waits in the mail outbox, or was mailed.
+            </EmptyState>
+          ) : (
+            <EmptyState icon="search" title="No member fits" />
+          )
         }
       />
       {asked !== null && (

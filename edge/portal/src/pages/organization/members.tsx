@@ -1,17 +1,19 @@
 import { useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
-import type { Role } from '../../api/client.ts';
+import type { Query, Role } from '../../api/client.ts';
 import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { List, Member } from '../../api/types.ts';
-import { usePageParameter } from '../../router/router.ts';
+import { usePageParameter, useSearchParameter } from '../../router/router.ts';
 import { Badge, Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { ConfirmDialog } from '../../ui/confirm-dialog.tsx';
 import { Email } from '../../ui/email.tsx';
+import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
 import { Pager } from '../../ui/pagination.tsx';
+import { SearchBox } from '../../ui/search-box.tsx';
 import { type Column, Table } from '../../ui/table.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -22,7 +24,8 @@ type Question = { title: string; description: string; act: string; changes: Chan
 export function Members() {
   const claims = useClaims();
   const [page, setPage] = usePageParameter();
-  const query = { page, limit: 20 };
+  const [search] = useSearchParameter('search', '');
+  const query = { page, limit: 20, search };
   const members = useGet<List<Member>>('/members', query);
   const update = useUpdateMember(query, members.data);
   const [asked, setAsked] = useState<{ member: Member; question: Question } | null>(null);
@@ -94,32 +97,36 @@ export function Members() {
     },
   ];
   return (
-    <Card flush>
-      {asked !== null && (
-        <ConfirmDialog
-          {...asked.question}
-          onAct={() => {
-            update(asked.member, asked.question.changes);
-            setAsked(null);
-          }}
-          onClose={() => setAsked(null)}
-        />
-      )}
-      <Loaded of={members}>
-        {(list) => (
-          <>
-            <Table
-              label="Members"
-              rows={list.data}
-              columns={columns}
-              rowKey={(member) => member.id}
-              pagination={list.pagination}
-            />
-            <Pager pagination={list.pagination} onPage={setPage} />
-          </>
+    <>
+      <SearchBox label="Search members" />
+      <Card flush>
+        {asked !== null && (
+          <ConfirmDialog
+            {...asked.question}
+            onAct={() => {
+              update(asked.member, asked.question.changes);
+              setAsked(null);
+            }}
+            onClose={() => setAsked(null)}
+          />
         )}
-      </Loaded>
-    </Card>
+        <Loaded of={members}>
+          {(list) => (
+            <>
+              <Table
+                label="Members"
+                rows={list.data}
+                columns={columns}
+                rowKey={(member) => member.id}
+                empty={<EmptyState icon="search" title="No member fits" />}
+                pagination={list.pagination}
+              />
+              <Pager pagination={list.pagination} onPage={setPage} />
+            </>
+          )}
+        </Loaded>
+      </Card>
+    </>
   );
 }
 
@@ -144,7 +151,7 @@ const changeOfRole = (member: Member, role: Role, isOwn: boolean): Question => (
 });
 
 /** Changes a member: shown at once, taken back when the API refuses (the last owner stays). */
-function useUpdateMember(query: Record<string, number>, list: List<Member> | undefined) {
+function useUpdateMember(query: Query, list: List<Member> | undefined) {
   const queries = useQueryClient();
   const toast = useToast();
   const change = useAction<Member>({
