@@ -452,6 +452,36 @@ describe('a refusal behind a head of success', () => {
   });
 });
 
+describe('a choice that says of itself that it broke off', () => {
+  const error = { code: 429, message: 'Too many at the-upstreams-own-key.' };
+  const choice = { index: 0, message: { role: 'assistant', content: 'Hi' } };
+  test.each([
+    ['with the error of OpenRouter', { ...choice, finish_reason: null, error }, 429, 'rate_limit_exceeded'],
+    ['by its finish_reason', { ...choice, finish_reason: 'error' }, 502, 'upstream_error'],
+  ])('%s makes a whole answer an error for which nobody pays', async (_, broken, status, code) => {
+    const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
+    for (const stream of [false, true]) {
+      simulator.next({ instead: { status: 200, body: { choices: [broken], usage } } });
+      const body = { model: 'sim-chat', messages, stream };
+      const answer = await gateway.call('POST', '/v1/chat/completions', bench.key.key, body);
+      expect([answer.status, answer.json.error?.code]).toEqual([status, code]);
+      expect(await lastEvent(code)).toMatchObject({ success: false, output_tokens: 0, cost_usd: 0 });
+    }
+  });
+
+  test('ends a stream with an error frame', async () => {
+    const chunks = [
+      { choices: [{ index: 0, delta: { content: 'Hi' } }] },
+      { choices: [{ index: 0, delta: { content: '' }, finish_reason: 'error' }] },
+    ];
+    const body = `${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`;
+    simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });
+    const stream = await client.chat.completions.create({ model: 'sim-chat', messages, stream: true });
+    await expect(Array.fromAsync(stream)).rejects.toMatchObject({ code: 'upstream_error' });
+    expect(await lastEvent('upstream_error')).toMatchObject({ success: false, output_tokens: 1 });
+  });
+});
+
 describe('a success that is no answer', () => {
   const page = '<html>\n\n<p>Sign in\n\n</html>\n\n';
   const events = 'text/event-stream';

@@ -2,6 +2,7 @@ import { isObject } from '#shared/is-object.ts';
 import { fieldSet, ObjectScan } from './json-scan.ts';
 import { closeBracket, comma, openBrace, skipSpace } from './json-walk.ts';
 import { inOrder, type MemberEdit, memberSplices, type Splice } from './splice.ts';
+import { brokenOff } from './stream-error.ts';
 
 export const chunkFields = fieldSet(
   'id',
@@ -97,7 +98,8 @@ export class ChoicesReader {
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
     const finishReason = scan.kind('finish_reason') === 'string' ? scan.string('finish_reason') : undefined;
     // Some upstreams write an empty one until there is one.
-    if (finishReason !== undefined && finishReason !== '') state.finishReason = finishReason;
+    if (finishReason !== undefined && finishReason !== '' && finishReason !== brokenOff)
+      state.finishReason = finishReason;
     if (this.#operation === 'completions') this.#readText(scan, 'text');
     else if (scan.kind('delta') === 'object') {
       if (!this.#readDelta(scan, state, splices)) return false;

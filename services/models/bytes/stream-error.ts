@@ -12,7 +12,7 @@ export const isError = <Name extends string>(scan: ErrorScan<Name>): boolean =>
   hasError(scan) || saysError(scan, 'object') || saysError(scan, 'type');
 
 /** As clients see it: an error that is null, false, 0 or an empty text is none. */
-function hasError<Name extends string>(scan: ErrorScan<Name>): boolean {
+export function hasError<Name extends string>(scan: ObjectScan<Name | 'error'>): boolean {
   switch (scan.kind('error')) {
     case undefined:
     case 'null':
@@ -40,17 +40,30 @@ export function errorInFrame<Name extends string>(
   return event === 'error' ? textOf(data, dataStart, dataEnd) : null;
 }
 
-const errorFields = fieldSet('error', 'object', 'type');
+/** The `finish_reason` of a choice that broke off, in the words of OpenRouter and vLLM. */
+export const brokenOff = 'error';
 
-/** The error that a whole body tells, as its upstream wrote it; null: none. */
+const errorFields = fieldSet('error', 'object', 'type', 'choices');
+const choiceFields = fieldSet('error');
+
+/** The error that a whole body tells, or one of its choices, as OpenRouter's do, as its upstream wrote it; null: none. */
 export function errorInBody(body: Buffer): string | null {
   if (body.length > errorBytesMax) return null;
-  const scan = new ObjectScan(errorFields);
-  return scan.read(body) === null && isError(scan) ? written(scan, 0, body.length) : null;
+  let ofChoice: string | null = null;
+  const choice = new ObjectScan(choiceFields);
+  const scan = new ObjectScan(errorFields, {
+    in: 'choices',
+    scan: choice,
+    take() {
+      if (choice.kind('error') === 'object') ofChoice ??= written(choice, choice.open, choice.close + 1);
+    },
+  });
+  if (scan.read(body) !== null) return null;
+  return isError(scan) ? written(scan, 0, body.length) : ofChoice;
 }
 
 /** The error of the object that is `bytes[start, end)` of the scan: by itself, since what stands beside it may be an answer, which is for nobody's log. */
-function written<Name extends string>(scan: ErrorScan<Name>, start: number, end: number): string {
+function written<Name extends string>(scan: ObjectScan<Name | 'error'>, start: number, end: number): string {
   if (scan.kind('error') !== 'object') return textOf(scan.bytes, start, end);
   const { valueStart, valueEnd } = scan.member('error')!;
   return `{"error":${textOf(scan.bytes, valueStart, valueEnd)}}`;

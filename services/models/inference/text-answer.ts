@@ -3,7 +3,7 @@ import { hasUniqueId } from '../bytes/chat-chunk.ts';
 import { fieldSet, ObjectScan } from '../bytes/json-scan.ts';
 import { type ReportedUsage, readUsage } from '../bytes/reported-usage.ts';
 import { applySplices, inOrder, type MemberEdit, memberSplices, type Splice } from '../bytes/splice.ts';
-import { isError } from '../bytes/stream-error.ts';
+import { brokenOff, hasError, isError } from '../bytes/stream-error.ts';
 import type { CallTools } from './call-tools.ts';
 import type { AnswerEnd } from './prepared-call.ts';
 import { outputText } from './prompt-text.ts';
@@ -19,7 +19,7 @@ export type TextAnswerRules = {
 };
 
 const answerFields = fieldSet('id', 'object', 'created', 'choices', 'usage', 'error', 'type');
-const choiceFields = fieldSet('index');
+const choiceFields = fieldSet('index', 'finish_reason', 'error');
 
 /**
  * Reads a whole chat or text completion. What its upstream leaves out is added, and an id that is not unique replaced
@@ -31,10 +31,12 @@ export function readTextAnswer(
 ): WholeAnswer | null {
   const splices: Splice[] = [];
   const choice = new ObjectScan(choiceFields);
+  let isBroken = false;
   const scan = new ObjectScan(answerFields, {
     in: 'choices',
     scan: choice,
     take(place) {
+      isBroken ||= hasError(choice) || choice.string('finish_reason') === brokenOff;
       // A choice without an index gets that of its place.
       if (choice.kind('index') !== 'number') splices.push(...memberSplices(choice, [['index', String(place)]]));
     },
@@ -43,7 +45,7 @@ export function readTextAnswer(
   const hasChoices = scan.kind('choices') === 'array';
   if (hasChoices && scan.itemCount === -1) return null;
   // Some servers answer 200 and an error.
-  if (isError(scan)) return null;
+  if (isBroken || isError(scan)) return null;
 
   const edits: MemberEdit<(typeof answerFields.names)[number]>[] = [];
   if (!hasUniqueId(scan)) edits.push(['id', JSON.stringify(prefixedId(isChat ? 'chatcmpl-' : 'cmpl-'))]);
