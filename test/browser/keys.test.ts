@@ -172,6 +172,28 @@ test('each complaint of the API stands at its field', async () => {
   await close();
 });
 
+test('the models offered for a restriction are those whose names have what is being typed', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/models', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    const [model] = list.data;
+    list.data = Array.from({ length: 300 }, (_, at) => ({ ...model, id: `vendor/family-${at}` }));
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  await dialog(page).locator('summary', { hasText: 'Restrictions' }).click();
+  const models = dialog(page).getByLabel('Only these models');
+  await dialog(page).getByRole('button', { name: '+ vendor/family-0', exact: true }).click();
+  await models.pressSequentially(' LY-27');
+  const offered = dialog(page).getByRole('button', { name: /^\+ / });
+  expect(await offered.allInnerTexts()).toEqual(['', 0, 1, 2, 3, 4, 5, 6].map((digit) => `+ vendor/family-27${digit}`));
+  await models.pressSequentially('8');
+  await offered.click();
+  expect(await models.inputValue()).toBe('vendor/family-0\nvendor/family-278');
+  await close();
+});
+
 test('expiry has the presets, and a custom date says when the key stops', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys?create=1');
