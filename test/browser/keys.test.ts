@@ -167,7 +167,7 @@ test('each complaint of the API stands at its field', async () => {
   await dialog(page).getByLabel('Daily spend cap in USD').fill('ten');
   await dialog(page).getByRole('button', { name: 'Create key' }).click();
   await dialog(page)
-    .getByText(/^It must be number/)
+    .getByText(/Invalid value for `spend_cap_usd`/)
     .waitFor();
   await close();
 });

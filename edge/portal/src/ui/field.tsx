@@ -12,18 +12,11 @@ import { Icon } from './icons.tsx';
 const control =
   'w-full rounded-md border border-edge bg-surface px-3 text-base text-ink disabled:opacity-60 aria-invalid:border-danger';
 
-/**
- * The API's complaint about one field: its `param` names the field or something inside it. It stands beside the field, so it begins
- * without the name that only the API calls it by.
- */
+/** The API's complaint about one field: its `param` names the field or something inside it. */
 export function fieldError(error: ApiError | null | undefined, name: string): string | null {
   const param = error?.param;
   if (param === null || param === undefined || error === null || error === undefined) return null;
-  if (param !== name && !param.startsWith(`${name}.`) && !param.startsWith(`${name}[`)) return null;
-  const opening = `Invalid value for \`${name}\`: `;
-  if (!error.message.startsWith(opening)) return error.message;
-  const complaint = error.message.slice(opening.length);
-  return complaint.charAt(0).toUpperCase() + complaint.slice(1);
+  return param === name || param.startsWith(`${name}.`) || param.startsWith(`${name}[`) ? error.message : null;
 }
 
 type FieldProps = {
