@@ -131,14 +131,14 @@ test('services, edge and worker in processes of their own are set up by one comm
   await waitFor(charged, { description: 'both calls in the ledger' });
 });
 
-test('an inference part in a process of its own invokes models for callers that have none, metered like all others', async () => {
-  const session = await operatorSession();
-  const { id } = await call('POST', '/api/v1/api-keys', session, { name: 'by gRPC' });
-  const client = grpcClient(inferenceUrl);
-  const answers: InvokeResponse[] = [];
+/** All that InferenceService answers to a chat of a caller. */
+async function chatByGrpc(
+  client: ReturnType<typeof grpcClient>,
+  caller: ReturnType<typeof callerOfKey>,
+): Promise<InvokeResponse[]> {
   const stream = await invokeByGrpc(
     client,
-    { caller: callerOfKey(session, id), secrets: [testSecrets.SERVICE_SECRET] },
+    { caller, secrets: [testSecrets.SERVICE_SECRET] },
     {
       operation: Operation.CHAT_COMPLETIONS,
       contentType: 'application/json',
@@ -146,7 +146,14 @@ test('an inference part in a process of its own invokes models for callers that 
       body: Buffer.from('{"model":"sandbox-chat","messages":[{"role":"user","content":"Hi"}]}'),
     },
   );
-  for await (const answer of stream) answers.push(answer);
+  return Array.fromAsync(stream);
+}
+
+test('an inference part in a process of its own invokes models for callers that have none, metered like all others', async () => {
+  const session = await operatorSession();
+  const { id } = await call('POST', '/api/v1/api-keys', session, { name: 'by gRPC' });
+  const client = grpcClient(inferenceUrl);
+  const answers = await chatByGrpc(client, callerOfKey(session, id));
   client.close();
   expect(answers[0]!.head).toMatchObject({ status: 200, model: 'sandbox-chat' });
   const { eventId, success } = answers.at(-1)!.end!;
@@ -343,22 +350,7 @@ test('a worker and an inference part that find no Models at their start show the
   await waitFor(isOpen, { description: 'its port to be open' });
   expect(await serving()).toEqual([Status.NOT_SERVING, Status.NOT_SERVING]);
   const client = grpcClient(`http://127.0.0.1:${rpcPort}`);
-  const invoke = async () => {
-    const body = Buffer.from(JSON.stringify(chat));
-    const stream = await invokeByGrpc(
-      client,
-      { caller: callerOfKey(session, id), secrets: [testSecrets.SERVICE_SECRET] },
-      {
-        operation: Operation.CHAT_COMPLETIONS,
-        contentType: 'application/json',
-        endpoint: '/v1/chat/completions',
-        body,
-      },
-    );
-    const answers: InvokeResponse[] = [];
-    for await (const answer of stream) answers.push(answer);
-    return answers;
-  };
+  const invoke = () => chatByGrpc(client, callerOfKey(session, id));
   await expect(invoke()).rejects.toMatchObject({
     code: grpcStatus.UNAVAILABLE,
     details: 'The gateway does not know its models yet. Try again shortly.',
