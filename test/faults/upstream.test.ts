@@ -11,8 +11,9 @@ let gateway: TestGateway;
 let simulator: UpstreamSimulator;
 let client: OpenAI;
 
+const logLines: string[] = [];
 beforeAll(async () => {
-  bench = await startInferenceBench();
+  bench = await startInferenceBench({ logLines });
   ({ gateway, simulator } = bench);
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
@@ -557,6 +558,17 @@ describe('an error beside results', () => {
     expect([status, json.error.code]).toEqual([503, 'server_is_overloaded']);
     const nothing = { input_tokens: 0, output_tokens: 0, images: 0, audio_seconds: 0, cost_usd: 0 };
     expect(await lastEvent('server_is_overloaded')).toMatchObject({ success: false, ...nothing });
+  });
+
+  test.each([{ message: 'No.' }, {}, 'No.', 7, true])('is logged without the results: %j', async (error) => {
+    const secret = { role: 'assistant', content: 'what is for the client alone' };
+    answerWith({ ...chatAnswer, choices: [{ ...choice, message: secret }], error });
+    const from = logLines.length;
+    expect((await post('/chat/completions', chatRequest)).status).toBe(502);
+    await waitFor(() => logLines.slice(from).some((line) => line.includes('a deployment failed')), {
+      description: 'the line in the log',
+    });
+    expect(logLines.slice(from).join('')).not.toContain(secret.content);
   });
 
   test.each(wholes)('of %s is none where it says nothing', async (_what, path, request, body) => {

@@ -32,7 +32,7 @@ const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
  */
 function upstreamError(head: UpstreamHead, body: string): GatewayError {
   const said = readErrorBody(body);
-  const internal = `upstream answered ${head.status}: ${said.message || body.slice(0, 300)}`;
+  const internal = `upstream answered ${head.status}: ${said.message || said.quote}`;
   const status = namedStatus(head, said);
   const isContent = status === 403 && contentRefusal.test(`${said.code} ${said.message}`);
   const refusal = refusals.get(isContent ? 400 : status);

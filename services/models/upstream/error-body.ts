@@ -5,6 +5,8 @@ export const errorBytesMax = 64 * 1024;
 
 export type SaidError = {
   message: string;
+  /** What an operator is told where there is no message: of a body with an error nothing else, since the rest may be an answer, which is for no log. */
+  quote: string;
   param: string | undefined;
   code: string | undefined;
   /** The HTTP status that its code or type stands for; undefined: none. */
@@ -27,7 +29,13 @@ const statusesByName = new Map<unknown, number>([
  * say nothing.
  */
 export function readErrorBody(body: string): SaidError {
-  const nothing: SaidError = { message: '', param: undefined, code: undefined, status: undefined };
+  const nothing: SaidError = {
+    message: '',
+    quote: body.slice(0, 300),
+    param: undefined,
+    code: undefined,
+    status: undefined,
+  };
   let parsed: unknown;
   try {
     parsed = JSON.parse(body);
@@ -49,6 +57,7 @@ export function readErrorBody(body: string): SaidError {
   const numeric = statusIn(error.code);
   return {
     message: ((message as string | undefined) ?? '').slice(0, 2000),
+    quote: outer.error ? JSON.stringify({ error: outer.error }).slice(0, 300) : nothing.quote,
     // vLLM names a field by its place in the request.
     param: nameOrNone(error.param)?.replace(/^body\./, ''),
     code: numeric === undefined ? nameOrNone(error.code) : undefined,
