@@ -67,31 +67,25 @@ export async function startGateway(env: Env, parts: GatewayParts, logger: Logger
     const healthUrl =
       parts.edge || port === undefined
         ? undefined
-        : await import('./parts/health.ts').then(({ startHealth }) =>
-            startHealth(base, { port, readiness: partsReadiness }),
-          );
+        : await (await import('./parts/health.ts')).startHealth(base, { port, readiness: partsReadiness });
     const connection =
       hasServices || parts.worker
-        ? await import('./parts/database.ts').then(({ startDatabase }) => startDatabase(base, parts.database))
+        ? await (await import('./parts/database.ts')).startDatabase(base, parts.database)
         : undefined;
     const services = hasServices
-      ? await import('./services.ts').then(({ startServices }) => startServices(base, parts.services, connection!))
+      ? await (await import('./services.ts')).startServices(base, parts.services, connection!)
       : [];
     const hasInference = parts.inference || parts.edge || parts.worker;
-    const inference = hasInference
-      ? await import('./parts/inference.ts').then(({ startInferencePart }) => startInferencePart(base))
-      : undefined;
+    const inference = hasInference ? await (await import('./parts/inference.ts')).startInferencePart(base) : undefined;
     // Jobs would be tried in vain, and one of WORKERS would be given connections that others could serve.
     if (parts.worker || cluster.isWorker) await inference?.prepared;
     const rpcUrl =
       hasServices || parts.inference
         ? await serveServices(base, inference === undefined ? services : [...services, inference.rpc])
         : undefined;
-    if (parts.worker) await import('./parts/worker.ts').then(({ startWorker }) => startWorker(base, connection!));
+    if (parts.worker) await (await import('./parts/worker.ts')).startWorker(base, connection!);
     const edge = parts.edge
-      ? await import('./parts/edge.ts').then(async ({ startEdge }) =>
-          startEdge(base, partsReadiness, await parts.portal),
-        )
+      ? await (await import('./parts/edge.ts')).startEdge(base, partsReadiness, await parts.portal)
       : undefined;
     const readiness = edge?.readiness ?? partsReadiness;
     const bootstrapped = await parts.bootstrap?.(switchboard);
