@@ -470,10 +470,11 @@ describe('a choice that says of itself that it broke off', () => {
     }
   });
 
-  test('ends a stream with an error frame', async () => {
+  test.each([1, 2])('ends a stream of %i choices with an error frame', async (n) => {
+    const ended = { index: 1, delta: { content: '' }, finish_reason: 'stop' };
     const chunks = [
       { choices: [{ index: 0, delta: { content: 'Hi' } }] },
-      { choices: [{ index: 0, delta: { content: '' }, finish_reason: 'error' }] },
+      { choices: [{ index: 0, delta: { content: '' }, finish_reason: 'error' }, ended].slice(0, n) },
     ];
     const body = `${chunks.map((chunk) => `data: ${JSON.stringify(chunk)}\n\n`).join('')}data: [DONE]\n\n`;
     simulator.next({ instead: { status: 200, contentType: 'text/event-stream', body } });

@@ -36,7 +36,7 @@ export type ChatOperation = 'chat' | 'completions';
 /** What was seen of one choice. */
 export type ChoiceState = {
   hasRole: boolean;
-  finishReason: string | null;
+  isFinished: boolean;
   /** Index and id of the call of a tool that came last; -1 before the first. */
   callIndex: number;
   callId: unknown;
@@ -56,6 +56,8 @@ export class ChoicesReader {
   readonly #delta = new ObjectScan(deltaFields);
   /** Whether the last reading met a choice for the first time: what it said of the role is not what it would say again. */
   metNewChoice = false;
+  /** Whether a choice said that it broke off. */
+  hasBroken = false;
   /** By index. */
   readonly choices = new Map<number, ChoiceState>();
 
@@ -90,7 +92,7 @@ export class ChoicesReader {
     let state = this.choices.get(index);
     if (state === undefined) {
       if (this.choices.size >= choicesMax) return false;
-      state = { hasRole: false, finishReason: null, callIndex: -1, callId: null };
+      state = { hasRole: false, isFinished: false, callIndex: -1, callId: null };
       this.choices.set(index, state);
       this.metNewChoice = true;
     }
@@ -98,8 +100,8 @@ export class ChoicesReader {
     if (numbered === undefined) edits.push(['index', String(ordinal)]);
     const finishReason = scan.kind('finish_reason') === 'string' ? scan.string('finish_reason') : undefined;
     // Some upstreams write an empty one until there is one.
-    if (finishReason !== undefined && finishReason !== '' && finishReason !== brokenOff)
-      state.finishReason = finishReason;
+    if (finishReason === brokenOff) this.hasBroken = true;
+    else if (finishReason !== undefined && finishReason !== '') state.isFinished = true;
     if (this.#operation === 'completions') this.#readText(scan, 'text');
     else if (scan.kind('delta') === 'object') {
       if (!this.#readDelta(scan, state, splices)) return false;

@@ -40,8 +40,6 @@ export type ChatStreamEnd = {
   /** Whether it came in a chunk of its own, as it does behind the last words; beside words it may tell of the way there. */
   isUsageFinal: boolean;
   serviceTier: null | string;
-  /** By the choice's index. */
-  finishReasons: ReadonlyMap<number, string | null>;
   /** The error that the upstream told, as it wrote it; null: none. */
   said: string | null;
   /** What is wrong with its bytes; null: nothing. */
@@ -135,8 +133,6 @@ export class ChatStream {
       }
       this.#send(doneFrame);
     }
-    const finishReasons = new Map<number, string | null>();
-    for (const [index, choice] of this.#choices.choices) finishReasons.set(index, choice.finishReason);
     const forward = this.#flush();
     return {
       forward,
@@ -144,7 +140,6 @@ export class ChatStream {
       usage,
       isUsageFinal: this.#isUsageFinal,
       serviceTier: this.#serviceTier,
-      finishReasons,
       said: this.#said,
       problem: this.#problem,
     };
@@ -163,8 +158,9 @@ export class ChatStream {
 
   #outcome(cut: boolean): ChatStreamOutcome {
     if (this.state === 'failed') return 'upstream_error';
+    if (this.#choices.hasBroken) return 'no_finish_reason';
     const choices = [...this.#choices.choices.values()];
-    const finished = choices.filter((choice) => choice.finishReason !== null).length;
+    const finished = choices.filter(({ isFinished }) => isFinished).length;
     if (this.state === 'done') return finished > 0 ? 'complete' : 'no_finish_reason';
     if (cut) return 'cut';
     // Without [DONE] only the finish reasons tell that nothing is missing.
