@@ -249,9 +249,11 @@ class History {
     const { model } = this;
     const under = repeat === null ? null : `${caller} ${caller === 'key' ? model.keyNumber : ''} ${repeat.key}`;
     const known = under === null ? undefined : this.#submitted.get(under);
-    const isKnown = known !== undefined && model.jobs.includes(known.job) && model.nowMs < known.job.createdMs + dayMs;
-    const mark = isKnown && repeat?.isOther === false ? known.mark : `mark-${++this.#marks};`;
-    const isOfPrivate = isKnown && repeat?.isOther === false ? known.isPrivate : isPrivate;
+    // That of a deleted job as well.
+    const isKnown = known !== undefined && model.nowMs < known.job.createdMs + dayMs;
+    const isSame = isKnown && !repeat!.isOther;
+    const mark = isSame ? known.mark : `mark-${++this.#marks};`;
+    const isOfPrivate = isSame ? known.isPrivate : isPrivate;
     const body = {
       model: modelOf(isOfPrivate),
       messages: [{ role: 'user', content: mark }],
@@ -266,11 +268,7 @@ class History {
     };
     const [status, code] = model.submitted(caller, isOfPrivate);
     const isRefused = code !== null && !(isKnown && code === 'spend_cap_exceeded');
-    const expected = isRefused
-      ? [status, code]
-      : isKnown && repeat?.isOther
-        ? [400, 'idempotency_key_reused']
-        : [202, null];
+    const expected = isRefused ? [status, code] : isKnown ? this.#repeated(known.job, isSame) : [202, null];
     if (!this.#scripts.has(mark)) this.#scripts.set(mark, script);
     // Room is free again a moment after a job's end.
     const answer = await waitFor(
@@ -288,6 +286,12 @@ class History {
     }
     model.add({ id: answer.json.id, mark, caller, isPrivate: isOfPrivate, script });
     if (under !== null) this.#submitted.set(under, { mark, isPrivate: isOfPrivate, job: model.jobs[0]! });
+  }
+
+  /** How a submission is answered whose Idempotency-Key stands for a job. */
+  #repeated(job: ModelJob, isSame: boolean): [number, string | null] {
+    if (!isSame) return [400, 'idempotency_key_reused'];
+    return this.model.jobs.includes(job) ? [202, null] : [404, 'not_found'];
   }
 
   async #answer(job: ModelJob): Promise<void> {
