@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
+import { NIL } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { AuditActorType, AuditRecordSchema } from '#gen/modelgateway/auth/v1/audit_pb.ts';
 import { patiently } from '#shared/db/patiently.ts';
@@ -26,6 +27,14 @@ const record = (tenantId: string, id = uuidv7(), after = '{"spend_cap_usd":0.000
     beforeJson: '{"spend_cap_usd":25}',
     afterJson: after,
   });
+/** The id of an organization of which nothing is in its chain yet. */
+async function newOrganization(): Promise<string> {
+  const id = uuidv7();
+  const insert = "insert into organizations (id, name, created_at) values ($1, 'Another', now())";
+  await asTableOwner(fixture, insert, [id]);
+  return id;
+}
+
 const send = (records: ReturnType<typeof record>[]) => fixture.auth.recordAuditEvents({ records }, asService('keys'));
 const verify = (tenantId: string) => fixture.auth.verifyAuditChain({ tenantId }, operatorOf(fixture));
 
@@ -41,7 +50,7 @@ async function verifyInParts(tenantId: string) {
 }
 
 test('events of other services join the chain, each id once', async () => {
-  const tenantId = uuidv7();
+  const tenantId = await newOrganization();
   const records = Array.from({ length: 5 }, () => record(tenantId));
   await Promise.all([send(records), send(records), send(records.slice(2))]);
   const { events } = await fixture.auth.adminListAuditEvents({ tenantId }, operatorOf(fixture));
@@ -52,7 +61,7 @@ test('events of other services join the chain, each id once', async () => {
 });
 
 test('a thousand events from many writers make one whole chain', async () => {
-  const tenantId = uuidv7();
+  const tenantId = await newOrganization();
   const batches = Array.from({ length: 20 }, () => Array.from({ length: 50 }, () => record(tenantId)));
   // On a busy machine the last of so many writers is told to come again, and does, as the relay of the other services would.
   await Promise.all(batches.map((records) => patiently(() => send(records))));
@@ -79,7 +88,7 @@ test.each([
   ['a cut end', 'delete from audit_events where sequence >= 5', 5n],
   ['an emptied chain', 'delete from audit_events', 1n],
 ])('%s shows, even when somebody with every right did it', async (_name, statement, broken) => {
-  const tenantId = uuidv7();
+  const tenantId = await newOrganization();
   await send(Array.from({ length: 5 }, () => record(tenantId)));
   await asTableOwner(
     fixture,
@@ -90,7 +99,7 @@ test.each([
 });
 
 test('a chain that is verified in parts is read once, and goes on behind an event that there is', async () => {
-  const tenantId = uuidv7();
+  const tenantId = await newOrganization();
   await send(Array.from({ length: 4 }, () => record(tenantId)));
   expect(await verifyInParts(tenantId)).toEqual({ parts: [2n, 2n, 0n], firstBrokenSequence: undefined });
   await send([record(tenantId)]);
@@ -103,8 +112,13 @@ test('a chain that is verified in parts is read once, and goes on behind an even
   });
 });
 
+test('the platform has a chain, under the nil UUID too, and an organization that is not there has none', async () => {
+  expect((await verify(NIL)).eventsChecked).toBe((await verify('')).eventsChecked);
+  await expect(verify(uuidv7())).rejects.toMatchObject({ reason: ErrorReason.NOT_FOUND });
+});
+
 test('a chain that is longer than one call reads is never said to be whole before its end', async () => {
-  const tenantId = uuidv7();
+  const tenantId = await newOrganization();
   const length = 20_001;
   for (let sent = 0; sent < length; sent += 1_000) {
     await send(Array.from({ length: Math.min(1_000, length - sent) }, () => record(tenantId)));
@@ -136,7 +150,7 @@ test('an edit of any single column of an event shows', async () => {
   );
   expect(columns.map(({ name }) => name)).toContain('actor_ip');
   for (const { name, type } of columns) {
-    const tenantId = uuidv7();
+    const tenantId = await newOrganization();
     await send(Array.from({ length: 3 }, () => record(tenantId)));
     const statement = `update audit_events set ${name} = ${edits[type]!(name)} where tenant_id = $1 and sequence = 2`;
     const { rowCount } = await asTableOwner(fixture, statement, [tenantId]);

@@ -4,6 +4,7 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { type EventRow, storedEvent } from '../db/audit.repository.ts';
+import { getOrganizationRow } from '../db/organization.repository.ts';
 import type { AuthDeps, AuthRpc } from '../deps.ts';
 import { ChainCheck, type ChainPlace, platformChain } from '../domain/audit-chain.ts';
 
@@ -19,6 +20,8 @@ export const verifyAuditChain =
   async (request, context) => {
     operatorCaller(context);
     const tenantId = request.tenantId || platformChain;
+    // One that is not there has no event that could be wrong.
+    if (tenantId !== platformChain) await getOrganizationRow(database.em(), tenantId);
     const eventsMax = Math.min(request.eventsMax || callEventsMax, callEventsMax);
     // One snapshot, so that an event which is appended meanwhile does not look like a break.
     return sqlTransaction(

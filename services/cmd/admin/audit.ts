@@ -29,8 +29,6 @@ export const auditCommands: readonly AdminCommand[] = [
     options: { organization: { type: 'string' } },
     async run({ auth, asOperator }, args) {
       const asked = textOption(args, 'organization');
-      // One that is not there has no event that could be wrong.
-      if (asked !== '') await auth.adminGetOrganization({ tenantId: asked }, asOperator);
       const chains = asked === '' ? ['', ...(await organizationIds(auth, asOperator))] : [asked];
       const broken = [];
       let eventsChecked = 0;
