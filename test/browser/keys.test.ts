@@ -1,6 +1,14 @@
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { doubleClick, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import {
+  doubleClick,
+  inSight,
+  launchBrowser,
+  openPage,
+  overPlainHttp,
+  signIn,
+  signInByForm,
+} from './support/browser.ts';
 import { hostileName, type Portal, startPortal, users } from './support/portal.ts';
 
 let portal: Portal;
@@ -169,6 +177,27 @@ test('each complaint of the API stands at its field', async () => {
   await dialog(page)
     .getByText(/Invalid value for `spend_cap_usd`/)
     .waitFor();
+  await close();
+});
+
+test('whoever sends a long form from its end sees what went wrong, be it above: the refusal of all, or of one field', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 700 } });
+  await signIn(page, portal.url, users.owner, '/keys?create=1');
+  await dialog(page).locator('summary', { hasText: 'Scopes' }).click();
+  const create = dialog(page).getByRole('button', { name: 'Create key' });
+  const name = dialog(page).getByLabel('Name');
+  const sendFromTheEnd = async () => {
+    await dialog(page).evaluate((form) => form.scrollTo(0, form.scrollHeight));
+    await create.click();
+  };
+  await page.route('**/api/v1/api-keys', (route) => route.fulfill({ status: 503, json: {} }), { times: 1 });
+  await name.fill('A good name');
+  await sendFromTheEnd();
+  await expect.poll(() => inSight(dialog(page).getByText('The gateway answered with status 503.'))).toBe(true);
+  await name.fill('x');
+  await sendFromTheEnd();
+  await expect.poll(() => inSight(dialog(page).getByText(/fewer than 2 characters/))).toBe(true);
+  expect(await inSight(name)).toBe(true);
   await close();
 });
 

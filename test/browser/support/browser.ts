@@ -172,3 +172,10 @@ export async function doubleClick(page: Page, button: Locator, meanwhile: () => 
     if (clickCount === 1) await meanwhile();
   }
 }
+
+/** Whether the middle of an element is within the window, and nothing covers it. */
+export const inSight = (element: Locator): Promise<boolean> =>
+  element.evaluate((shown) => {
+    const { left, top, width, height } = shown.getBoundingClientRect();
+    return shown.contains(shown.ownerDocument.elementFromPoint(left + width / 2, top + height / 2));
+  });

@@ -43,7 +43,11 @@ export function Field({ label, hint, error, children }: FieldProps) {
       </label>
       {children({ id, 'aria-describedby': described || undefined, 'aria-invalid': error == null ? undefined : true })}
       {error != null && (
-        <p id={errorId} role="alert" className="flex items-start gap-1.5 text-sm text-danger wrap-anywhere">
+        <p
+          id={errorId}
+          role="alert"
+          className="flex scroll-mt-20 items-start gap-1.5 text-sm text-danger wrap-anywhere"
+        >
           <Icon name="warning" className="mt-0.5 size-3.5" />
           {error}
         </p>

@@ -1,4 +1,4 @@
-import type { FormEvent, ReactNode } from 'react';
+import { type FormEvent, type ReactNode, useEffect, useRef } from 'react';
 import type { ApiError } from '../api/error.ts';
 import { fieldError } from './field.tsx';
 import { Notice } from './notice.tsx';
@@ -17,15 +17,28 @@ export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps
   );
 }
 
-/** The request id that support will ask for, and the error itself where it belongs to none of the form's `fields`. */
+/**
+ * The request id that support will ask for, and the error itself where it belongs to none of the form's `fields`. Stands at the form's
+ * beginning, and brings what is complained of into sight: a long form is sent from its end.
+ */
 export function FormError({ error, fields = [] }: { error: ApiError | null | undefined; fields?: readonly string[] }) {
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (error == null) return;
+    place.current?.parentElement?.querySelector('[role="alert"]')?.scrollIntoView({ block: 'nearest' });
+  }, [error]);
   if (error == null) return null;
-  if (fields.some((name) => fieldError(error, name) !== null)) return <RequestId id={error.requestId} />;
   return (
-    <Notice tone="danger" role="alert">
-      {error.message}
-      <RequestId id={error.requestId} />
-    </Notice>
+    <div ref={place} className="contents">
+      {fields.some((name) => fieldError(error, name) !== null) ? (
+        <RequestId id={error.requestId} />
+      ) : (
+        <Notice tone="danger" role="alert">
+          {error.message}
+          <RequestId id={error.requestId} />
+        </Notice>
+      )}
+    </div>
   );
 }
 
