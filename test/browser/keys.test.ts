@@ -341,6 +341,38 @@ test('an edit shows at once, and goes back to what was when the gateway refuses 
   await close();
 });
 
+test('a key that was deleted elsewhere does not pass for an active one any longer than until somebody looks or acts', async () => {
+  const make = async (name: string) =>
+    (await portal.gateway.call('POST', '/api/v1/api-keys', portal.world.people.owner.token, { name })).json
+      .id as string;
+  const remove = (id: string) =>
+    portal.gateway.call('DELETE', `/api/v1/api-keys/${id}`, portal.world.people.owner.token);
+  const { page, close } = await openPage(browser);
+  await page.clock.install();
+  const looked = await make('Looked at');
+  await signIn(page, portal.url, users.owner, `/keys/${looked}`);
+  await page.getByRole('heading', { level: 1, name: 'Looked at' }).waitFor();
+  await remove(looked);
+  await page.clock.fastForward(20_000);
+  await page.evaluate("dispatchEvent(new Event('visibilitychange'))");
+  await page.getByRole('main').getByText('Deleted', { exact: true }).waitFor();
+  expect(await page.getByText('Active', { exact: true }).count()).toBe(0);
+  expect(await page.getByRole('button', { name: 'Edit' }).count()).toBe(0);
+
+  const acted = await make('Acted on');
+  await page.goto(`${portal.url}/keys`);
+  await row(page, 'Acted on').waitFor();
+  await remove(acted);
+  await page.getByRole('button', { name: 'Actions for Acted on' }).click();
+  await page.getByRole('menuitem', { name: 'Delete' }).click();
+  await dialog(page).getByLabel("Type the key's name to delete it").fill('Acted on');
+  await dialog(page).getByRole('button', { name: 'Delete key' }).click();
+  await dialog(page).getByRole('alert').waitFor();
+  await dialog(page).getByRole('button', { name: 'Cancel' }).click();
+  await row(page, 'Acted on').waitFor({ state: 'detached' });
+  await close();
+});
+
 test('an operator revokes a key without ever seeing a secret, and its owner sees that it was revoked', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.operator, '/operator/keys');

@@ -111,7 +111,7 @@ export const changedFields = <Fields extends object>(before: Fields, fields: Fie
   ) as Partial<Fields>;
 
 type ActionOptions<Answer> = {
-  /** Paths whose cached answers the change makes stale, with all below them. */
+  /** Paths whose cached answers the change makes stale, with all below them; so does learning that what it was to change is gone. */
   stale?: readonly string[];
   onSuccess?: (answer: Answer) => void;
   onError?: (error: ApiError) => void;
@@ -150,7 +150,7 @@ export function useAction<Answer = void>(options: ActionOptions<Answer> = {}) {
       // A refusal: the next try is another request. No answer, or one of a proxy that got none: it may have worked, so the key stays.
       if (!isTransient(error)) idempotencyKey.current = null;
       options.onError?.(error);
-      if (isTransient(error) || isReused(error)) readAgain();
+      if (error.status === 404 || isTransient(error) || isReused(error)) readAgain();
     },
     onSettled: () => {
       running.current = false;

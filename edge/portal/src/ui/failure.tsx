@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { ApiError } from '../api/error.ts';
+import { type ApiError, isTransient } from '../api/error.ts';
 import { Button } from './button.tsx';
 import { classNames } from './class-names.ts';
 import { RequestId } from './form.tsx';
@@ -33,11 +33,12 @@ type Loadable<Answer> = {
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
 
 /**
- * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a new error; that of another
- * question, such as another range, is dimmed, unless its own comes within an instant.
+ * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a failure that may pass, and not a
+ * refusal: what it tells of is gone, or another's by now. That of another question, such as another range, is dimmed, unless its own
+ * comes within an instant.
  */
 export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
-  if (of.data !== undefined) {
+  if (of.data !== undefined && (of.error === null || isTransient(of.error))) {
     return (
       <div
         aria-busy={of.isPlaceholderData || undefined}

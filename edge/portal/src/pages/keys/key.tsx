@@ -4,7 +4,7 @@ import type { ApiKey } from '../../api/types.ts';
 import { formatCount, formatUsd } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
 import { navigate } from '../../router/router.ts';
-import { Badge } from '../../ui/badge.tsx';
+import { Badge, Status } from '../../ui/badge.tsx';
 import { Button, IconButton } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
@@ -22,11 +22,12 @@ export function KeyPage({ parameters }: PageParameters) {
   const key = useGet<ApiKey>(`/api-keys/${id}`, undefined, { keepPrevious: false });
   const [dialog, setDialog] = useState<KeyDialog['kind'] | null>(null);
   const apiKey = key.data;
+  const isGone = key.error?.status === 404;
   if (apiKey === undefined) {
     // A teammate's key is not mine to manage, but admins and owners may read its analytics.
     return (
       <Page title="API key" parent={parent}>
-        {key.error?.status === 404 ? <Analytics keyId={id} /> : <Loaded of={key}>{() => null}</Loaded>}
+        {isGone ? <Analytics keyId={id} /> : <Loaded of={key}>{() => null}</Loaded>}
       </Page>
     );
   }
@@ -35,29 +36,35 @@ export function KeyPage({ parameters }: PageParameters) {
       title={apiKey.name}
       parent={parent}
       badge={
-        <>
-          <KeyStatus apiKey={apiKey} />
-          <ExpiryBadge apiKey={apiKey} />
-        </>
+        isGone ? (
+          <Status tone="danger">Deleted</Status>
+        ) : (
+          <>
+            <KeyStatus apiKey={apiKey} />
+            <ExpiryBadge apiKey={apiKey} />
+          </>
+        )
       }
       description={<code className="font-mono text-sm">{apiKey.key_preview}</code>}
       actions={
-        <>
-          {apiKey.revoked_at === null && (
-            <>
-              <Button icon="settings" onClick={() => setDialog('edit')}>
-                Edit
-              </Button>
-              <Button icon="refresh" onClick={() => setDialog('rotate')}>
-                Rotate
-              </Button>
-            </>
-          )}
-          <Menu
-            trigger={<IconButton icon="more" label="More actions" />}
-            items={[{ label: 'Delete', icon: 'trash', danger: true, onSelect: () => setDialog('delete') }]}
-          />
-        </>
+        isGone ? undefined : (
+          <>
+            {apiKey.revoked_at === null && (
+              <>
+                <Button icon="settings" onClick={() => setDialog('edit')}>
+                  Edit
+                </Button>
+                <Button icon="refresh" onClick={() => setDialog('rotate')}>
+                  Rotate
+                </Button>
+              </>
+            )}
+            <Menu
+              trigger={<IconButton icon="more" label="More actions" />}
+              items={[{ label: 'Delete', icon: 'trash', danger: true, onSelect: () => setDialog('delete') }]}
+            />
+          </>
+        )
       }
     >
       <Card>
