@@ -119,10 +119,11 @@ test('credit whose answer a proxy lost is seen at once, and whoever corrects its
   const credit = async () => Number((await tile.textContent())!.replace(/[$,]/g, ''));
   await tile.waitFor();
   const before = await credit();
+  const granted: number[] = [];
   await page.route(
     '**/credits',
     async (route) => {
-      await route.fetch();
+      granted.push((await route.fetch()).status());
       await route.fulfill({ status: 502, contentType: 'text/html', body: '<h1>Bad gateway</h1>' });
     },
     { times: 1 },
@@ -132,6 +133,7 @@ test('credit whose answer a proxy lost is seen at once, and whoever corrects its
   await amount.fill('100');
   await grant.click();
   await page.getByText('The gateway answered with status 502.').waitFor();
+  expect(granted).toEqual([201]);
   await expect.poll(credit).toBeCloseTo(before + 100, 2);
   await amount.fill('10');
   await grant.click();
