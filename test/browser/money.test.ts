@@ -53,6 +53,22 @@ test('an invoice shows each quantity to its last digit, in units of the price be
   await close();
 });
 
+test('an invoice is printed in ink on white paper, without the header of phones, whatever theme its reader chose', async () => {
+  const { page, close } = await openPage(browser);
+  await page.addInitScript("localStorage.setItem('theme', 'dark')");
+  await signIn(page, portal.url, users.owner, `/billing/invoices/${portal.world.invoiceId}`);
+  await page.getByRole('table', { name: 'Line items' }).waitFor();
+  const scheme = () => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
+  expect(await scheme()).toBe('dark');
+  await page.setViewportSize({ width: 794, height: 1123 });
+  await page.getByRole('button', { name: 'Open navigation' }).waitFor();
+  await page.emulateMedia({ media: 'print' });
+  expect(await scheme()).toBe('light');
+  expect(await page.getByRole('button', { name: 'Open navigation' }).isVisible()).toBe(false);
+  expect(await page.getByRole('table', { name: 'Line items' }).isVisible()).toBe(true);
+  await close();
+});
+
 test('an operator finds the invoices of an organization, and marks one as paid or voids it after a question', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;

@@ -33,17 +33,17 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   const suspended = profile.data?.organization.status === 'suspended';
 
   return (
-    <div className="lg:grid lg:grid-cols-[15rem_minmax(0,1fr)]">
+    <div className="lg:grid lg:grid-cols-[15rem_minmax(0,1fr)] print:block">
       <a
         href="#content"
         className="sr-only z-100 rounded-md bg-fill px-3 py-2 text-on-fill focus:not-sr-only focus:absolute focus:top-2 focus:left-2"
       >
         Skip to content
       </a>
-      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-canvas lg:flex">
+      <aside className="sticky top-0 hidden h-dvh flex-col border-r border-line bg-canvas lg:flex print:hidden">
         <SideBar path={path} profile={profile.data} onSearch={() => setPalette(true)} />
       </aside>
-      <header className="sticky top-0 z-30 flex h-13 items-center justify-between border-b border-line bg-canvas px-2 lg:hidden">
+      <header className="sticky top-0 z-30 flex h-13 items-center justify-between border-b border-line bg-canvas px-2 lg:hidden print:hidden">
         <IconButton icon="menu" label="Open navigation" onClick={() => setDrawer(true)} className="size-10" />
         <Link href="/" className="flex items-center gap-2 font-semibold">
           <Logo className="size-6" />
