@@ -1,7 +1,7 @@
 import { formatDateTime, formatRelative, formatUtc } from '../format/time.ts';
 import { useNow } from '../shell/now.ts';
 
-/** A moment in the reader's zone, with UTC on hover. */
+/** A moment in the reader's zone, with UTC on hover; in one line but on the narrowest screens, beside whose labels it has no room. */
 export function Time({
   value,
   relative = false,
@@ -17,7 +17,7 @@ export function Time({
     <time
       dateTime={value}
       title={relative ? `${formatDateTime(value)} · ${formatUtc(value)}` : formatUtc(value)}
-      className={relative ? 'tabular' : 'tabular whitespace-nowrap'}
+      className={relative ? 'tabular' : 'tabular min-[22rem]:whitespace-nowrap'}
     >
       {relative ? formatRelative(value, now) : formatDateTime(value)}
     </time>
