@@ -5,7 +5,7 @@ import { setTimeout } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { gzipSync } from 'node:zlib';
-import type { Browser, Locator } from 'playwright-core';
+import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { portalDist } from '../../edge/portal/build.ts';
 import { snippet } from '../../edge/portal/src/pages/models/snippets.ts';
@@ -165,6 +165,44 @@ test('a dialog that is closed gives the focus back to what opened it, be it a bu
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await back();
   }
+  await close();
+});
+
+/** What has the focus, as it is called. */
+const focused = (page: Page): Promise<string> =>
+  page.evaluate('document.activeElement.getAttribute("aria-label") || document.activeElement.textContent');
+
+test('whoever works by the keyboard stays at a button that goes off by its own act, and Enter does nothing there', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner, '/settings');
+  let saves = 0;
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/profile', async (route) => {
+    if (route.request().method() !== 'GET') {
+      saves++;
+      await answer.promise;
+    }
+    await route.continue();
+  });
+  const save = page.getByRole('button', { name: 'Save profile' });
+  await page.getByLabel('Phone').fill('+41 44 000 00 00');
+  await save.press('Enter');
+  await expect.poll(() => save.getAttribute('aria-busy')).toBe('true');
+  expect(await save.isDisabled()).toBe(true);
+  await page.keyboard.press('Enter');
+  answer.resolve();
+  await page.getByText('Your profile is saved.').first().waitFor();
+  expect(await focused(page)).toBe('Save profile');
+  expect(saves).toBe(1);
+
+  await goWithin(page, '/billing?tab=transactions');
+  const next = page.getByRole('button', { name: 'Next page' });
+  await next.waitFor();
+  for (let turns = 0; turns < 100 && !(await next.isDisabled()); turns++) {
+    await next.press('Enter');
+    await settled(page);
+  }
+  expect(await focused(page)).toBe('Next page');
   await close();
 });
 

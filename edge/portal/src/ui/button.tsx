@@ -14,16 +14,26 @@ const looks: Readonly<Record<Look, string>> = {
 };
 
 const shape =
-  'inline-flex items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-[opacity,background-color] select-none disabled:opacity-50 aria-disabled:opacity-50';
+  'inline-flex items-center justify-center gap-1.5 rounded-md font-medium whitespace-nowrap transition-[opacity,background-color] select-none aria-disabled:opacity-50';
 const sizes = { small: 'h-7 px-2.5 text-sm', medium: 'h-8.5 px-3.5 text-sm', large: 'h-10 px-4 text-base' } as const;
 
-export type ButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
+type BareButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & { ref?: Ref<HTMLButtonElement> };
+
+/** One that is off keeps the focus, which `disabled` would take: many go off by their own act, and with them one's place in the page. */
+function BareButton({ disabled = false, onClick, ...rest }: BareButtonProps) {
+  const unlessOff = (event: MouseEvent<HTMLButtonElement>) => {
+    if (disabled) event.preventDefault();
+    else onClick?.(event);
+  };
+  return <button type="button" {...rest} onClick={unlessOff} aria-disabled={disabled || undefined} />;
+}
+
+export type ButtonProps = BareButtonProps & {
   look?: Look;
   size?: keyof typeof sizes;
   icon?: IconName;
   /** Shows that the action is on its way and takes no further click. */
   pending?: boolean;
-  ref?: Ref<HTMLButtonElement>;
 };
 
 /** The second click of a double click does nothing: it would be for whatever the first one put there, such as Stop where Send was. */
@@ -42,8 +52,7 @@ export function Button({
     else onClick?.(event);
   };
   return (
-    <button
-      type="button"
+    <BareButton
       {...rest}
       onClick={once}
       disabled={rest.disabled || pending}
@@ -53,7 +62,7 @@ export function Button({
       {icon !== undefined && <Icon name={icon} />}
       {children}
       {pending && <span className="animate-pulse-soft">…</span>}
-    </button>
+    </BareButton>
   );
 }
 
@@ -81,25 +90,20 @@ export function ButtonLink({
   );
 }
 
-type IconButtonProps = ButtonHTMLAttributes<HTMLButtonElement> & {
-  icon: IconName;
-  label: string;
-  ref?: Ref<HTMLButtonElement>;
-};
+type IconButtonProps = BareButtonProps & { icon: IconName; label: string };
 
 export function IconButton({ icon, label, className, ...rest }: IconButtonProps) {
   return (
-    <button
-      type="button"
+    <BareButton
       title={label}
       aria-label={label}
       {...rest}
       className={classNames(
-        'inline-flex size-8 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink disabled:opacity-50',
+        'inline-flex size-8 items-center justify-center rounded-md text-soft hover:bg-sunken hover:text-ink aria-disabled:opacity-50',
         className,
       )}
     >
       <Icon name={icon} />
-    </button>
+    </BareButton>
   );
 }
