@@ -129,14 +129,15 @@ test('where one is stands in sight in the navigation, however low the screen is'
   await close();
 });
 
-test('a dialog that is closed gives the focus back to what opened it, be it a button, a menu or the palette’s keys', async () => {
+/** What has the focus, as it is called. */
+const focused = (page: Page): Promise<string> =>
+  page.evaluate('document.activeElement.getAttribute("aria-label") || document.activeElement.textContent');
+
+test('a dialog that is closed gives the focus back to what opened it, be it a button, a menu or the palette’s keys, and to the title where an address did', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/keys');
   await settled(page);
-  const isBack = (name: string) => async () => {
-    const active = 'document.activeElement.getAttribute("aria-label") || document.activeElement.textContent';
-    await expect.poll(() => page.evaluate(active)).toBe(name);
-  };
+  const isBack = (name: string) => () => expect.poll(() => focused(page)).toBe(name);
   const create = page.getByRole('button', { name: 'Create key' });
   const menu = page.getByRole('button', { name: 'Actions for Checkout production' });
   const menuName = (await menu.getAttribute('aria-label'))!;
@@ -165,12 +166,13 @@ test('a dialog that is closed gives the focus back to what opened it, be it a bu
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await back();
   }
+  // Opened by its address, from a page that is gone.
+  await page.goto(`${portal.url}/keys?create=1`);
+  await page.getByRole('dialog').waitFor();
+  await page.keyboard.press('Escape');
+  await expect.poll(() => focused(page)).toBe('API keys');
   await close();
 });
-
-/** What has the focus, as it is called. */
-const focused = (page: Page): Promise<string> =>
-  page.evaluate('document.activeElement.getAttribute("aria-label") || document.activeElement.textContent');
 
 test('whoever works by the keyboard stays at a button that goes off by its own act, and Enter does nothing there', async () => {
   const { page, close } = await openPage(browser);

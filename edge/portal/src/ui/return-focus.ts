@@ -1,15 +1,15 @@
 import { useRef } from 'react';
 
-/** What has the focus; for an item of a menu, which goes when it is chosen, the button of the menu. */
+/** What has the focus, if anything has; for an item of a menu, which goes when it is chosen, the button of the menu. */
 function focused(): HTMLElement | null {
-  const active = document.activeElement as HTMLElement | null;
+  const active = document.activeElement === document.body ? null : (document.activeElement as HTMLElement | null);
   const menu = active?.closest('[role="menu"]');
   return menu == null ? active : document.getElementById(menu.getAttribute('aria-labelledby') ?? '');
 }
 
 /**
  * For a dialog without a trigger of Radix's, which would leave the focus nowhere: gives it back to what had it before the dialog opened,
- * and to the page's title where that is gone. What the act of the dialog moved the focus to keeps it.
+ * and to the page's title where that is gone or nothing had it. What the act of the dialog moved the focus to keeps it.
  */
 export function useReturnFocus(open: boolean): (event: Event) => void {
   const before = useRef<HTMLElement | null>(null);
