@@ -1,6 +1,7 @@
 import { type Static, Type } from 'typebox';
 import { errorCode, type KnownReason } from '#shared/error-codes.ts';
 import { ErrorReason, type GatewayError } from '#shared/errors.ts';
+import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { orNull } from '../http/nullable.ts';
 
 /** The body of every error: all four keys, always (openai-contract.md section 2). */
@@ -66,13 +67,6 @@ const types: Readonly<Record<KnownReason, string>> = {
   [ErrorReason.INTERNAL]: 'server_error',
 };
 
-const budgetReasons: ReadonlySet<ErrorReason> = new Set([
-  ErrorReason.SPEND_CAP_EXCEEDED,
-  ErrorReason.COST_LIMIT_EXCEEDED,
-  ErrorReason.PAYG_CAP_EXCEEDED,
-  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-]);
-
 /** The body of an error. */
 export const errorBody = (error: GatewayError): Static<typeof errorBodySchema> => ({
   error: {
@@ -105,7 +99,7 @@ const rateLimitWaitSecondsMax = 60;
 /** The headers that tell clients whether and when to try again. */
 export function retryHeaders(error: GatewayError): Record<string, string> {
   if (error.reason === ErrorReason.MODEL_SUNSET) return { 'x-should-retry': 'false' };
-  if (budgetReasons.has(error.reason)) {
+  if (budgetsByNoRoomReason.has(error.reason)) {
     const headers: Record<string, string> = { 'x-should-retry': 'false' };
     if (error.details.retryAfterMs !== undefined) headers['retry-after'] = seconds(error.details.retryAfterMs);
     return headers;

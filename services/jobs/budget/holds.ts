@@ -1,8 +1,9 @@
 import { create } from '@bufbuild/protobuf';
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import { type JobHold, JobHoldSchema } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { GatewayError } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
+import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { type Caller, callerContext, serviceCaller } from '#shared/rpc/caller.ts';
 import type { HoldingBilling } from '../deps.ts';
 
@@ -27,16 +28,8 @@ export type JobCost = {
   usageEventId?: string;
 };
 
-/** That a budget has no room for a job. */
-export const noRoomReasons: ReadonlySet<ErrorReason> = new Set([
-  ErrorReason.SPEND_CAP_EXCEEDED,
-  ErrorReason.COST_LIMIT_EXCEEDED,
-  ErrorReason.PAYG_CAP_EXCEEDED,
-  ErrorReason.CREDIT_BALANCE_EXHAUSTED,
-]);
-
 /**
- * Holds the largest cost of a job in every budget that limits its caller. Rejects with one of `noRoomReasons`, of the first budget without
+ * Holds the largest cost of a job in every budget that limits its caller. Rejects with one of `budgetsByNoRoomReason`, of the first budget without
  * room, and then nothing is held; room of which nothing is heard is given up.
  */
 export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<JobHold> {
@@ -65,7 +58,7 @@ export async function takeHold(billing: HoldingBilling, job: JobCost): Promise<J
   );
   const answer = await asking.catch((error) => {
     const leases = demands.map(({ leaseId }) => ({ leaseId, fencingToken: 1n }));
-    const isRefused = error instanceof GatewayError && noRoomReasons.has(error.reason);
+    const isRefused = error instanceof GatewayError && budgetsByNoRoomReason.has(error.reason);
     if (!isRefused) void releaseHold(billing, create(JobHoldSchema, { holderId: job.jobId, leases }));
     throw error;
   });

@@ -11,9 +11,10 @@ import {
 import { timerMsMax } from '#shared/clock.ts';
 import { errorCode } from '#shared/error-codes.ts';
 import { ErrorReason, GatewayError, gatewayError, internalError } from '#shared/errors.ts';
+import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import { CallerSchema, callerContext } from '#shared/rpc/caller.ts';
 import { toErrorDetail } from '#shared/rpc/connect-errors.ts';
-import { noRoomReasons, releaseHold, renewHold, takeHold } from '../budget/holds.ts';
+import { releaseHold, renewHold, takeHold } from '../budget/holds.ts';
 import type { Ending } from '../db/end-jobs.ts';
 import type { TakenJob } from '../db/take-jobs.ts';
 import type { HoldingBilling } from '../deps.ts';
@@ -53,7 +54,7 @@ const refusals: ReadonlySet<ErrorReason> = new Set([
   ErrorReason.INVALID_TOKEN,
   ErrorReason.TENANT_SUSPENDED,
   ErrorReason.MISSING_SCOPE,
-  ...noRoomReasons,
+  ...budgetsByNoRoomReason.keys(),
 ]);
 
 const tooLate = () =>

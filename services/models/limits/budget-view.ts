@@ -1,5 +1,6 @@
-import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import type { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { GatewayError } from '#shared/errors.ts';
+import { budgetsByNoRoomReason } from '#shared/no-room.ts';
 import type { HeldLease } from './held-lease.ts';
 
 /** What this process knows of one budget: of a key, a user or an organization. */
@@ -33,13 +34,6 @@ export const newView = (kind: BudgetKind): BudgetView => ({
 export const sliceCallsMin = 16n;
 export const sliceCallsMax = 4_096n;
 
-const kindsByRefusal: ReadonlyMap<ErrorReason, BudgetKind> = new Map([
-  [ErrorReason.SPEND_CAP_EXCEEDED, BudgetKind.API_KEY],
-  [ErrorReason.COST_LIMIT_EXCEEDED, BudgetKind.USER],
-  [ErrorReason.PAYG_CAP_EXCEEDED, BudgetKind.ORGANIZATION],
-  [ErrorReason.CREDIT_BALANCE_EXHAUSTED, BudgetKind.ORGANIZATION],
-]);
-
 /** The budget which refused; undefined when the error is something else, such as Billing being out of reach. */
 export const refusingKind = (error: unknown): BudgetKind | undefined =>
-  error instanceof GatewayError ? kindsByRefusal.get(error.reason) : undefined;
+  error instanceof GatewayError ? budgetsByNoRoomReason.get(error.reason) : undefined;
