@@ -4,7 +4,7 @@ import type { NanoUsd } from '#shared/money.ts';
 export type PaymentEvent = {
   /** The provider's own id of the event; a repeat has the same. */
   id: string;
-  /** Null: an event of no interest. */
+  /** Null: an event of no interest, or of money that is not booked. */
   payment: {
     /** The provider's id of the payment, which is the same in each event that tells of it; null: only this one does. */
     id: string | null;
@@ -14,6 +14,8 @@ export type PaymentEvent = {
     invoiceId: string | null;
     description: string;
   } | null;
+  /** Money that came in for an organization and that Billing has no way to book: of another currency, or too much. Null: none. */
+  unbooked: { tenantId: string; amount: number; currency: unknown } | null;
 };
 
 /** Reads webhooks of one payment provider. */

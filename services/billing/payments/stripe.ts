@@ -35,7 +35,7 @@ export const stripeProvider = (secret: string): PaymentProvider => ({
   read(payload, signature, nowMs) {
     requireSignature(payload, signature, secret, nowMs);
     const event = parse(payload);
-    return { id: event.id, payment: paymentIn(event.type, event.object) };
+    return { id: event.id, ...paymentIn(event.type, event.object) };
   },
 });
 
@@ -64,32 +64,34 @@ function parse(payload: Uint8Array): { id: string; type: string; object: StripeO
   throw refused('The webhook is not an event.');
 }
 
-function paymentIn(type: string, object: StripeObject): PaymentEvent['payment'] {
-  const cents = amountOf(type, object);
+function paymentIn(type: string, object: StripeObject): Pick<PaymentEvent, 'payment' | 'unbooked'> {
+  const amount = amountOf(type, object);
+  const { currency } = object;
   const { tenant_id: tenantId, invoice_id: invoiceId } = object.metadata ?? {};
   // Payments for something else share the provider's account.
-  if (cents === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return null;
-  return {
+  if (amount === null || typeof tenantId !== 'string' || !isUuid(tenantId)) return { payment: null, unbooked: null };
+  if (currency !== 'usd' || amount > centsMax) return { payment: null, unbooked: { tenantId, amount, currency } };
+  const payment = {
     id: [object.payment_intent, object.id].find(isId) ?? null,
     tenantId: tenantId.toLowerCase(),
-    amountNanoUsd: BigInt(cents) * nanoUsdPerCent,
+    amountNanoUsd: BigInt(amount) * nanoUsdPerCent,
     invoiceId: typeof invoiceId === 'string' && isUuid(invoiceId) ? invoiceId.toLowerCase() : null,
     description: typeof object.id === 'string' ? `Payment ${object.id.slice(0, 200)}` : 'Payment',
   };
+  return { payment, unbooked: null };
 }
 
 const isId = (value: unknown): value is string => typeof value === 'string' && value !== '' && value.length <= 255;
 
-/** The amount in US cents; null when nothing was paid in US dollars. */
+/** The amount in the smallest unit of its currency; null when nothing was paid. */
 function amountOf(type: string, object: StripeObject): number | null {
-  if (object.currency !== 'usd') return null;
-  const cents =
+  const amount =
     type === 'payment_intent.succeeded'
       ? (object.amount_received ?? object.amount)
       : paidSessions.has(type) && object.payment_status === 'paid'
         ? object.amount_total
         : null;
-  return typeof cents === 'number' && Number.isSafeInteger(cents) && cents > 0 && cents <= centsMax ? cents : null;
+  return typeof amount === 'number' && Number.isSafeInteger(amount) && amount > 0 ? amount : null;
 }
 
 const refused = (text: string): GatewayError => invalidRequest(undefined, text, 'invalid_webhook');

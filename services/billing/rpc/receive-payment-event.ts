@@ -19,7 +19,8 @@ const authTimeoutMs = 3_000;
 /**
  * The signature is the credential: the call itself comes on nobody's behalf. A payment for an organization that is not known here is
  * not booked, and not answered as an error: it may be meant for another gateway of the same provider's account, and no repetition makes
- * the organization known. The event is not remembered, so that it can be sent again once an operator has found out.
+ * the organization known. The event is not remembered, so that it can be sent again once an operator has found out. What cannot be booked
+ * however often it comes is remembered, and left to operators by the log.
  */
 export const receivePaymentEvent =
   ({ auth, database, databaseNow, paymentProviders, logger }: Deps): BillingRpc<'receivePaymentEvent'> =>
@@ -45,6 +46,9 @@ export const receivePaymentEvent =
       });
       return { duplicate: false, transactionId };
     });
+    if (event.unbooked !== null && !result.duplicate) {
+      logger.error({ provider: name, eventId: event.id, ...event.unbooked }, 'a payment cannot be booked as it came');
+    }
     logger.info({ provider: name, eventId: event.id, ...result }, 'payment event');
     return result;
   };

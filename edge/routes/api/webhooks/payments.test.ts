@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { uuidv7 } from '#shared/ids.ts';
 import { paymentSignature } from '../../../../services/billing/fixtures/test-billing.ts';
 import { type Answer, type BillingEdge, startBillingEdge } from '../../../fixtures/billing-edge.ts';
@@ -68,6 +68,21 @@ test('a payment of no amount, or in another currency, is taken, lest it be sent 
   }
   expect((await receive(payment('evt_yen', 1_050, 'jpy'))).status).toBe(200);
   expect(await balance()).toBe(0);
+});
+
+test('money that came in for an organization and cannot be booked is told in the log as an error, and what is no payment is not', async () => {
+  const error = vi.spyOn(edge.billing.deps.logger, 'error');
+  await receive(payment('evt_nothing', 0));
+  await receive(payment('evt_elsewhere', 1_050, 'eur').replaceAll('tenant_id', 'shop'));
+  await receive(payment('evt_failed', 1_050, 'eur').replace('succeeded', 'payment_failed'));
+  expect(error).not.toHaveBeenCalled();
+  await receive(payment('evt_euros', 1_050, 'eur'));
+  await receive(payment('evt_too_much', 100_000_000_001));
+  const { tenantId } = edge;
+  expect(error.mock.calls.map(([fields]) => fields)).toEqual([
+    { provider: 'stripe', eventId: 'evt_euros', tenantId, amount: 1_050, currency: 'eur' },
+    { provider: 'stripe', eventId: 'evt_too_much', tenantId, amount: 100_000_000_001, currency: 'usd' },
+  ]);
 });
 
 test('a payment is booked once, though its checkout session and its payment intent both tell of it, in any order and at once', async () => {
