@@ -34,9 +34,9 @@ export function parseDay(text: string): Temporal.PlainDate | null {
  */
 export function readDay(text: string, param: string): Temporal.PlainDate | null {
   if (text === '') return null;
+  const refused = (why: string) => invalidRequest(param, `Invalid value for \`${param}\`: ${why}`, 'invalid_value');
   const day = parseDay(text);
-  if (day === null || day.year < 1970 || day.year > 9000) {
-    throw invalidRequest(param, `Invalid value for \`${param}\`: expected a date as YYYY-MM-DD.`, 'invalid_value');
-  }
+  if (day === null) throw refused('expected a date as YYYY-MM-DD.');
+  if (day.year < 1970 || day.year > 9000) throw refused('expected a year from 1970 to 9000.');
   return day;
 }
