@@ -93,6 +93,18 @@ describe('a session that the gateway cuts into utterances', () => {
     expect(session.events.some(({ type }) => type === 'input_audio_buffer.cleared')).toBe(true);
   });
 
+  test('says that no speech was heard when what turn detection left out is committed', async () => {
+    await using session = await talk();
+    session.say(sessionUpdate('sandbox-transcribe'));
+    session.say(append(quiet(1_000)));
+    session.say({ type: 'input_audio_buffer.commit' });
+    expect((await session.event('error')).error).toMatchObject({
+      code: 'input_audio_buffer_commit_empty',
+      message: expect.stringContaining('No speech was heard'),
+    });
+    expect(session.closed).toBeNull();
+  });
+
   test('hears speech that goes on while it is configured anew as one, to the end of the silence that was asked for last', async () => {
     await using session = await talk();
     session.say(sessionUpdate('sandbox-transcribe', listening({ silence_duration_ms: 2_000 })));

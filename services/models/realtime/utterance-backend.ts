@@ -93,11 +93,11 @@ export class UtteranceBackend implements Backend {
   commit(causeId: string | null): void {
     const spoken = this.#current;
     if (spoken === null || spoken.samples < this.#samplesIn(utteranceMsMin)) {
-      const error = invalidRequest(
-        undefined,
-        `The audio buffer is too short: at least ${utteranceMsMin} ms of audio can be committed.`,
-        'input_audio_buffer_commit_empty',
-      );
+      const text =
+        spoken === null && this.#activity !== null
+          ? 'No speech was heard that is not committed yet. To commit all audio, set `turn_detection` to null.'
+          : `The audio buffer is too short: at least ${utteranceMsMin} ms of audio can be committed.`;
+      const error = invalidRequest(undefined, text, 'input_audio_buffer_commit_empty');
       this.#refuse(error, causeId);
       return;
     }
