@@ -296,6 +296,25 @@ test('on a phone the days of a list stand beside each other, and their zone besi
   await close();
 });
 
+test('on a touch screen the text in fields is as large as iPhones want it, which magnify the page at smaller, and all fits', async () => {
+  const { page, close } = await openPage(browser, {
+    viewport: { width: 320, height: 640 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  await signIn(page, portal.url, users.owner);
+  const sizes = `[...document.querySelectorAll('input:not([type=checkbox]), select, textarea')]
+    .map((field) => Number.parseFloat(getComputedStyle(field).fontSize))`;
+  for (const path of ['/keys', '/keys?create=1', '/usage', '/billing?tab=transactions', '/playground', '/settings']) {
+    await goWithin(page, path);
+    await settled(page);
+    const shown = await page.evaluate<number[]>(sizes);
+    expect([path, shown.length > 0, shown.filter((size) => size < 16)]).toEqual([path, true, []]);
+    expect([path, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, 320]);
+  }
+  await close();
+});
+
 test.each([390, 320])(
   'at %s px no text of a list or of facts runs under a button or out of its card',
   async (width) => {

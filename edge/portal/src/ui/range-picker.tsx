@@ -38,7 +38,7 @@ export function RangePicker({ range, today, daysMax, presets, onChange }: RangeP
           ...(preset > daysMax ? { title: `At most ${daysMax} days` } : {}),
         }))}
       />
-      <div className="flex items-center gap-1.5 text-sm text-faint">
+      <div className="flex flex-wrap items-center gap-1.5 text-sm text-faint">
         <DayInput
           label="From"
           value={range.start}
