@@ -1,6 +1,6 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { launchBrowser, openPage, signIn } from './support/browser.ts';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { settled } from './support/settled.ts';
 
@@ -67,6 +67,18 @@ test('an address that asks for what there is not, or not for this user, leads to
   await page.getByRole('tab', { name: 'By model', selected: true }).waitFor();
   await settled(page);
   expect(await page.getByRole('alert').count()).toBe(0);
+  await close();
+});
+
+test('a model that is not there is not offered to be tried, and the playground says that it shows another', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.member, '/models/gone');
+  await page.getByText('does not exist').waitFor();
+  expect(await page.getByRole('link', { name: 'Try it' }).count()).toBe(0);
+  await goWithin(page, '/playground?model=gone');
+  await page.getByText('There is no model gone for you. Another one is chosen.').waitFor();
+  await page.getByLabel('Model', { exact: true }).selectOption({ index: 1 });
+  await expect.poll(() => page.getByText('There is no model').count()).toBe(0);
   await close();
 });
 

@@ -34,9 +34,11 @@ export function ModelPage({ parameters }: PageParameters) {
         </span>
       }
       actions={
-        <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
-          Try it
-        </ButtonLink>
+        model.error?.status === 404 ? undefined : (
+          <ButtonLink icon="play" href={`/playground?model=${encodeURIComponent(id)}`}>
+            Try it
+          </ButtonLink>
+        )
       }
     >
       <Loaded of={model}>{(data) => <Details model={data} />}</Loaded>

@@ -4,6 +4,7 @@ import { useSearchParameter } from '../../router/router.ts';
 import { EmptyState } from '../../ui/empty-state.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Select } from '../../ui/field.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { RetiringBadge } from '../models/model-badges.tsx';
@@ -55,6 +56,12 @@ export function Playground() {
                 choices={choices.map(({ id, display_name }) => ({ value: id, label: display_name }))}
               />
             </div>
+            {wanted !== '' && wantedModel === undefined && chosen !== undefined && (
+              <Notice tone="warn">
+                There is no model <code className="font-mono wrap-anywhere">{wanted}</code> for you. Another one is
+                chosen.
+              </Notice>
+            )}
             {chosen === undefined ? (
               <EmptyState
                 icon="model"
