@@ -12,6 +12,7 @@ import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { clockStartingAt } from '#shared/clock.ts';
 import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
@@ -21,6 +22,7 @@ import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { validRequest } from '../support/valid-request.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 const services: readonly DescService[] = [
   KeysService,
@@ -78,13 +80,17 @@ const call = async (method: DescMethod, issuer: string, caller: Caller): Promise
   callWith(method, await tokenFor(method.parent.typeName, issuer, caller));
 
 /** What an RPC answers a client that shares no code with ours; of a stream, its first message will do. */
-async function callWith(method: DescMethod, token: string | null, through = client): Promise<Answer> {
+async function callWith(
+  method: DescMethod,
+  token: string | null,
+  through = client,
+  request: object = validRequest(method.input, requestOf(method)),
+): Promise<Answer> {
   const definition = grpcServiceDefinition(method.parent)[method.localName]!;
   const { path, requestSerialize, responseDeserialize } = definition;
   const metadata = new Metadata();
   if (token !== null) metadata.set('authorization', `Bearer ${token}`);
   const options: CallOptions = { deadline: Date.now() + 15_000 };
-  const request = validRequest(method.input, requestOf(method));
   return new Promise((resolve) => {
     if (!definition.responseStream) {
       const done = (error: ServiceError | null) =>
@@ -122,6 +128,35 @@ async function answerOf(method: DescMethod): Promise<Answer> {
   }
   return answer;
 }
+
+test('a model call that names no endpoint is metered under the one of its operation', async () => {
+  const body = { model: 'sandbox-chat', messages: [{ role: 'user', content: 'hi' }] };
+  const request = { operation: Operation.CHAT_COMPLETIONS, body: Buffer.from(JSON.stringify(body)) };
+  const caller = create(CallerSchema, { ...owner, requestId: 'req_without_an_endpoint' });
+  const token = await tokenFor(InferenceService.typeName, 'edge', caller);
+  expect(await callWith(InferenceService.method.invoke, token, client, request)).toEqual({
+    code: status.OK,
+    details: '',
+  });
+  const event = await waitFor(
+    async () => {
+      const { json } = await gateway.call('GET', '/api/v1/usage/history', session);
+      return json.data.find(({ request_id: id }: { request_id: string }) => id === caller.requestId);
+    },
+    { description: 'the event of the call' },
+  );
+  expect(event).toMatchObject({ endpoint: '/v1/chat/completions', model: 'sandbox-chat' });
+});
+
+test('a model call for a job or by an endpoint that no usage event can have is refused', async () => {
+  const token = await tokenFor(InferenceService.typeName, 'edge', owner);
+  for (const unmetered of [{ jobId: 'no UUID' }, { endpoint: '/'.repeat(256) }]) {
+    const request = { operation: Operation.CHAT_COMPLETIONS, ...unmetered };
+    const { code, details } = await callWith(InferenceService.method.invoke, token, client, request);
+    expect(status[code], details).toBe('INVALID_ARGUMENT');
+    expect(details).toMatch(/`(job_id|endpoint)`/);
+  }
+});
 
 test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {
   const unimplemented: string[] = [];

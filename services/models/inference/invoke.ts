@@ -19,7 +19,7 @@ import type { CallTools } from './call-tools.ts';
 import { Delivery } from './delivery.ts';
 import { holdBudget, limitToHold } from './hold-budget.ts';
 import { answerPart, inBackground, rateLimitState } from './messages.ts';
-import { prepareCall } from './operations.ts';
+import { endpointOf, prepareCall } from './operations.ts';
 import type { PreparedCall } from './prepared-call.ts';
 
 export type InvokeDeps = {
@@ -87,7 +87,7 @@ export const invoke = (deps: InvokeDeps) =>
         apiKeyId: caller.apiKeyId,
         sessionId: caller.sessionId,
         model: model.name,
-        endpoint: request.endpoint,
+        endpoint: request.endpoint || endpointOf(request.operation),
         operation: request.operation,
         streamed: call.streamed,
         requestId: caller.requestId,
