@@ -158,6 +158,21 @@ test('a model call for a job or by an endpoint that no usage event can have is r
   }
 });
 
+test.each([
+  ['no JSON', { message: { case: 'start', value: { sessionJson: '{' } } }, '`session_json` is not valid JSON.'],
+  ['nothing', {}, ' it must have exactly one of its fields.'],
+])('a realtime session that begins with %s is refused in words that say so', async (_what, start, says) => {
+  const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).transcribe!;
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${await tokenFor(InferenceService.typeName, 'edge', owner)}`);
+  const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata);
+  stream.on('data', () => {}).on('error', () => {});
+  stream.write(start);
+  const { code, details } = await new Promise<Answer>((resolve) => stream.on('status', resolve));
+  expect(status[code], details).toBe('INVALID_ARGUMENT');
+  expect(details).toContain(says);
+});
+
 test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {
   const unimplemented: string[] = [];
   const failed: string[] = [];

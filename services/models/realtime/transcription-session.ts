@@ -177,8 +177,16 @@ export class TranscriptionSession {
 
 /** The configuration with which a session starts: that of its client secret, and the model of its URL. */
 function startConfig({ sessionJson, model }: TranscribeStart): SessionConfig {
-  const config = sessionJson === '' ? initialConfig : updatedConfig(initialConfig, JSON.parse(sessionJson));
+  const config = sessionJson === '' ? initialConfig : updatedConfig(initialConfig, parseSession(sessionJson));
   return model === '' ? config : { ...config, transcription: { ...config.transcription, model } };
+}
+
+function parseSession(json: string): unknown {
+  try {
+    return JSON.parse(json);
+  } catch {
+    throw invalidRequest('session_json', '`session_json` is not valid JSON.');
+  }
 }
 
 /** Whether audio means something else behind a change, or goes to somebody else. */

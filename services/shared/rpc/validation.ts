@@ -17,7 +17,9 @@ export const validateMessage: ValidateMessage = (schema, message) => {
   // The public API has the fields of settings beside the others.
   const param = pathToString(violation.field).replace(/(^|\.)settings\./, '$1');
   // Some messages begin with what is at fault, others with what is wrong about it.
-  const fault = violation.message.replace(/^(repeated )?value /, '');
+  const fault = violation.message
+    .replace(/^(map|(repeated )?value) /, '')
+    .replace(/^exactly one field is required in oneof$/, 'must have exactly one of its fields');
   throw invalidRequest(
     param || undefined,
     param ? `Invalid value for \`${param}\`: it ${fault}.` : `${violation.message}.`,
