@@ -4,6 +4,7 @@ import type { PageInfo } from '#gen/modelgateway/common/v1/pagination_pb.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { readIsoTime } from '#shared/iso-time.ts';
 import { type NanoUsd, usdJson } from '#shared/money.ts';
+import { pageInfo, pageRows } from '#shared/page.ts';
 
 /** The id of something. */
 export const idSchema = Type.String({ format: 'uuid' });
@@ -86,3 +87,12 @@ export const paginationJson = (
 /** A page of a list. */
 export const pageOf = <Item extends TSchema>(item: Item) =>
   Type.Object({ data: Type.Array(item), pagination: paginationSchema });
+
+/** A page of a list that is here whole. */
+export function pageOfItems<Item>(items: readonly Item[], asked: { page?: number; limit?: number }) {
+  const rows = pageRows(asked);
+  return {
+    data: items.slice(rows.offset, rows.offset + rows.limit),
+    pagination: paginationJson(pageInfo(rows, items.length)),
+  };
+}

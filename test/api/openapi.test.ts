@@ -16,6 +16,7 @@ type Schema = {
 };
 type Operation = {
   operationId: string;
+  responses: Record<string, { content?: Record<string, { schema: Schema }> }>;
   parameters?: { name: string; schema: Schema }[];
   requestBody?: { required?: boolean; content: Record<string, { schema: Schema }> };
 };
@@ -80,6 +81,23 @@ test('no two operations have the same id', () => {
     Object.values(path).map(({ operationId }) => operationId),
   );
   expect(ids.filter((id, index) => ids.indexOf(id) !== index)).toEqual([]);
+});
+
+test('every list has its pages, but those of models, which are as OpenAI has them', () => {
+  const resolved = (schema: Schema | undefined): Schema | undefined =>
+    schema?.$ref === undefined ? schema : document.components.schemas[schema.$ref.split('/').at(-1)!];
+  const lists = Object.entries(document.paths).filter(([path, { get }]) => {
+    if (/^(\/api)?\/v1\/models/.test(path)) return false;
+    const answer = resolved(get?.responses['200']?.content?.['application/json']?.schema);
+    return resolved(answer?.properties?.data)?.type === 'array';
+  });
+  expect(lists.length).toBeGreaterThan(20);
+  const without = lists.filter(([, { get }]) => {
+    const answer = resolved(get!.responses['200']!.content!['application/json']!.schema)!;
+    const names = (get!.parameters ?? []).map(({ name }) => name);
+    return answer.properties!.pagination === undefined || !names.includes('limit');
+  });
+  expect(without.map(([path]) => path)).toEqual([]);
 });
 
 test('every reference leads to a schema', () => {

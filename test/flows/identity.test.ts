@@ -204,7 +204,7 @@ test('which signing keys there are, and from when until when, is told before and
   expect(active).toEqual({ kid: expect.any(String), status: 'active', activated_at: anIsoTime, expires_at: null });
   const replaced = await call('POST', '/admin/signing-keys/rotate', owner);
   const after = await call('GET', '/admin/signing-keys', owner);
-  expect([after.status, after.body]).toEqual([200, replaced.body]);
+  expect([after.status, after.body.data]).toEqual([200, replaced.body.data]);
   const former = (after.body as Keys).data.find(({ kid }) => kid === active.kid);
   expect(former).toEqual({ ...active, status: 'retiring', expires_at: anIsoTime });
 });

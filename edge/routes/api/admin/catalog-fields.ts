@@ -6,9 +6,7 @@ import { UpstreamDialect } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
-import { pageInfo, pageRows } from '#shared/page.ts';
 import { asCaller } from '../../../caller.ts';
-import { paginationJson } from '../../../http/json.ts';
 
 export const modelNameSchema = Type.String({ minLength: 1, maxLength: 255 });
 export const baseUrlSchema = Type.String({
@@ -86,13 +84,4 @@ export async function catalogModels(models: Models, name: string, request: Fasti
     all.push(...answer.models);
     if (!answer.pageInfo!.hasNext) return all;
   }
-}
-
-/** A page of a list that is here whole. */
-export function pageOfItems<Item>(items: readonly Item[], asked: { page?: number; limit?: number }) {
-  const rows = pageRows(asked);
-  return {
-    data: items.slice(rows.offset, rows.offset + rows.limit),
-    pagination: paginationJson(pageInfo(rows, items.length)),
-  };
 }

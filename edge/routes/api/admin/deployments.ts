@@ -4,7 +4,7 @@ import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
-import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema } from '../../../http/json.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { orNull } from '../../../http/nullable.ts';
 import { deploymentStatuses } from '../../v1/models.ts';
 import { idInPath } from '../id-in-path.ts';
@@ -16,7 +16,6 @@ import {
   dialectNameSchema,
   dialectSchema,
   modelNameSchema,
-  pageOfItems,
   secretReferenceSchema,
 } from './catalog-fields.ts';
 

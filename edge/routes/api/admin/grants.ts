@@ -6,8 +6,8 @@ import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
-import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageQuerySchema } from '../../../http/json.ts';
-import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
+import { idSchema, isoTime, isoTimeSchema, noBody, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
+import { catalogModels, modelNameSchema } from './catalog-fields.ts';
 
 /** A model, and an organization. */
 const grantedSchema = Type.Object({ model: modelNameSchema, tenant_id: idSchema }, { additionalProperties: false });

@@ -5,7 +5,7 @@ import { rateLimitsMax } from '#shared/rate-limits.ts';
 import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
-import { idSchema } from '../../../http/json.ts';
+import { idSchema, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { amountSchema, readAmount } from '../../../http/money-fields.ts';
 import { orNull } from '../../../http/nullable.ts';
 import {
@@ -55,11 +55,15 @@ export const adminPlanRoutes: Routes = (app, { auth, billing }) => {
     '/api/v1/admin/plans',
     {
       config: operatorOnly,
-      schema: { summary: 'List plans', response: { 200: Type.Object({ data: Type.Array(adminPlanSchema) }) } },
+      schema: {
+        summary: 'List plans',
+        response: { 200: pageOf(adminPlanSchema) },
+        querystring: Type.Object(pageQuerySchema),
+      },
     },
     async (request) => {
       const { plans } = await billing.listPlans({}, asCaller(request));
-      return { data: plans.map(adminPlanJson) };
+      return pageOfItems(plans.map(adminPlanJson), request.query);
     },
   );
 

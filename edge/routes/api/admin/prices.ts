@@ -11,6 +11,7 @@ import {
   isoTime,
   isoTimeSchema,
   pageOf,
+  pageOfItems,
   pageQuerySchema,
   parseTimeIfGiven,
   timeSchema,
@@ -18,7 +19,7 @@ import {
 import { readAmount } from '../../../http/money-fields.ts';
 import { nullable } from '../../../http/nullable.ts';
 import { ratesSchema } from '../../v1/models.ts';
-import { catalogModels, modelNameSchema, pageOfItems } from './catalog-fields.ts';
+import { catalogModels, modelNameSchema } from './catalog-fields.ts';
 
 const rateSchema = Type.Optional(Type.Number({ minimum: 0, maximum: 1_000_000 }));
 const rates = {

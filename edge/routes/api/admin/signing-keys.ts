@@ -4,7 +4,7 @@ import { operatorOnly } from '../../../access.ts';
 import type { Routes } from '../../../app.ts';
 import { asCaller } from '../../../caller.ts';
 import { idempotencyKey } from '../../../http/idempotency-key.ts';
-import { isoTime } from '../../../http/json.ts';
+import { isoTime, pageOf, pageOfItems, pageQuerySchema } from '../../../http/json.ts';
 import { nullable, orNull } from '../../../http/nullable.ts';
 import { spelling } from '../../../http/spelling.ts';
 
@@ -38,10 +38,17 @@ export const signingKeysSchema = Type.Object({ data: Type.Array(signingKeySchema
 export const adminSigningKeyRoutes: Routes = (app, { auth }) => {
   app.get(
     '/api/v1/admin/signing-keys',
-    { config: operatorOnly, schema: { summary: 'List signing keys', response: { 200: signingKeysSchema } } },
+    {
+      config: operatorOnly,
+      schema: {
+        summary: 'List signing keys',
+        response: { 200: pageOf(signingKeySchema) },
+        querystring: Type.Object(pageQuerySchema),
+      },
+    },
     async (request) => {
       const { signingKeys } = await auth.getSigningKeys({}, asCaller(request));
-      return { data: signingKeys.map(signingKeyJson) };
+      return pageOfItems(signingKeys.map(signingKeyJson), request.query);
     },
   );
 

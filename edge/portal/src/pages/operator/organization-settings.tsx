@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useAction, useGet } from '../../api/hooks.ts';
+import { useAction, useWholeList } from '../../api/hooks.ts';
 import type { Plan } from '../../api/types.ts';
 import { numberOrText } from '../../format/number.ts';
 import { Button } from '../../ui/button.tsx';
@@ -16,7 +16,7 @@ const fields = ['name', 'key_quota', 'plan', 'rate_limits'];
 export function OrganizationSettings({ organization, path }: { organization: AdminOrganizationDetails; path: string }) {
   const toast = useToast();
   const [before, setBefore] = useState(() => textsOf(organization));
-  const plans = useGet<{ data: Plan[] }>('/admin/plans');
+  const plans = useWholeList<Plan>('/admin/plans');
   const [name, setName] = useState(before.name);
   const [quota, setQuota] = useState(before.key_quota);
   const [plan, setPlan] = useState(before.plan);
@@ -61,7 +61,7 @@ export function OrganizationSettings({ organization, path }: { organization: Adm
             label="Plan"
             value={plan}
             onChange={setPlan}
-            choices={(plans.data?.data ?? []).map(({ code, name }) => ({ value: code, label: name }))}
+            choices={(plans.data ?? []).map(({ code, name }) => ({ value: code, label: name }))}
             error={fieldError(save.error, 'plan')}
           />
         </div>

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useGet } from '../../api/hooks.ts';
+import { useWholeList } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
 import { Status } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
@@ -13,9 +13,9 @@ import { limitLabels, limitNames } from './rate-limit-fields.tsx';
 import type { AdminPlan } from './types.ts';
 
 export function Plans() {
-  const plans = useGet<{ data: AdminPlan[] }>('/admin/plans');
+  const plans = useWholeList<AdminPlan>('/admin/plans');
   const [dialog, setDialog] = useState<'new' | AdminPlan | null>(null);
-  const taken = (plans.data?.data ?? []).map(({ code }) => code);
+  const taken = (plans.data ?? []).map(({ code }) => code);
   return (
     <Page
       title="Plans"
@@ -28,9 +28,7 @@ export function Plans() {
     >
       <Card flush>
         <Loaded of={plans}>
-          {({ data }) => (
-            <Table label="Plans" rows={data} columns={columnsOf(setDialog)} rowKey={(plan) => plan.code} />
-          )}
+          {(rows) => <Table label="Plans" rows={rows} columns={columnsOf(setDialog)} rowKey={(plan) => plan.code} />}
         </Loaded>
       </Card>
       {dialog === 'new' && <PlanDialog taken={taken} onClose={() => setDialog(null)} />}
