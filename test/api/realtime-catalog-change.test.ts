@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { ClockAhead } from '../support/clock-ahead.ts';
-import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import {
   append,
   type RealtimeTalk,
@@ -9,21 +8,16 @@ import {
   tone,
   upgradeRefusal,
 } from '../support/realtime-client.ts';
-import { type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
+import { type RealtimeBench, startRealtimeBench } from '../support/realtime-upstream.ts';
 
-let bench: InferenceBench;
-let upstreams: RealtimeUpstreams;
+let bench: RealtimeBench;
 /** The gateway's. */
 const clock = new ClockAhead();
 
 beforeAll(async () => {
-  bench = await startInferenceBench({ clock });
-  upstreams = await startRealtimeUpstreams(bench);
+  bench = await startRealtimeBench({ clock });
 });
-afterAll(async () => {
-  await bench?.[Symbol.asyncDispose]();
-  await upstreams?.[Symbol.asyncDispose]();
-});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
 
 const open = talksOfTests();
@@ -31,8 +25,8 @@ const completed = 'conversation.item.input_audio_transcription.completed';
 
 const settingsOf = {
   sandbox: () => ({ dialect: 'sandbox', upstream_model: 'sandbox-transcribe' }),
-  vllm: () => ({ dialect: 'vllm', base_url: upstreams.vllm.url }),
-  openai: () => ({ dialect: 'openai', base_url: upstreams.openai.url }),
+  vllm: () => ({ dialect: 'vllm', base_url: bench.vllm.url }),
+  openai: () => ({ dialect: 'openai', base_url: bench.openai.url }),
 };
 
 describe.each([

@@ -1,19 +1,13 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import { append, openTalk, quiet, sessionUpdate, tone } from '../support/realtime-client.ts';
-import { type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
+import { type RealtimeBench, startRealtimeBench } from '../support/realtime-upstream.ts';
 
-let bench: InferenceBench;
-let upstreams: RealtimeUpstreams;
+let bench: RealtimeBench;
 
 beforeAll(async () => {
-  bench = await startInferenceBench();
-  upstreams = await startRealtimeUpstreams(bench);
+  bench = await startRealtimeBench();
 });
-afterAll(async () => {
-  await bench?.[Symbol.asyncDispose]();
-  await upstreams?.[Symbol.asyncDispose]();
-});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
 beforeEach(() => bench.renew());
 
 const talk = () => openTalk(bench.gateway.url, { key: bench.key.key });
@@ -89,7 +83,7 @@ test('a session that is relayed changes its model when its upstream hears no spe
   session.say(append(tone(1_000)));
   await session.event('session.updated');
   const said = (event: object) =>
-    upstreams.openai.connections
+    bench.openai.connections
       .at(-1)!
       .socket.send(JSON.stringify({ event_id: 'event_upstream', item_id: 'item_1', ...event }));
   said({ type: 'input_audio_buffer.speech_started', audio_start_ms: 0 });

@@ -1,7 +1,6 @@
 import { once } from 'node:events';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { startFaultProxy } from '../support/fault-proxy.ts';
-import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import {
   append,
   openTalk,
@@ -12,27 +11,17 @@ import {
   tone,
   UpgradeRefused,
 } from '../support/realtime-client.ts';
-import { type RealtimeUpstream, type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
+import { type RealtimeBench, startRealtimeBench } from '../support/realtime-upstream.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let bench: InferenceBench;
-let upstreams: RealtimeUpstreams;
-let openai: RealtimeUpstream;
+let bench: RealtimeBench;
 
 const logLines: string[] = [];
 beforeAll(async () => {
-  bench = await startInferenceBench({ logLines });
-  upstreams = await startRealtimeUpstreams(bench);
-  ({ openai } = upstreams);
+  bench = await startRealtimeBench({ logLines });
 });
-afterAll(async () => {
-  await bench?.[Symbol.asyncDispose]();
-  await upstreams?.[Symbol.asyncDispose]();
-});
-beforeEach(async () => {
-  await bench.renew();
-  openai.connections.length = 0;
-});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
 
 const talk = (options: RealtimeOptions = {}) => openTalk(bench.gateway.url, { key: bench.key.key, ...options });
 const manual = { turn_detection: null };
@@ -45,8 +34,8 @@ describe('a session that is relayed', () => {
     session.say(append(tone(1_000)));
     session.say({ type: 'input_audio_buffer.commit' });
     const done = await session.event(completed);
-    expect(done).toMatchObject({ transcript: 'heard 48000 bytes', usage: openai.usage });
-    const [connection] = openai.connections;
+    expect(done).toMatchObject({ transcript: 'heard 48000 bytes', usage: bench.openai.usage });
+    const [connection] = bench.openai.connections;
     expect(connection!.request.url).toBe('/v1/realtime?intent=transcription');
     expect(connection!.said[0].session.audio.input).toMatchObject({
       transcription: { model: 'relay-upstream' },
@@ -62,8 +51,8 @@ describe('a session that is relayed', () => {
     ['that its client commits', manual, { type: 'duration', seconds: 150 }, 150],
     ['in which its upstream hears speech', undefined, null, 150],
   ])('has an utterance %s of more than 120 s transcribed and charged whole', async (_how, input, usage, seconds) => {
-    const { usage: usual } = openai;
-    openai.usage = usage;
+    const { usage: usual } = bench.openai;
+    bench.openai.usage = usage;
     try {
       await using session = await talk();
       session.say(sessionUpdate('relay', input));
@@ -72,7 +61,7 @@ describe('a session that is relayed', () => {
       if (input === manual) {
         session.say({ type: 'input_audio_buffer.commit' });
       } else {
-        await waitFor(() => openai.connections[0]!.said.length === 4, { description: 'the audio upstream' });
+        await waitFor(() => bench.openai.connections[0]!.said.length === 4, { description: 'the audio upstream' });
         const item = { event_id: 'event_upstream', item_id: 'item_long' };
         for (const event of [
           { type: 'input_audio_buffer.speech_started', audio_start_ms: 0 },
@@ -80,21 +69,21 @@ describe('a session that is relayed', () => {
           { type: 'input_audio_buffer.committed' },
           { type: completed, content_index: 0, transcript: 'a long speech' },
         ]) {
-          openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
+          bench.openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
         }
       }
       expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds });
       expect(session.events.filter(({ type }) => type === 'error')).toEqual([]);
       await bench.event({ model: 'relay', success: true, audio_seconds: seconds });
     } finally {
-      openai.usage = usual;
+      bench.openai.usage = usual;
     }
   });
 
   /** What a session tells of two seconds of audio whose upstream reports `said`. */
   async function usageOfTwoSeconds(said: object | null): Promise<unknown> {
-    const { usage } = openai;
-    openai.usage = said;
+    const { usage } = bench.openai;
+    bench.openai.usage = said;
     try {
       await using session = await talk();
       session.say(sessionUpdate('relay', manual));
@@ -102,7 +91,7 @@ describe('a session that is relayed', () => {
       session.say({ type: 'input_audio_buffer.commit' });
       return (await session.event(completed)).usage;
     } finally {
-      openai.usage = usage;
+      bench.openai.usage = usage;
     }
   }
 
@@ -135,11 +124,11 @@ describe('a session that is relayed', () => {
     await session.event('session.updated');
     session.say(sessionUpdate('relay/two:x'));
     await session.event('session.updated', 2);
-    expect(openai.connections.map(({ said }) => said[0].session.audio.input.transcription.model)).toEqual([
+    expect(bench.openai.connections.map(({ said }) => said[0].session.audio.input.transcription.model)).toEqual([
       'relay-upstream',
       'relay/two:x-upstream',
     ]);
-    await waitFor(() => openai.connections[0]!.closed, { description: 'the first connection to be closed' });
+    await waitFor(() => bench.openai.connections[0]!.closed, { description: 'the first connection to be closed' });
     session.say(sessionUpdate('no-such-model'));
     expect((await session.event('error')).error.code).toBe('model_not_found');
     expect(await session.close()).toEqual({ code: 4000, reason: 'invalid_request_error.model_not_found' });
@@ -155,7 +144,7 @@ describe('a session that is relayed', () => {
     session.say(sessionUpdate('relay'));
     session.say(append(tone(2_000)));
     await session.event('session.updated');
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     const item = { event_id: 'event_upstream', item_id: 'item_heard' };
     for (const event of [
       { type: 'input_audio_buffer.speech_started', audio_start_ms },
@@ -163,7 +152,7 @@ describe('a session that is relayed', () => {
       { type: 'input_audio_buffer.committed' },
       { type: completed, content_index: 0, transcript: 'heard' },
     ]) {
-      openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
+      bench.openai.connections[0]!.socket.send(JSON.stringify({ ...item, ...event }));
     }
     expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: audio_seconds });
     await bench.event({ model: 'relay', success: true, audio_seconds });
@@ -171,7 +160,7 @@ describe('a session that is relayed', () => {
 
   /** Has the upstream of the last session say what it wants. */
   const tell = (...events: object[]) => {
-    for (const event of events) openai.connections.at(-1)!.socket.send(JSON.stringify(event));
+    for (const event of events) bench.openai.connections.at(-1)!.socket.send(JSON.stringify(event));
   };
   const usageEvents = async () => {
     const path = `/api/v1/usage/history?limit=100&api_key_id=${bench.key.id}`;
@@ -189,7 +178,7 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay', manual));
     session.say(append(tone(1_000)));
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     const item_id = 'item_invented';
     tell({ type: 'input_audio_buffer.committed', item_id }, transcriptOf(item_id), transcriptOf('item_other'));
     tell({ type: 'conversation.item.input_audio_transcription.delta', item_id: 'item_third', delta: 'never' });
@@ -206,7 +195,7 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     session.say(append(tone(1_000)));
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     for (let item = 0; item < 1_000; item += 1) {
       const item_id = `item_${item}`;
       tell(
@@ -242,7 +231,7 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     session.say(append(tone(2_000)));
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     const { usage: _none, ...untold } = transcriptOf('item_early');
     tell(untold, { type: 'input_audio_buffer.committed', item_id: 'item_early' });
     expect((await session.event(completed)).usage).toEqual({ type: 'duration', seconds: 2 });
@@ -258,7 +247,7 @@ describe('a session that is relayed', () => {
       await using session = await talk();
       session.say(sessionUpdate('relay'));
       await session.event('session.updated');
-      openai.connections.at(-1)!.socket.send(said);
+      bench.openai.connections.at(-1)!.socket.send(said);
       expect((await session.close()).code).toBe(1013);
       expect((await session.event('error')).error.code).toBe('upstream_error');
     }
@@ -269,7 +258,7 @@ describe('a session that is relayed', () => {
     session.say(sessionUpdate('relay'));
     // In silence of 110 s.
     session.say(append(quiet(110_000)));
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
     for (let item = 0; item <= 1_000; item += 1) {
       tell({ type: 'input_audio_buffer.committed', item_id: `item_${item}` });
     }
@@ -289,12 +278,12 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     session.say(append(tone(1_000)));
-    await waitFor(() => openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
-    const { host } = new URL(openai.url);
+    await waitFor(() => bench.openai.connections[0]!.said.length === 2, { description: 'the audio upstream' });
+    const { host } = new URL(bench.openai.url);
     const item_id = 'item_heard';
     const of = 'conversation.item.input_audio_transcription';
     tell(
-      { type: 'conversation.item.added', item: { id: item_id, served_by: [`${openai.url}/realtime`] } },
+      { type: 'conversation.item.added', item: { id: item_id, served_by: [`${bench.openai.url}/realtime`] } },
       { type: 'rate_limits.updated', note: `at ${host}` },
       { type: 'input_audio_buffer.committed', item_id, note: `at ${host}` },
       { type: `${of}.delta`, item_id, delta: `Call ${host}`, note: `at ${host}` },
@@ -311,8 +300,8 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
-    const error = { type: 'error', error: { message: `${openai.url}/realtime is busy` } };
-    openai.connections.at(-1)!.socket.send(JSON.stringify(error));
+    const error = { type: 'error', error: { message: `${bench.openai.url}/realtime is busy` } };
+    bench.openai.connections.at(-1)!.socket.send(JSON.stringify(error));
     expect((await session.event('error')).error.message).toBe('[redacted]/realtime is busy');
   });
 
@@ -320,7 +309,7 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
-    openai.connections[0]!.socket.terminate();
+    bench.openai.connections[0]!.socket.terminate();
     expect((await session.close()).code).toBe(1013);
     expect((await session.event('error')).error.code).toBe('upstream_error');
   });
@@ -329,7 +318,7 @@ describe('a session that is relayed', () => {
     await using session = await talk();
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
-    const { socket } = openai.connections[0]!;
+    const { socket } = bench.openai.connections[0]!;
     socket.send(JSON.stringify({ type: 'session.created', padding: 'x'.repeat(4_000_000) }));
     socket.send(JSON.stringify({ type: 'error', error: { message: 'heard' } }));
     expect((await session.event('error')).error.message).toBe('heard');
@@ -343,11 +332,14 @@ describe('a session that is relayed', () => {
     session.say(sessionUpdate('relay'));
     await session.event('session.updated');
     session.socket.terminate();
-    await waitFor(() => openai.connections[0]!.closed, { description: 'the upstream to be left', timeoutMs: 1_000 });
+    await waitFor(() => bench.openai.connections[0]!.closed, {
+      description: 'the upstream to be left',
+      timeoutMs: 1_000,
+    });
   });
 
   test('drops the connection of an upstream that does not end the closing handshake', async () => {
-    const { hostname: host, port } = new URL(openai.url);
+    const { hostname: host, port } = new URL(bench.openai.url);
     await using proxy = await startFaultProxy({ target: { host, port: Number(port) } });
     await bench.admin('POST', '/models', { name: 'stalling', operations: ['realtime_transcription'] });
     const base_url = `http://${proxy.host}:${proxy.port}/v1`;
@@ -358,7 +350,10 @@ describe('a session that is relayed', () => {
     await proxy.set({ kind: 'freeze', direction: 'to-client' });
     session.socket.terminate();
     // Left alone, the upstream itself would give up after 30 s.
-    await waitFor(() => openai.connections[0]!.closed, { description: 'the connection to end', timeoutMs: 12_000 });
+    await waitFor(() => bench.openai.connections[0]!.closed, {
+      description: 'the connection to end',
+      timeoutMs: 12_000,
+    });
   });
 
   test('gives its place back when its client leaves while its upstream has stalled', async () => {
@@ -366,7 +361,7 @@ describe('a session that is relayed', () => {
     const session = await talk();
     session.say(sessionUpdate('relay', manual));
     await session.event('session.updated');
-    openai.connections[0]!.socket.pause();
+    bench.openai.connections[0]!.socket.pause();
     // More than may wait for an upstream.
     session.say(append(Buffer.alloc(12 * 1024 * 1024)));
     session.socket.ping();
@@ -419,8 +414,8 @@ describe('a session that is relayed', () => {
     session.say(append(tone(1_000)));
     session.say({ type: 'input_audio_buffer.commit' });
     const { item_id } = await session.event(completed);
-    const again = { type: completed, item_id, content_index: 0, transcript: 'once more', usage: openai.usage };
-    openai.connections[0]!.socket.send(JSON.stringify(again));
+    const again = { type: completed, item_id, content_index: 0, transcript: 'once more', usage: bench.openai.usage };
+    bench.openai.connections[0]!.socket.send(JSON.stringify(again));
     session.say(append(tone(2_000)));
     session.say({ type: 'input_audio_buffer.commit' });
     expect((await session.event(completed, 2)).item_id).not.toBe(item_id);
@@ -449,7 +444,7 @@ describe('a session that is relayed', () => {
     session.socket.send(`{"type":"session.update","session":{},"type":"input_audio_buffer.append","audio":"${audio}"}`);
     session.say({ type: 'input_audio_buffer.commit' });
     await session.event(completed);
-    expect(openai.connections[0]!.said.map(({ type }) => type)).toEqual([
+    expect(bench.openai.connections[0]!.said.map(({ type }) => type)).toEqual([
       'session.update',
       'input_audio_buffer.append',
       'input_audio_buffer.commit',

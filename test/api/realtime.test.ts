@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { type InferenceBench, startInferenceBench } from '../support/inference.ts';
 import {
   append,
   openTalk,
@@ -9,28 +8,16 @@ import {
   tone,
   utteranceEvents,
 } from '../support/realtime-client.ts';
-import { type RealtimeUpstream, type RealtimeUpstreams, startRealtimeUpstreams } from '../support/realtime-upstream.ts';
+import { type RealtimeBench, startRealtimeBench } from '../support/realtime-upstream.ts';
 import { waitFor } from '../support/wait-for.ts';
 
-let bench: InferenceBench;
-let upstreams: RealtimeUpstreams;
-let openai: RealtimeUpstream;
-let vllm: RealtimeUpstream;
+let bench: RealtimeBench;
 
 beforeAll(async () => {
-  bench = await startInferenceBench();
-  upstreams = await startRealtimeUpstreams(bench);
-  ({ openai, vllm } = upstreams);
+  bench = await startRealtimeBench();
 });
-afterAll(async () => {
-  await bench?.[Symbol.asyncDispose]();
-  await upstreams?.[Symbol.asyncDispose]();
-});
-beforeEach(async () => {
-  await bench.renew();
-  openai.connections.length = 0;
-  vllm.connections.length = 0;
-});
+afterAll(async () => bench?.[Symbol.asyncDispose]());
+beforeEach(() => bench.renew());
 
 const talk = (options: RealtimeOptions = {}) => openTalk(bench.gateway.url, { key: bench.key.key, ...options });
 const manual = { turn_detection: null };
@@ -264,7 +251,7 @@ test.each([
   [
     'that is relayed',
     'dear/relay',
-    () => ({ base_url: openai.url, upstream_model: 'relay-upstream', dialect: 'openai' }),
+    () => ({ base_url: bench.openai.url, upstream_model: 'relay-upstream', dialect: 'openai' }),
   ],
 ])('near its cap a session %s goes on for as long as there is room', async (_what, model, deployment) => {
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
@@ -304,15 +291,15 @@ describe('vLLM', () => {
     expect(done.usage).toEqual({ type: 'tokens', input_tokens: 20, output_tokens: 4, total_tokens: 24 });
     const deltas = session.events.filter(({ type }) => type.endsWith('.delta'));
     expect(deltas.length).toBeGreaterThanOrEqual(3);
-    expect(vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
+    expect(bench.vllm.connections[0]!.said[0]).toMatchObject({ type: 'session.update', model: 'vllm-upstream' });
     await bench.event({ model: 'vllm', input_tokens: 20, output_tokens: 4, success: true });
   });
 
   test('gets every utterance of its sessions, though its model has deployments of another dialect too', async () => {
     const model = 'of-two-dialects';
     await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
-    await bench.admin('POST', '/deployments', { model, base_url: vllm.url, dialect: 'vllm' });
-    await bench.admin('POST', '/deployments', { model, base_url: openai.url, dialect: 'openai' });
+    await bench.admin('POST', '/deployments', { model, base_url: bench.vllm.url, dialect: 'vllm' });
+    await bench.admin('POST', '/deployments', { model, base_url: bench.openai.url, dialect: 'openai' });
     await using session = await talk();
     session.say(sessionUpdate(model, manual));
     for (let time = 1; time <= 3; time++) {
@@ -320,8 +307,8 @@ describe('vLLM', () => {
       session.say({ type: 'input_audio_buffer.commit' });
       await session.event(completed, time);
     }
-    expect(vllm.connections).toHaveLength(3);
-    expect(openai.connections).toHaveLength(0);
+    expect(bench.vllm.connections).toHaveLength(3);
+    expect(bench.openai.connections).toHaveLength(0);
   });
 });
 

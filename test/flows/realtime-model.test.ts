@@ -1,14 +1,15 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, test } from 'vitest';
+import type { InferenceBench } from '../support/inference.ts';
 import { randomHistories } from '../support/random-histories.ts';
 import { act } from '../support/realtime/acts.ts';
-import { History, type RealtimeBench, startRealtimeBench } from '../support/realtime/history.ts';
+import { History, startHistoryBench } from '../support/realtime/history.ts';
 
 const histories = randomHistories('REALTIME', 10);
 
-let bench: RealtimeBench;
+let bench: InferenceBench;
 beforeAll(async () => {
-  bench = await startRealtimeBench();
+  bench = await startHistoryBench();
 });
 afterAll(async () => bench?.[Symbol.asyncDispose]());
 

@@ -3,7 +3,8 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type WebSocket, WebSocketServer } from 'ws';
-import type { InferenceBench } from './inference.ts';
+import type { TestGatewayOptions } from './gateway.ts';
+import { type InferenceBench, startInferenceBench } from './inference.ts';
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read events of every shape; the assertions are the types.
 type Event = any;
@@ -57,10 +58,12 @@ async function startRealtimeUpstream(dialect: 'openai' | 'vllm'): Promise<Realti
   return upstream;
 }
 
-export type RealtimeUpstreams = AsyncDisposable & { openai: RealtimeUpstream; vllm: RealtimeUpstream };
+/** With an upstream of each dialect, which forget their connections when the bench is renewed. */
+export type RealtimeBench = InferenceBench & { openai: RealtimeUpstream; vllm: RealtimeUpstream };
 
-/** An upstream of each dialect behind the gateway: the models `relay` and `relay/two:x` of OpenAI's, `vllm` of vLLM's. */
-export async function startRealtimeUpstreams(bench: InferenceBench): Promise<RealtimeUpstreams> {
+/** A gateway in front of upstreams of realtime sessions: the models `relay` and `relay/two:x` of OpenAI's, `vllm` of vLLM's. */
+export async function startRealtimeBench(options?: TestGatewayOptions): Promise<RealtimeBench> {
+  const bench = await startInferenceBench(options);
   const openai = await startRealtimeUpstream('openai');
   const vllm = await startRealtimeUpstream('vllm');
   for (const [model, { url: base_url }, dialect] of [
@@ -71,14 +74,21 @@ export async function startRealtimeUpstreams(bench: InferenceBench): Promise<Rea
     await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
     await bench.admin('POST', '/deployments', { model, base_url, upstream_model: `${model}-upstream`, dialect });
   }
-  return {
+  const { renew, [Symbol.asyncDispose]: close } = bench;
+  return Object.assign(bench, {
     openai,
     vllm,
+    async renew() {
+      await renew();
+      openai.connections.length = 0;
+      vllm.connections.length = 0;
+    },
     async [Symbol.asyncDispose]() {
+      await close();
       await openai[Symbol.asyncDispose]();
       await vllm[Symbol.asyncDispose]();
     },
-  };
+  });
 }
 
 function openaiSpeaker(say: (event: object) => void, upstream: RealtimeUpstream): (event: Event) => void {

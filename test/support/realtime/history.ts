@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
-import { type InferenceBench, startInferenceBench } from '../inference.ts';
+import type { InferenceBench } from '../inference.ts';
 import { append, openTalk, type RealtimeEvent, type RealtimeTalk } from '../realtime-client.ts';
-import { type RealtimeUpstreams, startRealtimeUpstreams } from '../realtime-upstream.ts';
+import { type RealtimeBench, startRealtimeBench } from '../realtime-upstream.ts';
 import { namedBehaviours } from '../simulator/behaviour.ts';
 import { waitFor } from '../wait-for.ts';
 import type { Act, Model, Said } from './acts.ts';
@@ -37,27 +37,17 @@ type Item = {
   end: RealtimeEvent | null;
 };
 
-export type RealtimeBench = AsyncDisposable & { bench: InferenceBench; upstreams: RealtimeUpstreams };
-
 /** A gateway with one model for each way in which a session is answered. */
-export async function startRealtimeBench(): Promise<RealtimeBench> {
-  const bench = await startInferenceBench();
-  const upstreams = await startRealtimeUpstreams(bench);
+export async function startHistoryBench(): Promise<RealtimeBench> {
+  const bench = await startRealtimeBench();
   const { files: model } = modelNames;
   await bench.admin('POST', '/models', { name: model, operations: ['realtime_transcription'] });
   await bench.admin('POST', '/deployments', { model, base_url: bench.simulator.url, upstream_model: 'sim-transcribe' });
   for (const priced of Object.values(modelNames)) {
     await bench.admin('POST', '/prices', { model: priced, per_audio_second_usd: terms.perSecondUsd });
   }
-  upstreams.openai.usage = null;
-  return {
-    bench,
-    upstreams,
-    async [Symbol.asyncDispose]() {
-      await bench[Symbol.asyncDispose]();
-      await upstreams[Symbol.asyncDispose]();
-    },
-  };
+  bench.openai.usage = null;
+  return bench;
 }
 
 /** The sessions of one key, one after the other, and what must come of them. */
@@ -87,7 +77,7 @@ export class History {
   #due: string[] = [];
   #previousItemId: string | null = null;
 
-  constructor({ bench }: RealtimeBench) {
+  constructor(bench: InferenceBench) {
     this.#bench = bench;
   }
 
