@@ -14,6 +14,7 @@ const longest = [
   'test/browser/every-page.test.ts',
   'test/faults/deployments.test.ts',
   'test/browser/feel.test.ts',
+  'test/browser/fit.test.ts',
   'test/faults/failover.test.ts',
   'test/flows/split.test.ts',
   'test/browser/operator.test.ts',

@@ -1,0 +1,217 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { goWithin, launchBrowser, openPage, signIn } from './support/browser.ts';
+import { type Portal, startPortal, users } from './support/portal.ts';
+import { settled } from './support/settled.ts';
+
+let portal: Portal;
+let browser: Browser;
+beforeAll(async () => {
+  browser = await launchBrowser();
+  portal = await startPortal();
+});
+afterAll(async () => {
+  await browser?.close();
+  await portal?.[Symbol.asyncDispose]();
+});
+
+test('a long name takes nothing from the mark beside it', async () => {
+  const { page, close } = await openPage(browser);
+  await page.route('**/api/v1/profile', async (route) => {
+    const answer = await route.fetch();
+    const profile = await answer.json();
+    profile.organization.name = 'International Robotics and Automation of the North';
+    await route.fulfill({ response: answer, json: profile });
+  });
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByText('International Robotics').waitFor();
+  const mark = page.getByRole('link', { name: 'International Robotics' }).locator('svg');
+  expect((await mark.boundingBox())!.width).toBe(28);
+  await close();
+});
+
+test('a name that is too long is cut at its end, which of one written from right to left is at the left', async () => {
+  const { page, close } = await openPage(browser);
+  const name = 'מפתח הייצור של מחסן האוטומציה הראשי בתל אביב לשנת 2026';
+  await page.route('**/api/v1/admin/keys?**', async (route) => {
+    const answer = await route.fetch();
+    const list = await answer.json();
+    list.data[0].name = name;
+    await route.fulfill({ response: answer, json: list });
+  });
+  await signIn(page, portal.url, users.operator, '/operator/keys');
+  await page.getByText(name).waitFor();
+  const firstLetterIsShown = `(() => {
+    const shown = document.querySelector('main [title="${name}"]');
+    const letter = document.createRange();
+    letter.setStart(shown.firstChild, 0);
+    letter.setEnd(shown.firstChild, 1);
+    const box = shown.getBoundingClientRect();
+    const { left, right } = letter.getBoundingClientRect();
+    return left >= box.left && right <= box.right;
+  })()`;
+  expect(await page.evaluate(firstLetterIsShown)).toBe(true);
+  await close();
+});
+
+test('on a phone the days of a list stand beside each other, and their zone beside them', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.owner, '/billing?tab=invoices');
+  await page.getByLabel('To (UTC)').waitFor();
+  const isBesideItsZone = () =>
+    page.evaluate(`(() => {
+      const input = document.querySelector('[aria-label="To (UTC)"]');
+      const zone = document.createRange();
+      zone.selectNode(input.nextSibling);
+      return Math.abs(zone.getBoundingClientRect().top - input.getBoundingClientRect().top) < 36;
+    })()`);
+  const top = async (label: string) => (await page.getByLabel(label).boundingBox())!.y;
+  expect([await isBesideItsZone(), await top('From (UTC)')]).toEqual([true, await top('To (UTC)')]);
+  await page.setViewportSize({ width: 320, height: 700 });
+  expect(await isBesideItsZone()).toBe(true);
+  await close();
+});
+
+test('on a touch screen the text in fields is as large as iPhones want it, which magnify the page at smaller, and all fits', async () => {
+  const { page, close } = await openPage(browser, {
+    viewport: { width: 320, height: 640 },
+    hasTouch: true,
+    isMobile: true,
+  });
+  await signIn(page, portal.url, users.owner);
+  const sizes = `[...document.querySelectorAll('input:not([type=checkbox]), select, textarea')]
+    .map((field) => Number.parseFloat(getComputedStyle(field).fontSize))`;
+  for (const path of ['/keys', '/keys?create=1', '/usage', '/billing?tab=transactions', '/playground', '/settings']) {
+    await goWithin(page, path);
+    await settled(page);
+    const shown = await page.evaluate<number[]>(sizes);
+    expect([path, shown.length > 0, shown.filter((size) => size < 16)]).toEqual([path, true, []]);
+    expect([path, await page.evaluate('document.documentElement.scrollWidth')]).toEqual([path, 320]);
+  }
+  await close();
+});
+
+test.each([390, 320])(
+  'at %s px no text of a list or of facts runs under a button or out of its card',
+  async (width) => {
+    const { page, close } = await openPage(browser, { viewport: { width, height: 844 } });
+    await page.route('**/api/v1/invitations?**', async (route) => {
+      const answer = await route.fetch();
+      const list = await answer.json();
+      for (const invitation of list.data) invitation.email = `with.a.long.name.of.two.${invitation.email}`;
+      await route.fulfill({ response: answer, json: list });
+    });
+    await signIn(page, portal.url, users.operator);
+    for (const path of [
+      '/organization',
+      '/organization?tab=invitations',
+      '/settings',
+      '/operator/organizations',
+      '/operator/audit',
+      '/operator/mail',
+    ]) {
+      await goWithin(page, path);
+      await settled(page);
+      expect([path, await page.evaluate(textsCovered)]).toEqual([path, []]);
+    }
+    await close();
+  },
+);
+
+test('a laptop, a window that is a little smaller, a tablet on its side and a tablet show every column of every list', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.operator);
+  const lists = ['keys', 'audit', 'jobs', 'mail', 'coupons', 'models', 'organizations'].map(
+    (name) => `/operator/${name}`,
+  );
+  // Events with long names, wherever in the list other tests have put them.
+  lists.push('/operator/audit?type=price_set', '/operator/audit?type=model_retirement_announced');
+  for (const path of [...lists, '/keys', '/audit', '/usage?by=request', '/organization', '/billing?tab=invoices']) {
+    await goWithin(page, path);
+    for (const width of [1280, 1279, 1024, 768]) {
+      await page.setViewportSize({ width, height: 800 });
+      await settled(page);
+      const isCut = `[...document.querySelectorAll('table')].some(({ parentElement: box }) => box.scrollWidth > box.clientWidth)`;
+      expect([path, width, await page.evaluate(isCut)]).toEqual([path, width, false]);
+    }
+  }
+  await close();
+});
+
+test('an organization’s name keeps its words whole in the audit trail of all', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
+  await signIn(page, portal.url, users.operator, '/operator/audit');
+  const name = page.locator('td[data-label="No."]').getByText('Northwind Robotics').first();
+  await name.waitFor();
+  expect(
+    await name.evaluate((element) => new Set([...element.getClientRects()].map(({ top }) => top)).size),
+  ).toBeLessThan(3);
+  await close();
+});
+
+test('numbers stand below each other under their column’s name wherever there is room: five columns on a tablet, three on a phone', async () => {
+  const { page, close } = await openPage(browser);
+  await signIn(page, portal.url, users.owner);
+  /** The right edges of a column and its head; 'cards' where there are no columns. */
+  const edges = async (table: string, column: string) => {
+    const shown = page.getByRole('table', { name: table });
+    const head = shown.getByRole('columnheader', { name: column });
+    if ((await head.count()) === 0) return 'cards';
+    const cells = [head, ...(await shown.locator(`td[data-label="${column}"]`).all())];
+    const boxes = await Promise.all(cells.map(async (cell) => (await cell.boundingBox())!));
+    return new Set(boxes.map((box) => Math.round(box.x + box.width)));
+  };
+  await page.setViewportSize({ width: 1024, height: 768 });
+  await goWithin(page, '/usage');
+  await settled(page);
+  expect(await edges('Usage by model', 'Output tokens')).toHaveProperty('size', 1);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await goWithin(page, '/');
+  await settled(page);
+  expect(await edges('Models you used', 'Requests')).toHaveProperty('size', 1);
+  await goWithin(page, '/keys');
+  await settled(page);
+  expect(await edges('API keys', 'Uses')).toBe('cards');
+  await close();
+});
+
+test('an address that is too long for its place breaks before its @ and not in a word', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await signIn(page, portal.url, users.owner, '/organization?tab=invitations');
+  const linesOfAddresses = `(() => {
+    const lines = (node) => {
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      return range.getClientRects().length;
+    };
+    const texts = document.createTreeWalker(document.querySelector('table'), NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (texts.nextNode()) if (texts.currentNode.data.includes('example.com')) found.push(lines(texts.currentNode));
+    return found;
+  })()`;
+  await settled(page);
+  expect(new Set((await page.evaluate(linesOfAddresses)) as number[])).toEqual(new Set([1]));
+  await close();
+});
+
+/** Rows with texts in their first cell that a button covers, or with texts that cross the edge of the table; facts that cross their own. */
+const textsCovered = `(() => {
+  const texts = (root) => {
+    const range = document.createRange();
+    range.selectNodeContents(root);
+    return [...range.getClientRects()].filter(({ width }) => width > 1);
+  };
+  const facts = [...document.querySelectorAll('main dd')].filter((fact) =>
+    texts(fact).some((text) => text.right > fact.getBoundingClientRect().right + 1),
+  );
+  const rows = [...document.querySelectorAll('main tbody tr')].filter((row) => {
+    const edge = row.closest('table').getBoundingClientRect().right;
+    const button = row.querySelector('td[data-label=""] button')?.getBoundingClientRect();
+    const isCovered = texts(row.querySelector('td')).some(
+      (text) => button !== undefined && text.right > button.left && text.top < button.bottom && text.bottom > button.top,
+    );
+    const isOutside = texts(row).some((text) => text.right > edge + 1);
+    return isCovered || isOutside;
+  });
+  return [...facts, ...rows].map(({ textContent }) => textContent.slice(0, 60));
+})()`;
