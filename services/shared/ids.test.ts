@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest';
-import { isUuid, uuidv7, uuidv7Ms } from './ids.ts';
+import { isUuid, uuidv7, uuidv7After, uuidv7Ms } from './ids.ts';
 
 test('ids are version 7 of the RFC variant, rise without end, and tell their moment', () => {
   const before = Date.now();
@@ -34,4 +34,18 @@ test('a clock that was ahead and is set right dates ids by the right time again;
   } finally {
     clock.mockRestore();
   }
+});
+
+test('an id that is made to come after another does, though that one is from a clock that was ahead', () => {
+  const earlier = uuidv7();
+  const next = uuidv7After(earlier);
+  expect(next > earlier).toBe(true);
+  expect(uuidv7After(null) > next).toBe(true);
+  const ahead = 'fe9f0000-0000-7fff-8fff-ffffffffffff';
+  const ids = [ahead];
+  for (let count = 0; count < 1_000; count++) ids.push(uuidv7After(ids.at(-1)!));
+  expect(ids[1]).toBe('fe9f0000-0000-7fff-9000-000000000000');
+  expect(ids.toSorted()).toEqual(ids);
+  expect(new Set(ids).size).toBe(ids.length);
+  expect(ids.every((id) => isUuid(id) && id[14] === '7' && /[89ab]/.test(id[19]!))).toBe(true);
 });

@@ -48,8 +48,22 @@ export function uuidv7(): string {
     sequence = 0;
   }
   // Written into the bytes that were drawn, and turned into text in one go: the package's own text costs as much as the rest of a call's ids.
-  const hex = v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex');
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+  return dashed(v7({ random: bytes, msecs: lastMs, seq: sequence }, bytes).toString('hex'));
+}
+
+/** The text of a UUID of 32 hexadecimal digits. */
+const dashed = (hex: string): string =>
+  `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20)}`;
+
+/**
+ * A new UUIDv7 that is later in order than `last`, which may come from a process whose clock is ahead: then it counts on from that one's
+ * random bits (RFC 9562 section 6.2, method 2).
+ */
+export function uuidv7After(last: string | null): string {
+  const id = uuidv7();
+  if (last === null || id > last) return id;
+  const hex = (BigInt(`0x${last.replaceAll('-', '')}`) + 1n).toString(16).padStart(32, '0');
+  return dashed(hex);
 }
 
 /** A new id in the form of OpenAI's: a prefix such as `chatcmpl-`, and a UUIDv7 without its dashes. */

@@ -1,7 +1,6 @@
 import { BudgetKind, LeaseState } from '#gen/modelgateway/billing/v1/budget_pb.ts';
 import type { PriceRates } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { UsageEvent } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { charged } from '../domain/lease.ts';
 import type { Posting } from '../domain/ledger.ts';
@@ -57,7 +56,7 @@ export async function chargeBatch(
     if (costNanoUsd === 0n) continue;
     // What comes after an invoice was finalized goes onto the next one.
     const month = closed.has(`${tenantId} ${periods.month}`) ? monthOf(nowMs) : periods.month;
-    const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, month, uuidv7());
+    const { posting, paygNanoUsd } = usagePosting(event, fundedMs, funds.get(tenantId)!, month);
     postings.get(tenantId)!.push(posting);
     if (paygNanoUsd > 0n) {
       spent.add({ tenantId, kind: BudgetKind.ORGANIZATION, subjectId: tenantId, periodStart: month }, paygNanoUsd);

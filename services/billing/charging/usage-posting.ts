@@ -74,13 +74,11 @@ export function usagePosting(
   atMs: number,
   funds: Funds,
   month: PeriodStart,
-  transactionId: string,
 ): { posting: Posting; paygNanoUsd: bigint } {
   const cost = event.usage!.costNanoUsd;
   const { debits, paygNanoUsd } = funds.draw(cost, atMs);
   const posting: Posting = {
     ...postingDefaults,
-    id: transactionId,
     type: TransactionType.USAGE,
     amountNanoUsd: -cost,
     invoiceMonth: month,

@@ -37,7 +37,6 @@ export type Balances = Record<LedgerAccount, bigint>;
 
 /** What a transaction is and what it moves, before it is posted. */
 export type Posting = {
-  id: string;
   /** modelgateway.billing.v1.TransactionType; 0 for movements which organizations do not see. */
   type: number;
   /** Above 0 for what the organization gains. */
@@ -59,13 +58,16 @@ export const postingDefaults = {
 } as const;
 
 /** Moves balances to what they are behind a posting. Throws for one that does not sum to 0: that is a fault of ours, never of a request. */
-export function applyPosting(balances: Balances, { entries, id }: Pick<Posting, 'entries' | 'id'>): void {
+export function applyPosting(
+  balances: Balances,
+  { entries, description }: Pick<Posting, 'entries' | 'description'>,
+): void {
   let sum = 0n;
   for (const { account, amountNanoUsd } of entries) {
     balances[account] += amountNanoUsd;
     sum += amountNanoUsd;
   }
-  if (sum !== 0n) throw new Error(`The posting ${id} is out of balance by ${sum} nano-USD`);
+  if (sum !== 0n) throw new Error(`The posting "${description}" is out of balance by ${sum} nano-USD`);
 }
 
 /** The wallet as its organization sees it: all lots which are not expired. */

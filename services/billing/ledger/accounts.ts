@@ -12,6 +12,8 @@ export type Account = {
   heldNanoUsd: bigint;
   /** First day of the last month for which the plan's credit was asked for; null: none yet. */
   creditMonth: string | null;
+  /** The latest of its transactions in the order of ids; null: none yet. */
+  lastTransactionId: string | null;
   balances: Balances;
 };
 
@@ -20,6 +22,7 @@ type AccountRow = {
   plan_code: string | null;
   payg_cap_nano_usd: bigint | null;
   credit_month: string | null;
+  last_transaction_id: string | null;
   held_nano_usd: bigint;
   receivable: bigint;
   wallet: bigint;
@@ -34,7 +37,7 @@ type AccountRow = {
 
 /** By name: a statement that is prepared for all columns fails once there is one more. */
 const columns = `tenant_id, plan_code, payg_cap_nano_usd, held_nano_usd, receivable, wallet, promotional, commitment, revenue, expired_credit,
-  payg_accrual, funding, granted_credit, credit_months.month as credit_month`;
+  payg_accrual, funding, granted_credit, last_transaction_id, credit_months.month as credit_month`;
 
 const noBalances: Balances = {
   receivable: 0n,
@@ -55,6 +58,7 @@ const emptyAccount = (tenantId: string): Account => ({
   paygCapNanoUsd: null,
   heldNanoUsd: 0n,
   creditMonth: null,
+  lastTransactionId: null,
   balances: { ...noBalances },
 });
 
@@ -107,6 +111,7 @@ const account = (row: AccountRow): Account => ({
   paygCapNanoUsd: row.payg_cap_nano_usd,
   heldNanoUsd: row.held_nano_usd,
   creditMonth: row.credit_month,
+  lastTransactionId: row.last_transaction_id,
   balances: {
     receivable: row.receivable,
     wallet: row.wallet,

@@ -12,7 +12,7 @@ const tellers = ['anna', 'bert', 'carl'] as const;
 const heardOf = ({ output }: StartedProcess): [index: number, outcome: string][] =>
   [...output.matchAll(/^(\d+) (done|refused)$/gm)].map(([, index, outcome]) => [Number(index), outcome!]);
 
-test(`after ${kills} kills in the middle of postings every operation has been posted exactly once`, async () => {
+test(`after ${kills} kills in the middle of postings every operation has been posted exactly once, in an order that no clock decides`, async () => {
   await using started = await startTestBilling();
   const { billing, database } = started;
   const random = new SeededRandom(20);

@@ -55,7 +55,6 @@ export async function openLot(
   const isBought = source === LotSource.PURCHASE;
   const posting = {
     ...postingDefaults,
-    id: uuidv7(),
     type: credit.type ?? typeOfCredit(source),
     amountNanoUsd,
     description,

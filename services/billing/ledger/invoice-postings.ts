@@ -1,7 +1,6 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import { ErrorReason, gatewayError, notFound } from '#shared/errors.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
 import { accountNumbers, postingDefaults, transfer } from '../domain/ledger.ts';
 import { dayAfter } from '../domain/period.ts';
@@ -49,7 +48,6 @@ export async function finalize(
   if (totalNanoUsd > 0n) {
     const posting = {
       ...postingDefaults,
-      id: uuidv7(),
       type: 0,
       amountNanoUsd: 0n,
       invoiceMonth: month,
@@ -92,7 +90,6 @@ export async function payInvoice(
   const { tenantId, id, month, totalNanoUsd } = invoice;
   const posting = {
     ...postingDefaults,
-    id: uuidv7(),
     type: TransactionType.PURCHASE,
     amountNanoUsd: totalNanoUsd,
     invoiceMonth: month,
@@ -100,12 +97,12 @@ export async function payInvoice(
     requestId: payment.requestId,
     entries: transfer(totalNanoUsd, 'funding', 'receivable'),
   };
-  await post(sql, [{ account, postings: [posting] }], nowMs);
+  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
   await sql.query({
     text: 'update invoices set paid_at = $3 where tenant_id = $1 and id = $2',
     values: [tenantId, id, new Date(payment.paidAtMs)],
   });
-  return posting.id;
+  return posted!.id;
 }
 
 /**
@@ -121,7 +118,6 @@ export async function voidInvoiceOf(sql: Sql, account: Account, invoice: LockedI
     const refunded = await refundedOf(sql, invoice);
     const posting = {
       ...postingDefaults,
-      id: uuidv7(),
       type: TransactionType.REFUND,
       amountNanoUsd: totalNanoUsd,
       invoiceMonth: month,

@@ -1,13 +1,15 @@
+import { uuidv7After } from '#shared/ids.ts';
 import { plainArray, type Sql } from '../db/sql.ts';
 import { accountNumbers, applyPosting, type Posting, walletBalance } from '../domain/ledger.ts';
 import type { Account } from './accounts.ts';
 
-/** A posting with what the wallet held behind it. */
-export type Posted = Posting & { balanceAfterNanoUsd: bigint; postedAtMs: number };
+/** A posting with the id of its transaction and what the wallet held behind it. */
+export type Posted = Posting & { id: string; balanceAfterNanoUsd: bigint; postedAtMs: number };
 
 /**
  * The one way into the ledger: writes postings of locked accounts, in order, and their balances. The accounts are changed too, so
- * that a caller may go on with them. PostgreSQL checks that each transaction sums to 0.
+ * that a caller may go on with them. An account's transactions rise in the order of their ids, whoever posts them. PostgreSQL checks
+ * that each sums to 0.
  */
 export async function post(
   sql: Sql,
@@ -19,8 +21,10 @@ export async function post(
     account.balances = { ...account.balances };
     for (const posting of postings) {
       applyPosting(account.balances, posting);
+      account.lastTransactionId = uuidv7After(account.lastTransactionId);
       posted.push({
         ...posting,
+        id: account.lastTransactionId,
         tenantId: account.tenantId,
         balanceAfterNanoUsd: walletBalance(account.balances),
         postedAtMs: nowMs,
@@ -118,11 +122,12 @@ async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<v
     text: `
       update accounts set receivable = b.receivable, wallet = b.wallet, promotional = b.promotional,
         commitment = b.commitment, revenue = b.revenue, expired_credit = b.expired_credit,
-        payg_accrual = b.payg_accrual, funding = b.funding, granted_credit = b.granted_credit
+        payg_accrual = b.payg_accrual, funding = b.funding, granted_credit = b.granted_credit,
+        last_transaction_id = b.last_transaction_id
       from unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
-        $8::bigint[], $9::bigint[], $10::bigint[])
+        $8::bigint[], $9::bigint[], $10::bigint[], $11::uuid[])
         as b (tenant_id, receivable, wallet, promotional, commitment, revenue, expired_credit, payg_accrual, funding,
-          granted_credit)
+          granted_credit, last_transaction_id)
       where accounts.tenant_id = b.tenant_id`,
     values: [
       plainArray(accounts.map(({ tenantId }) => tenantId)),
@@ -135,6 +140,7 @@ async function updateBalances(sql: Sql, accounts: readonly Account[]): Promise<v
       column(({ balances }) => balances.paygAccrual),
       column(({ balances }) => balances.funding),
       column(({ balances }) => balances.grantedCredit),
+      plainArray(accounts.map((account) => account.lastTransactionId)),
     ],
   });
 }

@@ -1,11 +1,22 @@
 import pg from 'pg';
 import { expect, test } from 'vitest';
 import { LedgerFaultKind } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { openServiceDatabase } from '#shared/db/orm.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { silentLogger } from '../../../test/support/keys.ts';
 import { createTestDatabase } from '../../../test/support/postgres.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
-import { person, service, sound, startTestBilling, toNextMonth, usageEvent } from '../fixtures/test-billing.ts';
+import {
+  as,
+  operator,
+  person,
+  service,
+  sound,
+  startTestBilling,
+  toNextMonth,
+  usageEvent,
+} from '../fixtures/test-billing.ts';
 import { finalizeInvoices } from '../workers/finalize-invoices.ts';
 import { verifyLedgerOf } from './verify.ts';
 
@@ -73,4 +84,38 @@ test('the verification finds an invoice that is gone, asks for another sum than 
   ]);
   expect(found(unpaid)).toEqual([[WRONG_INVOICE, 9n, 0n]]);
   expect(found(whole)).toEqual([]);
+});
+
+test('the verification finds a transaction that tells another balance of the wallet than follows from the one before it', async () => {
+  await using broken = await startTestBilling();
+  const owner = person();
+  const { tenantId } = owner;
+  const grant = (amountNanoUsd: bigint) =>
+    broken.billing.grantCredit(
+      { requestId: uuidv7(), tenantId, source: LotSource.PROMOTION, amountNanoUsd, description: '' },
+      operator,
+    );
+  for (const amount of [5n, 7n, 11n]) await grant(amount);
+  await sound(broken);
+  const { transactions } = await broken.billing.listTransactions({}, as(owner));
+  expect(transactions.map(({ balanceAfterNanoUsd }) => balanceAfterNanoUsd)).toEqual([23n, 12n, 5n]);
+  const admin = new pg.Client({ connectionString: broken.database.url });
+  await admin.connect();
+  const tell = (balance: number) =>
+    admin.query('update billing.transactions set balance_after_nano_usd = $2 where id = $1', [
+      transactions[1]!.id,
+      balance,
+    ]);
+  await tell(13);
+  const { faults } = await broken.billing.verifyLedger({}, service);
+  expect(
+    faults.map(({ subjectId, expectedNanoUsd, actualNanoUsd }) => [subjectId, expectedNanoUsd, actualNanoUsd]),
+  ).toEqual([
+    [transactions[1]!.id, 12n, 13n],
+    [transactions[0]!.id, 24n, 23n],
+  ]);
+  expect(faults.every(({ kind }) => kind === LedgerFaultKind.WRONG_BALANCE)).toBe(true);
+  await tell(12);
+  await admin.end();
+  await sound(broken);
 });

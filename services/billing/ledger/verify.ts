@@ -56,6 +56,20 @@ const checks: readonly (readonly [LedgerFaultKind, string])[] = [
        and amount_nano_usd - consumed_nano_usd - expired_nano_usd <> coalesce(booked, 0)`,
   ],
   [
+    LedgerFaultKind.WRONG_BALANCE,
+    // Each transaction goes on from what the wallet held behind the one before it.
+    `select tenant_id, id as subject_id, (previous + moved)::bigint as expected, balance_after_nano_usd as actual
+     from (
+       select tenant_id, id, balance_after_nano_usd, coalesce(moved, 0) as moved,
+         lag(balance_after_nano_usd, 1, case when unordered_until is null then 0 end)
+           over (partition by tenant_id order by id) as previous
+       from transactions join accounts using (tenant_id)
+       left join (select tenant_id, transaction_id as id, -sum(amount_nano_usd) as moved from entries
+         where account in (${numbers.wallet}, ${numbers.promotional}) group by 1, 2) as movements using (tenant_id, id)
+       where ($1::uuid is null or tenant_id = $1) and (unordered_until is null or id > unordered_until)) as chain
+     where balance_after_nano_usd <> previous + moved`,
+  ],
+  [
     LedgerFaultKind.WRONG_CHARGE,
     `select t.tenant_id, t.id as subject_id, -coalesce(sum(e.amount_nano_usd), 0)::bigint as expected,
        -t.amount_nano_usd as actual

@@ -49,7 +49,6 @@ export const createCommitment =
         // An agreement moves no wallet, so no list of the organization's shows it.
         const posting = {
           ...postingDefaults,
-          id: uuidv7(),
           type: 0,
           amountNanoUsd: 0n,
           description: agreed,

@@ -4,7 +4,6 @@ import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts'
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import { usdJson } from '#shared/money.ts';
 import { operatorCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
@@ -72,11 +71,10 @@ async function take(sql: Sql, account: Account, adjustment: Adjustment, nowMs: n
   const posting = {
     ...postingDefaults,
     ...adjustment,
-    id: uuidv7(),
     type: TransactionType.ADJUSTMENT,
     entries: [...taken, { account: 'grantedCredit' as const, itemId: null, amountNanoUsd: adjustment.amountNanoUsd }],
   };
-  await post(sql, [{ account, postings: [posting] }], nowMs);
+  const [posted] = await post(sql, [{ account, postings: [posting] }], nowMs);
   await saveFunds(sql, funds);
-  return posting.id;
+  return posted!.id;
 }

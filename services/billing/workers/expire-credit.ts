@@ -1,6 +1,5 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
-import { uuidv7 } from '#shared/ids.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
@@ -71,7 +70,6 @@ async function expireCommitments(sql: Sql, tenantId: string, nowMs: number): Pro
 
 const expiry = (itemId: string, account: LedgerAccount, amountNanoUsd: bigint, description: string): Posting => ({
   ...postingDefaults,
-  id: uuidv7(),
   type: TransactionType.EXPIRY,
   amountNanoUsd: -amountNanoUsd,
   description,

@@ -2341,7 +2341,7 @@ export const LedgerFaultKind = {
   UNBALANCED_TRANSACTION: 1,
 
   /**
-   * A stored balance is not the sum of its entries.
+   * A stored balance is not the sum of its entries, or the one behind a transaction does not follow from the one before.
    *
    * @generated from enum value: LEDGER_FAULT_KIND_WRONG_BALANCE = 2;
    */

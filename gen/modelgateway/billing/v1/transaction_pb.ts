@@ -21,7 +21,7 @@ export const file_modelgateway_billing_v1_transaction: GenFile = /*@__PURE__*/
  */
 export type Transaction = Message<"modelgateway.billing.v1.Transaction"> & {
   /**
-   * The transaction's id (UUIDv7).
+   * The transaction's id (UUIDv7), later in order than that of any transaction of the organization which was posted before.
    *
    * @generated from field: string id = 1;
    */

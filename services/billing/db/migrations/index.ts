@@ -9,6 +9,7 @@ import { KnowEarlierPayments } from './0007-know-earlier-payments.ts';
 import { KeepWhatExpired } from './0008-keep-what-expired.ts';
 import { BeginCreditWithItsMonth } from './0009-begin-credit-with-its-month.ts';
 import { NoteIncludedCredit } from './0010-note-included-credit.ts';
+import { OrderTransactions } from './0011-order-transactions.ts';
 
 /** In the order in which they run. Released names never change. */
 export const migrations: readonly NamedMigration[] = [
@@ -22,4 +23,5 @@ export const migrations: readonly NamedMigration[] = [
   { name: '0008-keep-what-expired', class: KeepWhatExpired },
   { name: '0009-begin-credit-with-its-month', class: BeginCreditWithItsMonth },
   { name: '0010-note-included-credit', class: NoteIncludedCredit },
+  { name: '0011-order-transactions', class: OrderTransactions },
 ];
