@@ -343,6 +343,26 @@ test.each([
   await close();
 });
 
+test('a session that ends lets the microphone go, and whoever signs in again may speak again', async () => {
+  const { page, troubles, close } = await openPage(browser, { permissions: ['microphone'] });
+  await askForMicrophone(page);
+  await signIn(page, portal.url, users.member, '/playground?mode=transcribe');
+  await page.evaluate('window.grant()');
+  await page.getByRole('button', { name: 'Speak' }).click();
+  await expect.poll(() => tracksOf(page)).toEqual(['live']);
+  await page.route(/\/api\/v1\/(?!auth\/login)/, (route) => route.fulfill({ status: 401, json: {} }));
+  await page.evaluate("['offline', 'online'].forEach((type) => window.dispatchEvent(new Event(type)))");
+  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await expect.poll(() => tracksOf(page)).toEqual(['ended']);
+  await page.unrouteAll();
+  await page.getByLabel('Email').fill(users.member.email);
+  await page.getByRole('textbox', { name: 'Password' }).fill(users.member.password);
+  await page.getByRole('button', { name: 'Sign in' }).click();
+  await page.getByRole('button', { name: 'Speak' }).waitFor();
+  expect(troubles).toEqual([]);
+  await close();
+});
+
 test('a microphone that cannot be listened to is let go', async () => {
   const { page, close } = await openPage(browser, { permissions: ['microphone'] });
   await askForMicrophone(page);

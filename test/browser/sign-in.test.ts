@@ -1,6 +1,14 @@
 import type { Browser } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { goWithin, launchBrowser, openPage, overPlainHttp, signIn, signInByForm } from './support/browser.ts';
+import {
+  type Credentials,
+  goWithin,
+  launchBrowser,
+  openPage,
+  overPlainHttp,
+  signIn,
+  signInByForm,
+} from './support/browser.ts';
 import { type Portal, startPortal, users } from './support/portal.ts';
 import { tokenMailedTo } from './support/world/people.ts';
 
@@ -291,5 +299,58 @@ test('a session that is over leads to signing in and back to the same page', asy
   await page.getByRole('button', { name: 'Sign in' }).click();
   await page.getByRole('table', { name: 'API keys' }).waitFor();
   expect(page.url()).toBe(`${portal.url}/keys?type=inference`);
+  await close();
+});
+
+test('what was being typed when a session ended is there again once the same person has signed in; nobody else sees it, and it is stored nowhere', async () => {
+  const { page, troubles, close } = await openPage(browser);
+  const signInHere = async ({ email, password }: Credentials) => {
+    await page.getByRole('textbox', { name: 'Email' }).fill(email);
+    await page.getByRole('textbox', { name: 'Password' }).fill(password);
+    await page.getByRole('button', { name: 'Sign in' }).click();
+  };
+  const dialog = page.getByRole('dialog', { name: 'Create an API key' });
+  const name = dialog.getByLabel('Name');
+  await signIn(page, portal.url, users.member, '/keys?create=1');
+  await name.fill('Half typed');
+  portal.travel(8 * 86_400_000);
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  await page.getByText('Sign in to go on to where you were.').waitFor();
+  expect(await dialog.isVisible()).toBe(false);
+  expect(await page.getByRole('table').isVisible()).toBe(false);
+  expect(await page.evaluate('JSON.stringify([{...localStorage}, {...sessionStorage}])')).toBe('[{},{}]');
+  await signInHere(users.member);
+  await dialog.waitFor();
+  expect(await name.inputValue()).toBe('Half typed');
+  await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Create key');
+  await dialog.getByRole('button', { name: 'Create key' }).click();
+  await page.getByRole('dialog', { name: 'Half typed is ready' }).waitFor();
+
+  // A form whose fields begin with what was read, and is read again meanwhile.
+  await page.goto(`${portal.url}/settings`);
+  const phone = page.getByLabel('Phone');
+  await phone.fill('+41 44 111 11 11');
+  portal.travel(8 * 86_400_000);
+  await page.getByRole('button', { name: 'Save profile' }).click();
+  await page.getByText('Sign in to go on to where you were.').waitFor();
+  await signInHere(users.member);
+  await phone.waitFor();
+  expect(await phone.inputValue()).toBe('+41 44 111 11 11');
+
+  await page.goto(`${portal.url}/limits`);
+  const limit = page.getByLabel('Limit in USD').first();
+  await limit.fill('12.34');
+  for (const who of [users.member, users.owner]) {
+    portal.travel(8 * 86_400_000);
+    // Several requests find out at once.
+    await page.evaluate("['offline', 'online'].forEach((type) => window.dispatchEvent(new Event(type)))");
+    await page.getByText('Sign in to go on to where you were.').waitFor();
+    await signInHere(who);
+    await limit.waitFor();
+    expect((await limit.inputValue()) === '12.34').toBe(who === users.member);
+    expect(page.url()).toBe(`${portal.url}/limits`);
+  }
+  await page.getByRole('button', { name: /Olga Owner/ }).waitFor();
+  expect(troubles).toEqual([]);
   await close();
 });

@@ -1,8 +1,8 @@
 import { type DefaultOptions, QueryClient, QueryClientProvider } from '@tanstack/react-query';
-import { useEffect, useState } from 'react';
+import { Activity, useEffect, useLayoutEffect, useRef, useState } from 'react';
 import type { Api } from './api/client.ts';
 import { ApiContext, useSession } from './api/hooks.ts';
-import { isPublicPath, RoutedPage } from './router/routed-page.tsx';
+import { isPublicPath, RoutedPage, signInPath } from './router/routed-page.tsx';
 import { navigate, usePlace } from './router/router.ts';
 import { OfflineBanner } from './shell/offline-banner.tsx';
 import { Shell } from './shell/shell.tsx';
@@ -45,7 +45,10 @@ export function App({ api }: { api: Api }) {
   );
 }
 
-/** Lets signed-in users through; sends the others to sign in, and back to where they were going afterwards. */
+/**
+ * Lets signed-in users through; sends the others to sign in, and back to where they were going afterwards. Where a session ends in the
+ * middle, its page waits below the form as it was left, with all that is being typed.
+ */
 function Gate({ api }: { api: Api }) {
   const session = useSession();
   const place = usePlace();
@@ -53,16 +56,35 @@ function Gate({ api }: { api: Api }) {
   const leaving = session.status === 'signed-out' && !open;
   const next = place.path === '/' ? '' : `?next=${encodeURIComponent(place.path + place.search)}`;
   useEffect(() => {
-    if (leaving) navigate(`/sign-in${next}`, { replace: true });
+    if (leaving) navigate(`${signInPath}${next}`, { replace: true });
   }, [leaving, next]);
 
   if (open) return <RoutedPage path={place.path} />;
-  if (session.status === 'signed-in') {
+  if ('claims' in session) {
+    const ended = session.status === 'ended';
     return (
-      <Shell path={place.path}>
-        <RoutedPage path={place.path} />
-      </Shell>
+      <>
+        <Activity mode={ended ? 'hidden' : 'visible'}>
+          <FocusKept />
+          <Shell path={place.path}>
+            <RoutedPage path={place.path} />
+          </Shell>
+        </Activity>
+        {ended && <RoutedPage path={signInPath} />}
+      </>
     );
   }
   return <Splash failed={session.status === 'unreachable'} retry={() => void api.start()} />;
+}
+
+/** Gives the focus back to what had it when the page around was hidden. */
+function FocusKept() {
+  const last = useRef<Element | null>(null);
+  useLayoutEffect(() => {
+    if (last.current instanceof HTMLElement) last.current.focus();
+    return () => {
+      last.current = document.activeElement;
+    };
+  }, []);
+  return null;
 }

@@ -18,7 +18,9 @@ export type SessionState =
   | { status: 'starting' }
   | { status: 'signed-out' }
   | { status: 'unreachable' }
-  | { status: 'signed-in'; claims: Claims };
+  | { status: 'signed-in'; claims: Claims }
+  /** Over in the middle, unasked: the page of the one who was signed in waits for them, out of sight. */
+  | { status: 'ended'; claims: Claims };
 
 /** The way to the API: the same public endpoints which anybody's session may call. */
 export type Api = {
@@ -64,8 +66,8 @@ export function createApi(): Api {
   tabs?.addEventListener('message', ({ data: userId }: MessageEvent<string | null>) => {
     if (userId === null) setSession({ status: 'signed-out' });
     // The gateway answers all tabs that ask at once with the same pair of tokens (decisions.md, Auth).
-    else if (session.status === 'signed-out') refresh().catch(() => {});
     else if (isAnother(userId)) window.location.reload();
+    else if (session.status === 'signed-out' || session.status === 'ended') refresh().catch(() => {});
   });
 
   const changed = () => {
@@ -100,19 +102,28 @@ export function createApi(): Api {
       throw unreachable();
     }
   };
+  const end = () => {
+    setSession('claims' in session ? { status: 'ended', claims: session.claims } : { status: 'signed-out' });
+  };
   const setReached = (next: boolean) => {
     if (next === reached) return;
     reached = next;
     changed();
   };
 
-  /** Whether somebody else is signed in here: what is on the page is theirs, and so is what is asked from it. */
-  const isAnother = (userId: string) => session.status === 'signed-in' && session.claims.userId !== userId;
+  /** Whether somebody else is, or was, signed in here: what is on the page is theirs, and so is what is asked from it. */
+  const isAnother = (userId: string) => 'claims' in session && session.claims.userId !== userId;
 
-  const accept = (result: LoginResult) => {
+  /** Goes on with a session; where the page is another's, anew, and nothing is asked in the name of the other one any more. */
+  const accept = (result: LoginResult): Promise<void> => {
+    if (isAnother(claimsOf(result.access_token).userId)) {
+      window.location.reload();
+      return new Promise(() => {});
+    }
     accessToken = result.access_token;
     accessTokenEndsAt = performance.now() + result.expires_in * 1000;
     setSession({ status: 'signed-in', claims: claimsOf(result.access_token) });
+    return Promise.resolve();
   };
 
   /** At most one refresh runs: its token may be spent only once. The refresh token is in an HttpOnly cookie. */
@@ -121,13 +132,7 @@ export function createApi(): Api {
       const signal = AbortSignal.timeout(refreshTimeoutMs);
       const response = await send('/api/v1/auth/refresh', { method: 'POST', signal }, null);
       if (!response.ok) throw await errorOfResponse(response);
-      const result = await bodyOf<LoginResult>(response);
-      if (isAnother(claimsOf(result.access_token).userId)) {
-        window.location.reload();
-        // Nothing is asked in the name of the other one any more.
-        return new Promise<void>(() => {});
-      }
-      accept(result);
+      await accept(await bodyOf<LoginResult>(response));
     })().finally(() => {
       refreshing = null;
     });
@@ -137,7 +142,7 @@ export function createApi(): Api {
     try {
       await refresh();
     } catch (error) {
-      if (!isTransient(error)) setSession({ status: 'signed-out' });
+      if (!isTransient(error)) end();
       throw error;
     }
   };
@@ -149,7 +154,7 @@ export function createApi(): Api {
     if (response.status === 401 && accessToken !== null) {
       await refreshOrSignOut();
       response = await send(path, options, accessToken);
-      if (response.status === 401) setSession({ status: 'signed-out' });
+      if (response.status === 401) end();
     }
     if (!response.ok) throw await errorOfResponse(response);
     return response;
@@ -177,8 +182,8 @@ export function createApi(): Api {
       const response = await send('/api/v1/auth/login', { method: 'POST', body: { email, password } }, null);
       if (!response.ok) throw await errorOfResponse(response);
       const result = await bodyOf<LoginResult>(response);
-      accept(result);
       tabs?.postMessage(claimsOf(result.access_token).userId);
+      await accept(result);
     },
     signOut: async () => {
       await authorizedFetch('/api/v1/auth/logout', { method: 'POST' });

@@ -26,7 +26,7 @@ export function useReachable(): boolean {
 export function useClaims(): Claims {
   const session = useSession();
   const last = useRef<Claims>({ userId: '', tenantId: '', role: 'member', operator: false });
-  if (session.status === 'signed-in') last.current = session.claims;
+  if ('claims' in session) last.current = session.claims;
   return last.current;
 }
 

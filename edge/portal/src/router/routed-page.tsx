@@ -23,8 +23,10 @@ function page<Name extends string>(load: () => Promise<{ [key in Name]: Componen
   return Object.assign(shown, { preload: () => void load().catch(() => {}) });
 }
 
+export const signInPath = '/sign-in';
+
 const routes: readonly Route[] = [
-  { pattern: '/sign-in', for: 'public', page: page(() => import('../pages/auth/sign-in.tsx'), 'SignIn') },
+  { pattern: signInPath, for: 'public', page: page(() => import('../pages/auth/sign-in.tsx'), 'SignIn') },
   {
     pattern: '/accept-invite',
     for: 'public',

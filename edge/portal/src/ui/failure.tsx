@@ -33,12 +33,12 @@ type Loadable<Answer> = {
 type LoadedProps<Answer> = { of: Loadable<Answer>; skeleton?: ReactNode; children: (answer: Answer) => ReactNode };
 
 /**
- * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a failure that may pass, and not a
- * refusal: what it tells of is gone, or another's by now. That of another question, such as another range, is dimmed, unless its own
+ * Shows an answer once it is there; until then a skeleton, or what went wrong. An old answer beats a failure that may pass, as does a
+ * session's end, and not a refusal: what it tells of is gone, or another's by now. That of another question, such as another range, is dimmed, unless its own
  * comes within an instant.
  */
 export function Loaded<Answer>({ of, skeleton, children }: LoadedProps<Answer>) {
-  if (of.data !== undefined && (of.error === null || isTransient(of.error))) {
+  if (of.data !== undefined && (of.error === null || isTransient(of.error) || of.error.status === 401)) {
     return (
       <div
         aria-busy={of.isPlaceholderData || undefined}

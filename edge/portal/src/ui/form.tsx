@@ -1,4 +1,4 @@
-import { type FormEvent, type ReactNode, useEffect, useRef } from 'react';
+import { type FormEvent, type ReactNode, useEffect, useRef, useState } from 'react';
 import type { ApiError } from '../api/error.ts';
 import { fieldError } from './field.tsx';
 import { Notice } from './notice.tsx';
@@ -15,6 +15,12 @@ export function Form({ onSubmit, children, className = 'grid gap-4' }: FormProps
       {children}
     </form>
   );
+}
+
+/** The text of a field that edits what was read; once something else is read, it begins anew with that. */
+export function useDraft(read: string): [string, (text: string) => void] {
+  const [draft, setDraft] = useState({ read, text: read });
+  return [draft.read === read ? draft.text : read, (text) => setDraft({ read, text })];
 }
 
 /**

@@ -18,10 +18,11 @@ export function SignIn() {
   const [pending, setPending] = useState(false);
   const running = useRef(false);
   const query = new URLSearchParams(window.location.search);
-  const next = safeNext(query.get('next'));
+  // Over another page it stands for a session that ended there, and leads nowhere.
+  const next = window.location.pathname === '/sign-in' ? safeNext(query.get('next')) : null;
   const signedIn = session.status === 'signed-in';
   useEffect(() => {
-    if (signedIn) navigate(next, { replace: true });
+    if (signedIn && next !== null) navigate(next, { replace: true });
   }, [signedIn, next]);
 
   const submit = async () => {
@@ -53,7 +54,9 @@ export function SignIn() {
       }
     >
       <Form onSubmit={() => void submit()}>
-        {query.get('next') !== null && error === null && <Notice>Sign in to go on to where you were.</Notice>}
+        {(next === null || query.get('next') !== null) && error === null && (
+          <Notice>Sign in to go on to where you were.</Notice>
+        )}
         {query.get('done') === 'accepted' && (
           <Notice tone="good">Welcome. Sign in with the address the invitation went to.</Notice>
         )}

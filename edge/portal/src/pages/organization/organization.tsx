@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { useAction, useClaims, useGet } from '../../api/hooks.ts';
 import type { Organization } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
@@ -6,7 +6,7 @@ import { Badge } from '../../ui/badge.tsx';
 import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useDraft } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Tabs } from '../../ui/tabs.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -51,8 +51,7 @@ export function OrganizationPage() {
 
 function Rename({ organization }: { organization: Organization | undefined }) {
   const toast = useToast();
-  const [name, setName] = useState(organization?.name ?? '');
-  useEffect(() => setName(organization?.name ?? ''), [organization?.name]);
+  const [name, setName] = useDraft(organization?.name ?? '');
   const save = useAction<Organization>({
     stale: ['/organization', '/profile'],
     onSuccess: () => toast.say('The name is saved.'),

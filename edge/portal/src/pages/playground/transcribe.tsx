@@ -27,7 +27,6 @@ export function Transcribe({ model }: { model: string }) {
   /** How many more utterances end the work: those of a file, or the one that was said before the microphone stopped. */
   const awaited = useRef(Number.POSITIVE_INFINITY);
   const picker = useRef<HTMLInputElement>(null);
-  useEffect(() => () => work.current.abort(), []);
 
   const open = (detectSpeech: boolean, signal: AbortSignal): Promise<Transcriber> =>
     openTranscriber(api, model, detectSpeech, signal, {
@@ -52,6 +51,8 @@ export function Transcribe({ model }: { model: string }) {
     end.current = null;
     setBusy(null);
   };
+  // biome-ignore lint/correctness/useExhaustiveDependencies: it is made anew with each drawing, and is the same.
+  useEffect(() => finish, []);
   const begin = (kind: 'microphone' | 'file'): AbortSignal => {
     setError(null);
     setLines([]);

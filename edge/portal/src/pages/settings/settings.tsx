@@ -1,4 +1,4 @@
-import { useEffect, useState } from 'react';
+import { useState } from 'react';
 import { useAction, useApi, useGet } from '../../api/hooks.ts';
 import type { Profile } from '../../api/types.ts';
 import { localTimeZone } from '../../format/time.ts';
@@ -7,7 +7,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useDraft } from '../../ui/form.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Segments } from '../../ui/tabs.tsx';
 import { Time } from '../../ui/time.tsx';
@@ -67,14 +67,9 @@ export function Settings() {
 
 function ProfileCard({ profile }: { profile: Profile }) {
   const toast = useToast();
-  const [firstName, setFirstName] = useState(profile.first_name ?? '');
-  const [lastName, setLastName] = useState(profile.last_name ?? '');
-  const [phone, setPhone] = useState(profile.phone ?? '');
-  useEffect(() => {
-    setFirstName(profile.first_name ?? '');
-    setLastName(profile.last_name ?? '');
-    setPhone(profile.phone ?? '');
-  }, [profile]);
+  const [firstName, setFirstName] = useDraft(profile.first_name ?? '');
+  const [lastName, setLastName] = useDraft(profile.last_name ?? '');
+  const [phone, setPhone] = useDraft(profile.phone ?? '');
   const save = useAction<Profile>({ stale: ['/profile'], onSuccess: () => toast.say('Your profile is saved.') });
   return (
     <Card title="Profile">
