@@ -138,6 +138,27 @@ test('a laptop, a window that is a little smaller, a tablet on its side and a ta
   await close();
 });
 
+test('the filters of the audit trail of all stand still, however late the organizations come that one of them offers', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
+  await portal.gateway.call('POST', '/api/v1/admin/organizations', portal.world.people.operator.token, {
+    name: 'An organization of some length',
+    owner_email: 'length@example.com',
+  });
+  const answer = Promise.withResolvers<void>();
+  await page.route('**/api/v1/admin/organizations?*', async (route) => {
+    await answer.promise;
+    await route.continue();
+  });
+  await signIn(page, portal.url, users.operator, '/operator/audit');
+  const day = page.getByLabel('From (UTC)');
+  await page.getByRole('table', { name: 'Audit events' }).waitFor();
+  const before = await day.boundingBox();
+  answer.resolve();
+  await page.getByRole('option', { name: 'Northwind Robotics' }).waitFor({ state: 'attached' });
+  expect(await day.boundingBox()).toEqual(before);
+  await close();
+});
+
 test('an organization’s name keeps its words whole in the audit trail of all', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 1280, height: 900 } });
   await signIn(page, portal.url, users.operator, '/operator/audit');

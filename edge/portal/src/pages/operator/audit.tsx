@@ -28,7 +28,7 @@ export function OperatorAudit() {
           aria-label="Chain"
           value={chain}
           onChange={setChain}
-          className="max-w-56"
+          className="w-56"
           choices={[
             { value: '', label: 'All chains' },
             { value: platformChain, label: "The platform's own" },
