@@ -208,6 +208,43 @@ test('whoever works by the keyboard stays at a button that goes off by its own a
   await close();
 });
 
+test('whoever works by the keyboard is where a row or a button was that goes by its own act, and stays in a field that is saved', async () => {
+  const { page, close } = await openPage(browser);
+  const { call } = portal.gateway;
+  const { token } = portal.world.people.owner;
+  await call('POST', '/api/v1/api-keys', token, { name: 'To be deleted' });
+  await call('POST', '/api/v1/invitations', token, { email: 'withdrawn@example.com', role: 'member' });
+  const isWithin = (selector: string, text: string) =>
+    page.evaluate(
+      `document.activeElement.closest(${JSON.stringify(selector)})?.textContent.includes(${JSON.stringify(text)}) ?? false`,
+    );
+  await signIn(page, portal.url, users.owner, '/keys');
+  await page.getByRole('row').filter({ hasText: 'To be deleted' }).waitFor();
+  const names = await page.getByRole('table').locator('tbody a').allTextContents();
+  const following = names[names.indexOf('To be deleted') + 1]!;
+  await page.getByRole('button', { name: 'Actions for To be deleted' }).press('Enter');
+  await page.getByRole('menuitem', { name: 'Delete' }).press('Enter');
+  await page.getByRole('dialog').getByRole('textbox').fill('To be deleted');
+  await page.keyboard.press('Enter');
+  await page.getByRole('dialog').waitFor({ state: 'detached' });
+  await page.getByRole('row').filter({ hasText: 'To be deleted' }).waitFor({ state: 'detached' });
+  await expect.poll(() => isWithin('tr', following)).toBe(true);
+
+  await goWithin(page, '/organization?tab=invitations');
+  const invitation = page.getByRole('row').filter({ hasText: 'withdrawn@example.com' });
+  await invitation.getByRole('button', { name: 'Withdraw' }).press('Enter');
+  await invitation.getByRole('button').waitFor({ state: 'detached' });
+  await expect.poll(() => isWithin('tr', 'withdrawn@example.com')).toBe(true);
+
+  await goWithin(page, '/limits');
+  const limit = page.getByLabel('Limit in USD').first();
+  await limit.fill('51');
+  await limit.press('Enter');
+  await page.getByText('of $51.00').waitFor();
+  expect(await page.evaluate('document.activeElement.value')).toBe('51');
+  await close();
+});
+
 test('forced colours, which take shades away, still show what is chosen, where one is, what is used, what a button is and where a dialog ends', async () => {
   const { page, close } = await openPage(browser, { forcedColors: 'active' });
   await signIn(page, portal.url, users.owner, '/limits');

@@ -1,5 +1,5 @@
 import { Dialog as Radix } from 'radix-ui';
-import { type ReactNode, useEffect, useState } from 'react';
+import { type ReactNode, useEffect, useRef, useState } from 'react';
 import { useClaims, useGet } from '../api/hooks.ts';
 import type { Profile } from '../api/types.ts';
 import { Link } from '../router/link.tsx';
@@ -8,6 +8,7 @@ import { classNames } from '../ui/class-names.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Notice } from '../ui/notice.tsx';
 import { shortcut } from '../ui/shortcut.ts';
+import { useKeptPlace } from './kept-place.ts';
 import { Logo } from './logo.tsx';
 import { isCurrent, navigationFor } from './navigation.ts';
 import { Palette } from './palette.tsx';
@@ -18,6 +19,8 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
   const [drawer, setDrawer] = useState(false);
   const [palette, setPalette] = useState(false);
   const profile = useGet<Profile>('/profile');
+  const content = useRef<HTMLElement>(null);
+  useKeptPlace(content);
   // biome-ignore lint/correctness/useExhaustiveDependencies: a new page closes the drawer.
   useEffect(() => setDrawer(false), [path]);
   useEffect(() => {
@@ -63,7 +66,7 @@ export function Shell({ path, children }: { path: string; children: ReactNode })
           </Radix.Content>
         </Radix.Portal>
       </Radix.Root>
-      <main id="content" tabIndex={-1} className="min-w-0 outline-none">
+      <main ref={content} id="content" tabIndex={-1} className="min-w-0 outline-none">
         {suspended && (
           <div className="px-4 pt-4 sm:px-8">
             <Notice tone="danger" className="mx-auto max-w-6xl">

@@ -1,4 +1,3 @@
-import { useState } from 'react';
 import { useAction, useGet } from '../../api/hooks.ts';
 import type { Budget } from '../../api/types.ts';
 import { formatUsd, numberOrText } from '../../format/number.ts';
@@ -6,7 +5,7 @@ import { Button } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { fieldError, TextField } from '../../ui/field.tsx';
-import { Form, FormError } from '../../ui/form.tsx';
+import { Form, FormError, useDraft } from '../../ui/form.tsx';
 import { Meter } from '../../ui/meter.tsx';
 import { Time } from '../../ui/time.tsx';
 import { useToast } from '../../ui/toast.tsx';
@@ -20,16 +19,14 @@ export function BudgetCard({ title, description, path, editable }: BudgetCardPro
   const budget = useGet<Budget>(path);
   return (
     <Card title={title} description={description}>
-      <Loaded of={budget}>
-        {(data) => <BudgetView key={String(data.limit_usd)} budget={data} path={path} editable={editable} />}
-      </Loaded>
+      <Loaded of={budget}>{(data) => <BudgetView budget={data} path={path} editable={editable} />}</Loaded>
     </Card>
   );
 }
 
 function BudgetView({ budget, path, editable }: { budget: Budget; path: string; editable: boolean }) {
   const toast = useToast();
-  const [text, setText] = useState(budget.limit_usd === null ? '' : String(budget.limit_usd));
+  const [text, setText] = useDraft(budget.limit_usd === null ? '' : String(budget.limit_usd));
   const save = useAction<Budget>({ stale: [path], onSuccess: () => toast.say('The limit is saved.') });
   const remove = useAction({ stale: [path], onSuccess: () => toast.say('The limit is removed.') });
   return (
