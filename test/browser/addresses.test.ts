@@ -70,6 +70,18 @@ test('an address that asks for what there is not, or not for this user, leads to
   await close();
 });
 
+test('the page of a key that is none of one’s own says so: its figures may be zeros because there is no such key', async () => {
+  const { page, close } = await openPage(browser);
+  const said = page.getByText('None of your keys has this id.');
+  await signIn(page, portal.url, users.owner, '/keys/no-such-key');
+  await page.getByText('Requests').first().waitFor();
+  expect(await said.count()).toBe(1);
+  await goWithin(page, `/keys/${portal.world.keyId}`);
+  await page.getByRole('heading', { level: 1, name: 'Checkout production' }).waitFor();
+  expect(await said.count()).toBe(0);
+  await close();
+});
+
 test('a model that is not there is not offered to be tried, and the playground says that it shows another', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.member, '/models/gone');

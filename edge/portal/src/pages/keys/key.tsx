@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import { useGet } from '../../api/hooks.ts';
+import { useGet, useIsAdmin } from '../../api/hooks.ts';
 import type { ApiKey } from '../../api/types.ts';
 import { formatCount, formatUsd } from '../../format/number.ts';
 import type { PageParameters } from '../../router/routed-page.tsx';
@@ -9,6 +9,7 @@ import { Button, IconButton } from '../../ui/button.tsx';
 import { Card, Facts } from '../../ui/card.tsx';
 import { Loaded } from '../../ui/failure.tsx';
 import { Menu } from '../../ui/menu.tsx';
+import { Notice } from '../../ui/notice.tsx';
 import { Page } from '../../ui/page.tsx';
 import { Time } from '../../ui/time.tsx';
 import { Analytics } from './analytics/analytics.tsx';
@@ -20,14 +21,25 @@ const parent = { name: 'API keys', href: '/keys' };
 export function KeyPage({ parameters }: PageParameters) {
   const id = parameters.id ?? '';
   const key = useGet<ApiKey>(`/api-keys/${id}`, undefined, { keepPrevious: false });
+  const isAdmin = useIsAdmin();
   const [dialog, setDialog] = useState<KeyDialog['kind'] | null>(null);
   const apiKey = key.data;
   const isGone = key.error?.status === 404;
   if (apiKey === undefined) {
-    // A teammate's key is not mine to manage, but admins and owners may read its analytics.
     return (
       <Page title="API key" parent={parent}>
-        {isGone ? <Analytics keyId={id} /> : <Loaded of={key}>{() => null}</Loaded>}
+        {isGone ? (
+          <>
+            {/* Which of these it is, nobody is told: the analytics of a key that never was are answered, with zeros. */}
+            <Notice>
+              None of your keys has this id. What a deleted one did is shown
+              {isAdmin ? ', and what a teammate’s does' : ''}; if there never was such a key, all is zero.
+            </Notice>
+            <Analytics keyId={id} />
+          </>
+        ) : (
+          <Loaded of={key}>{() => null}</Loaded>
+        )}
       </Page>
     );
   }
