@@ -3,6 +3,7 @@ import { constants, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { ErrorReason } from '../errors.ts';
 import { createRpcClient } from './client.ts';
@@ -57,3 +58,46 @@ test.each(
     }
   },
 );
+
+test('a service whose machine is gone without a word is given up, however often it is called, and found at its next address', async () => {
+  const server = createHttp2Server((_request, answer) => {
+    answer.writeHead(200, { 'content-type': 'application/proto' }).end();
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  await using address = await startFaultProxy({ target: { host: '127.0.0.1', port } });
+  const gone = await startFaultProxy({ target: { host: '127.0.0.1', port } });
+  address.moveTo({ host: gone.host, port: gone.port });
+  const transport = createRpcClientTransport({ url: `http://${address.host}:${address.port}`, silenceMs: 200 });
+  const keys = createRpcClient(KeysService, transport);
+  try {
+    await keys.listKeys({});
+    await gone.set({ kind: 'freeze' });
+    address.moveTo({ host: '127.0.0.1', port });
+    // A feed and its neighbours: there is always a call that ends while another has just begun.
+    const calls = [120, 170].map(async (timeoutMs) => {
+      const call = () => keys.listKeys({}, { timeoutMs }).then(Boolean, () => false);
+      await waitFor(call, { description: 'an answer from the next address' });
+    });
+    await Promise.all(calls);
+  } finally {
+    transport.close();
+    await gone.close();
+    server.close();
+  }
+});
+
+test('a connection that does not come about fails its calls before their deadline, so that the next ones may look elsewhere', async () => {
+  // A process that stands still: the system takes connections for it, and nobody answers the TLS handshake.
+  const server = createServer((socket) => socket.on('error', () => {})).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const transport = createRpcClientTransport({ url, silenceMs: 100 });
+  try {
+    const call = createRpcClient(KeysService, transport).listKeys({}, { timeoutMs: 3_600_000 });
+    await expect(call).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+  } finally {
+    transport.close();
+    server.close();
+  }
+});

@@ -1,6 +1,7 @@
-import type { ClientHttp2Stream } from 'node:http2';
-import type { ConnectionOptions, SecureContextOptions } from 'node:tls';
-import type { Interceptor, Transport } from '@connectrpc/connect';
+import { type ClientHttp2Stream, constants, type Http2Session, type SecureClientSessionOptions } from 'node:http2';
+import { connect as connectInClear, isIP } from 'node:net';
+import { type ConnectionOptions, connect as connectByTls, type SecureContextOptions } from 'node:tls';
+import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect';
 import { createConnectTransport, Http2SessionManager } from '@connectrpc/connect-node';
 import { callerAmong } from './caller.ts';
 import { fromConnectError } from './connect-errors.ts';
@@ -17,6 +18,8 @@ export type RpcClientTransportOptions = {
   /** Whom an https url is trusted by. */
   tls?: Pick<SecureContextOptions, 'ca' | 'allowPartialTrustChain'> & Pick<ConnectionOptions, 'checkServerIdentity'>;
   interceptors?: readonly Interceptor[];
+  /** How long the other side may say nothing, in milliseconds. */
+  silenceMs?: number;
 };
 
 export type RpcClientTransport = Transport & {
@@ -24,13 +27,14 @@ export type RpcClientTransport = Transport & {
   close(): void;
 };
 
-/** A connection which says nothing for this long while calls are open is asked for a sign of life. */
-const pingIntervalMs = 5_000;
 /**
- * Without that sign it counts as dead, and its calls fail with OVERLOADED. Longer than either process may be kept from its event loop, as
- * by a collection or for want of a core: calls have deadlines of their own, and a connection that is given up takes all of them along.
+ * A connection from which nothing was heard for so long counts as dead, and its calls fail with OVERLOADED; so do those that wait for one to
+ * come about. Longer than either process may be kept from its event loop, as by a collection or for want of a core: calls have deadlines of
+ * their own, and a connection that is given up takes all of them along.
  */
-const pingTimeoutMs = 10_000;
+const silenceMsDefault = 10_000;
+/** How often a connection is asked for a sign of life while it may be silent. */
+const pingsPerSilence = 2;
 /** The largest response message taken, in bytes: a job with images as its result, of which a model call takes 256 MiB. */
 const readMaxBytes = 260 * 1024 * 1024;
 
@@ -39,8 +43,8 @@ const readMaxBytes = 260 * 1024 * 1024;
  * again after it was lost. Unary calls have a default deadline; failures are GatewayErrors; leaving a stream cancels it.
  */
 export function createRpcClientTransport(options: RpcClientTransportOptions): RpcClientTransport {
-  const { url, tokens, tls, interceptors = [] } = options;
-  const sessionManager = new OutlivingSessions(url, { pingIntervalMs, pingTimeoutMs }, { ...sessionOptions, ...tls });
+  const { url, tokens, tls, interceptors = [], silenceMs = silenceMsDefault } = options;
+  const sessionManager = new OutlivingSessions(url, { ...sessionOptions, ...tls }, silenceMs);
   const connect = createConnectTransport({
     baseUrl: url,
     httpVersion: '2',
@@ -94,23 +98,77 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
 /**
  * A session that dies tells its error only once its socket has closed. Connect stops listening as soon as a next call finds it dead, or
  * the transport is closed, and an `error` event that nobody hears would end the process: a frozen service could take its callers along.
+ *
+ * Connect's own pings are off: it forgets one that waits for its answer as soon as the last of the calls ends or a first one begins, and then
+ * keeps a session whose other side is gone, with each call that comes, until the system gives the connection up.
  */
 class OutlivingSessions extends Http2SessionManager {
   // Node leaves out the brackets of an IPv6 address (RFC 3986 section 3.2.2).
   readonly #host = new URL(this.authority).host;
+  readonly #silenceMs: number;
+
+  constructor(url: string, options: SecureClientSessionOptions, silenceMs: number) {
+    super(url, {}, { ...options, createConnection: connectWithin(silenceMs) });
+    this.#silenceMs = silenceMs;
+  }
 
   override async request(
     ...[method, path, headers, options]: Parameters<Http2SessionManager['request']>
   ): Promise<ClientHttp2Stream> {
     const stream = await super.request(method, path, { ...headers, ':authority': this.#host }, options);
     const { session } = stream;
-    if (session?.listenerCount('error', heard) === 0) session.on('error', heard);
+    if (session?.listenerCount('error', heard) === 0) {
+      session.on('error', heard);
+      endWhenSilent(session, this.authority, this.#silenceMs);
+    }
     return stream;
   }
 }
 
 /** The calls have failed with it. */
 const heard = (): void => {};
+
+/** Ends a session whose other side answers no ping. They are counted, so that a process which was itself suspended first reads what waits. */
+function endWhenSilent(session: Http2Session, authority: string, silenceMs: number): void {
+  let unanswered = 0;
+  const pinging = setInterval(() => {
+    if (session.destroyed) return;
+    if (unanswered === pingsPerSilence) {
+      session.destroy(unavailable(`${authority} answered no ping for ${silenceMs} ms`), constants.NGHTTP2_CANCEL);
+      return;
+    }
+    unanswered += 1;
+    session.ping(() => {
+      unanswered = 0;
+    });
+  }, silenceMs / pingsPerSilence).unref();
+  session.once('close', () => clearInterval(pinging));
+}
+
+/** Node waits for a connection as long as the system does, which is minutes, and for its TLS handshake for ever. */
+function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOptions['createConnection']> {
+  return ({ origin, protocol, hostname, port }, options) => {
+    const host = hostname.replace(/^\[(.*)\]$/, '$1');
+    const isTls = protocol === 'https:';
+    const socket = isTls
+      ? connectByTls({
+          ...options,
+          host,
+          port: Number(port || 443),
+          ALPNProtocols: ['h2'],
+          ...(isIP(host) === 0 && { servername: host }),
+        })
+      : connectInClear({ host, port: Number(port || 80) });
+    const late = setTimeout(
+      () => socket.destroy(unavailable(`no connection to ${origin} within ${silenceMs} ms`)),
+      silenceMs,
+    );
+    const decided = (): void => clearTimeout(late);
+    return socket.once(isTls ? 'secureConnect' : 'connect', decided).once('close', decided);
+  };
+}
+
+const unavailable = (text: string): ConnectError => new ConnectError(text, Code.Unavailable);
 
 /** Puts the caller of the call into a token for the called service. */
 const attachServiceToken =
