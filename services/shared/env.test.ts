@@ -41,6 +41,10 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
   expect(withTls(cert, '')).toThrow(/^RPC_TLS_KEY is missing/);
   expect(withTls('', key)).toThrow(/^RPC_TLS_CERT is missing/);
   expect(withTls(join(dataDir, 'nothing'), key)).toThrow(/^RPC_TLS_CERT is not valid/);
+  // Without a key no handshake would succeed.
+  const empty = file('empty.pem', '');
+  expect(withTls(empty, key)).toThrow(/^RPC_TLS_CERT is not valid/);
+  expect(withTls(cert, empty)).toThrow(/^RPC_TLS_KEY is not valid/);
   expect(withTls(cert, file('other.pem', other.key))).toThrow(/^RPC_TLS_CERT and RPC_TLS_KEY are not a certificate/);
   const expired = selfSignedCertificate({ untilMs: Date.now() - 1_000 });
   expect(withTls(file('expired.pem', expired.cert), file('expired-key.pem', expired.key))).toThrow(

@@ -274,11 +274,15 @@ function readRpcTls(source: Source): Env['rpcTls'] {
 function readPem(source: Source, name: string): string {
   const path = source[name];
   if (!path) throw new StartError(`${name} is missing: RPC_TLS_CERT and RPC_TLS_KEY are set both or neither.`);
+  let pem: string;
   try {
-    return readFileSync(path, 'utf8');
+    pem = readFileSync(path, 'utf8');
   } catch (cause) {
     throw new StartError(`${name} is not valid: expected the path of a file that can be read.`, { cause });
   }
+  // OpenSSL takes it for none.
+  if (pem === '') throw bad(name, 'the path of a file that is not empty');
+  return pem;
 }
 
 function readPrivateKey(source: Source, isRequired: boolean): string | undefined {
