@@ -78,6 +78,9 @@ test.each([
   ['CLOCK', '2026-02-30T12:00:00Z'],
   ['RPC_URLS', 'keys=http://a:1,key=http://b:1'],
   ['RPC_URLS', 'keys=http://a:1,auth=http://b:1,keys=http://b:1'],
+  ['RPC_URLS', 'keys=http://user:password@a:1'],
+  ['RPC_URLS', 'keys=http://a:1?region=eu'],
+  ['RPC_URLS', 'keys=http://a:1#keys'],
 ])('what would fail later stops the start by its name: %s=%s', (name, value) => {
   expect(() => readEnv({ DATA_DIR: dataDir, KEY_PEPPER: secret, SERVICE_SECRET: secret, [name]: value })).toThrow(
     new RegExp(`^${name} is not valid: expected [^\\n]*\\.$`),

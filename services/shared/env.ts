@@ -150,10 +150,15 @@ function readUrl(source: Source, name: string, protocols: readonly string[]): st
 function readUpstreamUrl(source: Source, name: string): string | undefined {
   const text = readUrl(source, name, ['http:', 'https:']);
   if (text === undefined) return undefined;
-  const { username, password, search, hash } = new URL(text);
-  if (username + password + search + hash !== '')
+  if (!isAddressAlone(text))
     throw bad(name, 'a URL without user name, password, query and fragment, such as http://127.0.0.1:8000/v1');
   return text.replace(/\/+$/, '');
+}
+
+/** Whether a URL names a place and nothing else, so that the path of a call can be put behind it. */
+function isAddressAlone(url: string): boolean {
+  const { username, password, search, hash } = new URL(url);
+  return username + password + search + hash === '';
 }
 
 /** libpq takes several hosts with commas between them and tries each; pg takes one. */
@@ -249,6 +254,7 @@ function readRpcUrls(source: Source): ReadonlyMap<string, string> {
     const match = /^([a-z]+)=(https?:\/\/\S+?)\/?$/.exec(entry);
     if (match === null || !URL.canParse(match[2]!))
       throw bad('RPC_URLS', 'a list such as keys=http://10.0.0.5:8081,auth=https://auth:8081');
+    if (!isAddressAlone(match[2]!)) throw bad('RPC_URLS', 'URLs without user name, password, query and fragment');
     if (!rpcNames.includes(match[1]!) || urls.has(match[1]!))
       throw bad('RPC_URLS', `each of ${rpcNames.join(', ')} once at most, and no other name`);
     urls.set(match[1]!, match[2]!);
