@@ -3,6 +3,7 @@ import { constants, createServer as createHttp2Server } from 'node:http2';
 import { type AddressInfo, createServer } from 'node:net';
 import { expect, test, vi } from 'vitest';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { startFaultProxy } from '../../../test/support/fault-proxy.ts';
 import { waitFor } from '../../../test/support/wait-for.ts';
 import { ErrorReason } from '../errors.ts';
@@ -52,6 +53,38 @@ test.each(
     try {
       const keys = createRpcClient(KeysService, transport);
       await expect(keys.listKeys({})).rejects.toMatchObject({ reason: ErrorReason.OVERLOADED });
+    } finally {
+      transport.close();
+      server.close();
+    }
+  },
+);
+
+test.each([
+  [404, 'text/html'],
+  [404, 'application/json'],
+  [403, 'text/html'],
+  [401, 'text/plain'],
+  [400, 'text/html'],
+  [200, 'text/html'],
+])(
+  'what answers %i with %s is no service: a part of the gateway is out of reach, and the log says at which address',
+  async (status, type) => {
+    // A proxy that knows no way, or another process at an address that the service has left.
+    const server = createHttp2Server((_request, answer) => {
+      answer.writeHead(status, { 'content-type': type }).end('{"message":"There is nothing here"}');
+    }).listen(0, '127.0.0.1');
+    await once(server, 'listening');
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    const transport = createRpcClientTransport({ url });
+    const failure = {
+      reason: ErrorReason.OVERLOADED,
+      details: { internal: expect.stringContaining(url), cause: { message: expect.stringContaining(url) } },
+    };
+    try {
+      await expect(createRpcClient(KeysService, transport).listKeys({})).rejects.toMatchObject(failure);
+      const feed = createRpcClient(ModelsService, transport).watchCatalog({});
+      await expect(feed[Symbol.asyncIterator]().next()).rejects.toMatchObject(failure);
     } finally {
       transport.close();
       server.close();

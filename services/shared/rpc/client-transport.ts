@@ -60,7 +60,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
         const deadlineMs = effectiveTimeoutMs(timeoutMs, unaryTimeoutMsDefault);
         return await connect.unary(method, signal, deadlineMs, header, input, values);
       } catch (error) {
-        throw fromConnectError(error, signal?.aborted === true);
+        throw fromConnectError(error, signal?.aborted === true, url);
       }
     },
 
@@ -77,7 +77,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
           finished: ended,
           failed(error) {
             ended();
-            return fromConnectError(error, call.signal.aborted);
+            return fromConnectError(error, call.signal.aborted, url);
           },
           left() {
             ended();
@@ -87,7 +87,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
         return { ...response, message };
       } catch (error) {
         ended();
-        throw fromConnectError(error, call.signal.aborted);
+        throw fromConnectError(error, call.signal.aborted, url);
       }
     },
 
@@ -119,7 +119,7 @@ class OutlivingSessions extends Http2SessionManager {
     const { session } = stream;
     if (session?.listenerCount('error', heard) === 0) {
       session.on('error', heard);
-      endWhenSilent(session, this.authority, this.#silenceMs);
+      endWhenSilent(session, this.#silenceMs);
     }
     return stream;
   }
@@ -129,12 +129,12 @@ class OutlivingSessions extends Http2SessionManager {
 const heard = (): void => {};
 
 /** Ends a session whose other side answers no ping. They are counted, so that a process which was itself suspended first reads what waits. */
-function endWhenSilent(session: Http2Session, authority: string, silenceMs: number): void {
+function endWhenSilent(session: Http2Session, silenceMs: number): void {
   let unanswered = 0;
   const pinging = setInterval(() => {
     if (session.destroyed) return;
     if (unanswered === pingsPerSilence) {
-      session.destroy(unavailable(`${authority} answered no ping for ${silenceMs} ms`), constants.NGHTTP2_CANCEL);
+      session.destroy(unavailable(`no ping was answered for ${silenceMs} ms`), constants.NGHTTP2_CANCEL);
       return;
     }
     unanswered += 1;
@@ -147,7 +147,7 @@ function endWhenSilent(session: Http2Session, authority: string, silenceMs: numb
 
 /** Node waits for a connection as long as the system does, which is minutes, and for its TLS handshake for ever. */
 function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOptions['createConnection']> {
-  return ({ origin, protocol, hostname, port }, options) => {
+  return ({ protocol, hostname, port }, options) => {
     const host = hostname.replace(/^\[(.*)\]$/, '$1');
     const isTls = protocol === 'https:';
     const socket = isTls
@@ -159,10 +159,7 @@ function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOption
           ...(isIP(host) === 0 && { servername: host }),
         })
       : connectInClear({ host, port: Number(port || 80) });
-    const late = setTimeout(
-      () => socket.destroy(unavailable(`no connection to ${origin} within ${silenceMs} ms`)),
-      silenceMs,
-    );
+    const late = setTimeout(() => socket.destroy(unavailable(`no connection within ${silenceMs} ms`)), silenceMs);
     const decided = (): void => clearTimeout(late);
     return socket.once(isTls ? 'secureConnect' : 'connect', decided).once('close', decided);
   };

@@ -91,15 +91,25 @@ export function toErrorDetail(error: GatewayError): ErrorDetail {
 /**
  * Reads any failure of a call as a GatewayError: one that travelled with an ErrorDetail as what it was, one of the
  * RPC framework by its code, a broken connection as OVERLOADED, and everything else as INTERNAL. A call that was not `cancelledHere` and
- * yet ended so was given up on its way.
+ * yet ended so was given up on its way. A caller over the network names its `peer`, for operators: whatever answers there and is no such
+ * service is out of reach too.
  */
-export function fromConnectError(error: unknown, cancelledHere = true): GatewayError {
+export function fromConnectError(error: unknown, cancelledHere = true, peer?: string): GatewayError {
   if (error instanceof GatewayError) return error;
   if (!(error instanceof ConnectError)) return isAbort(error) ? cancelled(error) : internalError(error);
   const detail = error.findDetails(ErrorDetailSchema)[0];
   if (detail !== undefined) return fromErrorDetail(detail);
-  return fromFramework(error, cancelledHere);
+  if (peer === undefined) return fromFramework(error, cancelledHere);
+  const told = new ConnectError(`${peer}: ${error.rawMessage}`, error.code, error.metadata, undefined, error.cause);
+  return isOfNoService(error) ? outOfReach(detailsOf(told)) : fromFramework(told, cancelledHere);
 }
+
+/** What proxies answer, and processes without the service. A service tells its own refusals with an ErrorDetail. */
+const isOfNoService = ({ code, rawMessage }: ConnectError): boolean =>
+  [Code.Unimplemented, Code.Unauthenticated, Code.PermissionDenied].includes(code) ||
+  /^(HTTP \d{3}$|unsupported content type )/.test(rawMessage);
+
+const detailsOf = (error: ConnectError) => ({ internal: error.message, cause: error });
 
 /** The inverse of toErrorDetail. */
 export function fromErrorDetail(detail: ErrorDetail): GatewayError {
@@ -121,7 +131,7 @@ export function fromErrorDetail(detail: ErrorDetail): GatewayError {
 
 /** Errors made by the RPC framework rather than by a handler: their text is for operators. */
 function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayError {
-  const details = { internal: error.message, cause: error };
+  const details = detailsOf(error);
   switch (error.code) {
     case Code.Canceled:
       return cancelledHere ? cancelled(error) : outOfReach(details);
