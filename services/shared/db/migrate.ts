@@ -11,7 +11,7 @@ import {
   databaseOf,
   startConnectTimeoutMs,
 } from './connection.ts';
-import { sqlState } from './errors.ts';
+import { isOutOfReach, sqlState } from './errors.ts';
 import { takeBackLostConnections } from './orm.ts';
 import { patiently } from './patiently.ts';
 
@@ -31,7 +31,7 @@ const advisoryLock = 7_205_759_403_792_794n;
  * (`revoke update, delete on … from modelgateway_app` makes a table append-only). Nothing is done to a database that has
  * migrations which are not known here: what they changed, this version would write as it was before.
  *
- * @throws StartError when the database is out of reach, a newer version has migrated it, or the login role lacks a right.
+ * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role lacks a right.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -53,6 +53,12 @@ export async function migrateAll(
     }
     if (behind.length > 0) await tellOfOlderProcesses(client, logger);
   } catch (error) {
+    if (isOutOfReach(error)) {
+      throw new StartError(
+        `The database could not be brought up to date (${(error as Error).message}): see to it and start again.`,
+        { cause: error },
+      );
+    }
     if (sqlState(error) !== '42501') throw error;
     throw new StartError(
       `The user of DATABASE_URL lacks a right (${(error as Error).message}): let it create roles and schemas, or, where another user made the role, grant it ${appRole}.`,
