@@ -2,6 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import type { CallOptions } from '@connectrpc/connect';
 import type { FastifyRequest } from 'fastify';
 import { type Caller, CallerKind, CallerSchema, callerContext } from '#shared/rpc/caller.ts';
+import { clientAddress } from './client-address.ts';
 
 /** On whose behalf the edge makes RPCs for a request that was authenticated. */
 export function callerOfRequest(request: FastifyRequest): Caller {
@@ -16,7 +17,7 @@ export function callerOfRequest(request: FastifyRequest): Caller {
     apiKeyId: principal.kind === 'key' ? principal.keyId : '',
     sessionId: principal.kind === 'session' ? principal.sessionId : '',
     operator: principal.kind === 'session' && principal.operator,
-    ip: request.ip,
+    ip: clientAddress(request),
     requestId: request.id,
     service: '',
   };
@@ -24,7 +25,7 @@ export function callerOfRequest(request: FastifyRequest): Caller {
 
 /** The caller of a request without a credential, such as a login: its address and request id. */
 export const anonymousCaller = (request: FastifyRequest): Caller =>
-  create(CallerSchema, { kind: CallerKind.UNSPECIFIED, ip: request.ip, requestId: request.id });
+  create(CallerSchema, { kind: CallerKind.UNSPECIFIED, ip: clientAddress(request), requestId: request.id });
 
 /** Options of an RPC on behalf of whoever makes the request. */
 export const asCaller = (request: FastifyRequest): Pick<CallOptions, 'contextValues'> => ({

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest, FastifySchema } from 'fastify';
 import type { GatewayError } from '#shared/errors.ts';
 import type { Access } from '../access.ts';
+import { clientAddress } from '../client-address.ts';
 import { hasBody } from '../http/bodies.ts';
 import type { KeyPrincipal, Principal } from '../principal.ts';
 import { admit, type CompiledAccess, compileAccess } from './admit.ts';
@@ -100,7 +101,7 @@ function enter(
 ): void {
   const admitted = (principal: Principal): void => {
     request.principal = principal;
-    if (admits) admit(principal, request.rule!, request.ip);
+    if (admits) admit(principal, request.rule!, clientAddress(request));
   };
   try {
     const principal = authenticate();

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readEnv } from '#shared/env.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { openTalk, UpgradeRefused } from '../support/realtime-client.ts';
+import { waitFor } from '../support/wait-for.ts';
 
 /* X-Forwarded-For says who a client is only where TRUSTED_PROXIES says that the peer may say so. */
 
@@ -38,6 +39,10 @@ describe('behind a trusted proxy', () => {
     ['a further trusted hop', [`${allowed}, 10.1.2.3`], 'allowed'],
     ['an untrusted hop among trusted ones', [`${allowed}, ${other}, 10.1.2.3`], 'ip_not_allowed'],
     ['an IPv4 client as IPv6 has it', [`::ffff:${allowed}`], 'allowed'],
+    ['the port that some proxies add', [`${allowed}:50123`], 'allowed'],
+    ['an IPv6 address with a port', [`[::ffff:${allowed}]:50123`], 'allowed'],
+    ['the port of another client', [`${other}:50123`], 'ip_not_allowed'],
+    ['no port', [`${allowed}:http`], 'ip_not_allowed'],
     ['two headers, the second by the proxy', [allowed, other], 'ip_not_allowed'],
     ['no address', ['unknown'], 'ip_not_allowed'],
     ['an address that can be read in two ways', ['203.0.113.07'], 'ip_not_allowed'],
@@ -53,6 +58,30 @@ describe('behind a trusted proxy', () => {
     if (expected === 'allowed') await upgrade[Symbol.asyncDispose]();
     else expect(upgrade).toMatchObject({ status: 403, body: { error: { code: expected } } });
     expect(upgrade instanceof UpgradeRefused).toBe(expected !== 'allowed');
+  });
+
+  test.each([
+    [`::ffff:${allowed}`, allowed],
+    [`${allowed}:50123`, allowed],
+    ['[2001:db8::1]:50123', '2001:db8::1'],
+    ['2001:db8::1', '2001:db8::1'],
+  ])('%s is one client with %s, for audit and for the limits of an address', async (written, ip) => {
+    const { gateway, session } = behind;
+    const headers = {
+      authorization: `Bearer ${session}`,
+      'content-type': 'application/json',
+      'x-forwarded-for': written,
+    };
+    const body = JSON.stringify({ name: 'one client' });
+    const made = await fetch(`${gateway.url}/api/v1/api-keys`, { method: 'POST', headers, body });
+    const { id } = (await made.json()) as { id: string };
+    type AuditEvent = { actor: { ip: string }; target: { id: string } };
+    const told = async () => {
+      const answer = await fetch(`${gateway.url}/api/v1/audit-events?type=api_key_created`, { headers });
+      return ((await answer.json()) as { data: AuditEvent[] }).data.find(({ target }) => target.id === id);
+    };
+    const event = await waitFor(told, { description: 'the audit event' });
+    expect(event.actor.ip).toBe(ip);
   });
 
   test.each(['forwarded', 'x-real-ip', 'x-client-ip', 'cf-connecting-ip', 'true-client-ip'])(

@@ -2,6 +2,7 @@ import type { FastifyRequest, FastifySchema } from 'fastify';
 import { Type } from 'typebox';
 import { invalidRequest } from '#shared/errors.ts';
 import type { Routes } from '../../app.ts';
+import { clientAddress } from '../../client-address.ts';
 import { admit } from '../../guards/admit.ts';
 import { toGatewayError } from '../../http/errors.ts';
 import { noBody } from '../../http/json.ts';
@@ -62,7 +63,7 @@ export const realtimeRoutes: Routes = (app, deps) => {
           onCredentialEnded: (end, constrain) =>
             credentials.onEnded(principal, end, (changed) => {
               try {
-                admit(changed, request.rule!, request.ip);
+                admit(changed, request.rule!, clientAddress(request));
                 constrain(changed.constraints);
               } catch (refusal) {
                 end(toGatewayError(refusal));
