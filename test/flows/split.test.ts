@@ -407,11 +407,12 @@ test('an edge that still waits for the services ends on SIGTERM, and says nowher
   expect(edge.output).toBe('');
 });
 
-test('operators whose shell does not find the services, or has another secret, are told what to set', async () => {
+test('operators whose shell does not find the services, or has another secret or time, are told what to look after', async () => {
   const port = String(await freePort());
   for (const [env, text] of [
     [{ RPC_URLS: '', RPC_PORT: port }, `looked for at http://127.0.0.1:${port}: start it, or set RPC_PORT`],
     [{ SERVICE_SECRET: 'the secret of another gateway that is long enough' }, 'Set SERVICE_SECRET to'],
+    [{ CLOCK: '2030-01-01T00:00:00Z' }, 'the clocks of the two machines differ.\n'],
   ] as const) {
     await using shell = startProcess({
       script: 'services/cmd/admin.ts',

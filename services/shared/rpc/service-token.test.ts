@@ -100,6 +100,12 @@ test('a token is good for a minute and the tolerance of clocks, no longer', asyn
   await expect(verifier.verify(token, keys, ['edge'])).rejects.toMatchObject(refused);
 });
 
+test.each([-120_000, 120_000])('a process whose clock differs by %s ms is told that it does', async (differenceMs) => {
+  const token = await tokensOf('edge', new ManualClock(startMs + differenceMs)).mint(keys, user);
+  const refusal = { ...refused, message: expect.stringContaining('clocks') };
+  await expect(tokensOf('keys').verify(token, keys, ['edge'])).rejects.toMatchObject(refusal);
+});
+
 test.each([-25_000, 25_000])('a process whose clock differs by %s ms is understood', async (differenceMs) => {
   const token = await tokensOf('edge', new ManualClock(startMs + differenceMs)).mint(keys, user);
   expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
@@ -131,7 +137,8 @@ test('a secret is replaced without a refused call, while some processes are a st
     expect(await behind.verify(await ahead.mint(keys, user), keys, ['edge'])).toEqual(user);
   }
   const [before, , , after] = steps;
-  await expect(after!.verify(await before!.mint(keys, user), keys, ['edge'])).rejects.toMatchObject(refused);
+  const refusal = { ...refused, message: expect.stringContaining('another SERVICE_SECRET') };
+  await expect(after!.verify(await before!.mint(keys, user), keys, ['edge'])).rejects.toMatchObject(refusal);
 });
 
 test.each([[[]], [['']], [['short']], [[secret, 'short']]])('the secrets %j are refused at start', (secrets) => {

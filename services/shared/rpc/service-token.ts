@@ -117,10 +117,19 @@ function decodeCaller(encoded: string): Caller {
 }
 
 const refusedToken = (cause: unknown) =>
-  gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', {
+  gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatDiffers(cause)}.`, {
     cause,
     internal: cause instanceof Error ? cause.message : String(cause),
   });
+
+/** What whoever calls can look after, for the log of its process. */
+function whatDiffers(cause: unknown): string {
+  if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return ': it was signed with another SERVICE_SECRET';
+  const isOfAnotherTime =
+    cause instanceof joseErrors.JWTExpired ||
+    (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat');
+  return isOfAnotherTime ? ': it is of another time, as if the clocks of the two machines differ' : '';
+}
 
 function secretKey(secret: string): KeyObject {
   const bytes = Buffer.from(secret, 'utf8');
