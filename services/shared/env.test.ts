@@ -55,6 +55,15 @@ test('half of RPC_TLS_CERT and RPC_TLS_KEY, or what is no certificate and its ke
 const secret = 'a secret for tests that is long enough';
 
 test.each([
+  // Headers hold no such letters.
+  ['https://例え.example', 'https://xn--r8jz45g.example'],
+  ['HTTPS://Gateway.Example:443/', 'https://gateway.example'],
+  ['http:gateway.example:8080', 'http://gateway.example:8080'],
+])('PUBLIC_URL=%s is the origin that clients name: %s', (text, origin) => {
+  expect(readEnv({ DATA_DIR: dataDir, PUBLIC_URL: text }).publicUrl).toBe(origin);
+});
+
+test.each([
   ['PUBLIC_URL', 'https://gateway.example/path'],
   ['PUBLIC_URL', 'https://gateway.example/?a=1'],
   ['PUBLIC_URL', 'https://gateway.example/#a'],

@@ -177,14 +177,14 @@ function readDatabaseUrl(source: Source, name: string): string | undefined {
   return url.href;
 }
 
-/** A URL without path, query and user, which links and the issuer of tokens begin with; no slash at its end. */
+/** A URL without path, query and user, which links and the issuer of tokens begin with, as browsers and headers spell it; no slash at its end. */
 function readOrigin(source: Source, name: string, protocols: readonly string[]): string | undefined {
   const text = readUrl(source, name, protocols)?.replace(/\/+$/, '');
   if (text === undefined) return undefined;
-  const { pathname, search, hash, username, password } = new URL(text);
+  const { origin, pathname, search, hash, username, password } = new URL(text);
   if (pathname !== '/' || search + hash + username + password !== '' || /[?#@]/.test(text))
     throw bad(name, 'an origin alone, such as https://gateway.example.com, without a path');
-  return text;
+  return origin;
 }
 
 function readHost(source: Source, name: string): string {
