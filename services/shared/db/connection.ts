@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import { sqlState } from './errors.ts';
 
@@ -138,7 +139,7 @@ export async function checkReachable(url: DatabaseUrl): Promise<void> {
     if (unsuitable !== null) throw new StartError(`Database ${database} on ${host} ${unsuitable}`);
   } catch (cause) {
     if (cause instanceof StartError) throw cause;
-    const reason = cause instanceof Error ? cause.message : String(cause);
+    const reason = messageOf(cause);
     // PgBouncer's protocol_violation and RDS Proxy's feature_not_supported, for the settings of a connection.
     if (['08P01', '0A000'].includes(sqlState(cause) ?? ''))
       throw new StartError(`Database ${database} on ${host} ${behindPooler(reason)}`, { cause });

@@ -1,4 +1,5 @@
 import { ErrorReason, GatewayError } from '#shared/errors.ts';
+import { messageOf } from '#shared/message-of.ts';
 
 /** SQLSTATE of a pg error, or of one inside an ORM error; a Node error's code otherwise. */
 export function sqlState(error: unknown): string | undefined {
@@ -30,6 +31,9 @@ const outOfReachTexts =
 /** Whether a query failed because the database could not be reached or had no capacity. */
 export function isOutOfReach(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
+  // A host with several addresses fails once for each of them; the ORM copies what it wraps.
+  const { errors } = error as Partial<AggregateError>;
+  if (errors?.some(isOutOfReach)) return true;
   const { code, syscall } = error as NodeJS.ErrnoException;
   if (code !== undefined && outOfReachStates.test(code)) return true;
   if (code !== undefined && syscall !== undefined && outOfReachErrnos.test(code)) return true;
@@ -42,9 +46,8 @@ const retryAfterMs = 1_000;
 /** What callers see of a failed query: OVERLOADED when trying later may help, otherwise the error as it is. */
 export function databaseError(error: unknown): unknown {
   if (error instanceof GatewayError || !(isOutOfReach(error) || isConflict(error))) return error;
-  const message = error instanceof Error ? error.message : String(error);
   return new GatewayError(ErrorReason.OVERLOADED, 'The gateway is overloaded or restarting. Try again shortly.', {
-    internal: `the database is out of reach or too busy: ${message}`,
+    internal: `the database is out of reach or too busy: ${messageOf(error)}`,
     retryAfterMs,
     cause: error,
   });

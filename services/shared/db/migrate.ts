@@ -2,6 +2,7 @@ import { type Migration, Migrator } from '@mikro-orm/migrations';
 import { type Constructor, MikroORM } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import {
   appRole,
@@ -55,7 +56,7 @@ export async function migrateAll(
   } catch (error) {
     if (isOutOfReach(error)) {
       throw new StartError(
-        `The database could not be brought up to date (${(error as Error).message}): see to it and start again.`,
+        `The database could not be brought up to date (${messageOf(error)}): see to it and start again.`,
         { cause: error },
       );
     }
@@ -128,7 +129,7 @@ async function applyPending(
   });
   try {
     const done = await orm.migrator.up().catch((cause: Error) => {
-      throw Object.assign(new Error(`A migration of ${service} failed: ${cause.message}`, { cause }), {
+      throw Object.assign(new Error(`A migration of ${service} failed: ${messageOf(cause)}`, { cause }), {
         code: sqlState(cause),
       });
     });

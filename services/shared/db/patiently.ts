@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import { isOutOfReach } from './errors.ts';
 
@@ -24,7 +25,7 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
       if (!isAway) throw error;
       if (performance.now() >= untilMs) {
         throw new StartError(
-          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${(error as Error).message}): see to it and start again.`,
+          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${messageOf(error)}): see to it and start again.`,
           { cause: error },
         );
       }

@@ -1,0 +1,35 @@
+import dns from 'node:dns';
+import { afterEach, expect, test, vi } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { createLogger } from '#shared/logger.ts';
+import { checkReachable } from './connection.ts';
+import { databaseError } from './errors.ts';
+import { openServiceDatabase } from './orm.ts';
+
+afterEach(() => {
+  vi.restoreAllMocks();
+});
+
+test('a server whose name has several addresses is out of reach where all of them refuse, and each is told', async () => {
+  const addresses = ['127.0.0.1', '127.0.0.2'].map((address) => ({ address, family: 4 }));
+  // As of localhost on most machines, or of a name with an address in each zone.
+  vi.spyOn(dns, 'lookup').mockImplementation(((
+    _host: string,
+    _options: unknown,
+    found: (error: null, addresses: unknown) => void,
+  ) => found(null, addresses)) as unknown as typeof dns.lookup);
+  const connection = 'postgresql://somebody@db.example:1/database';
+  const each = /127\.0\.0\.1:1\b.*127\.0\.0\.2:1\b/;
+  await expect(checkReachable(connection)).rejects.toThrow(each);
+
+  const logger = createLogger({ level: 'silent', name: 'test' });
+  const database = await openServiceDatabase({ service: 'keys', connection, entities: [], logger });
+  const outOfReach = { reason: ErrorReason.OVERLOADED, details: { internal: expect.stringMatching(each) } };
+  await expect(database.query({ text: 'select 1' })).rejects.toMatchObject(outOfReach);
+  const failure: unknown = await database
+    .em()
+    .execute('select 1')
+    .catch((error: unknown) => error);
+  expect(databaseError(failure)).toMatchObject(outOfReach);
+  await database.close();
+});
