@@ -33,3 +33,19 @@ test('a server whose name has several addresses is out of reach where all of the
   expect(databaseError(failure)).toMatchObject(outOfReach);
   await database.close();
 });
+
+test.for([
+  'EMFILE',
+  'ENFILE',
+  'ENOBUFS',
+  'ENOMEM',
+  'EADDRNOTAVAIL',
+  'EAGAIN',
+  'EPERM',
+  'ENETDOWN',
+  'EHOSTDOWN',
+  'EAI_FAIL',
+])('a connection that this machine cannot make (%s) leaves the database out of reach', (code) => {
+  const error = Object.assign(new Error(`connect ${code}`), { code, syscall: 'connect' });
+  expect(databaseError(error)).toMatchObject({ reason: ErrorReason.OVERLOADED });
+});

@@ -23,7 +23,9 @@ export const readOnlyState = '25006';
  * in time.
  */
 const outOfReachStates = new RegExp(`^(08...|53...|57...|58030|${readOnlyState}|55P03|25P03|25P04)$`);
-const outOfReachErrnos = /^(ECONN\w+|ENOENT|ENOTFOUND|EAI_AGAIN|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|EACCES)$/;
+/** No connection, no name, no route to it; or no descriptor, port or memory for it on this machine. */
+const outOfReachErrnos =
+  /^(ECONN\w+|ENOENT|ENOTFOUND|EAI_\w+|EPIPE|ETIMEDOUT|E(HOST|NET)(UNREACH|DOWN)|EACCES|EPERM|EMFILE|ENFILE|ENOBUFS|ENOMEM|EADDRNOTAVAIL|EAGAIN)$/;
 /** pg reports these without a code. */
 const outOfReachTexts =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error|Client was closed|The database does not answer|Query read timeout|Connection ended)/;
