@@ -26,6 +26,9 @@ test('a start fails in one line when the database stays away, and at once for an
       'The database was away or too slow for 0.15 s of the start (Try again.): see to it and start again.',
     ),
   );
+  const locked = new Error('canceling statement due to statement timeout');
+  const refused = () => gatewayError(ErrorReason.OVERLOADED, 'Try again.', { cause: locked });
+  await expect(patiently(() => Promise.reject(refused()), 150)).rejects.toThrow(`(${locked.message})`);
   let tries = 0;
   const broken = async () => {
     tries += 1;

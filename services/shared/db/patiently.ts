@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { ErrorReason, hasReason } from '#shared/errors.ts';
+import { ErrorReason, GatewayError, hasReason } from '#shared/errors.ts';
 import { messageOf } from '#shared/message-of.ts';
 import { StartError } from '#shared/start-error.ts';
 import { isOutOfReach } from './errors.ts';
@@ -24,8 +24,10 @@ export async function patiently<Result>(work: () => Promise<Result>, patienceMs 
       const isAway = isOutOfReach(error) || waitingHelps.some((reason) => hasReason(error, reason));
       if (!isAway) throw error;
       if (performance.now() >= untilMs) {
+        // Clients are told the same whatever it was.
+        const cause = error instanceof GatewayError ? (error.cause ?? error) : error;
         throw new StartError(
-          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${messageOf(error)}): see to it and start again.`,
+          `The database was away or too slow for ${patienceMs / 1_000} s of the start (${messageOf(cause)}): see to it and start again.`,
           { cause: error },
         );
       }
