@@ -37,6 +37,15 @@ test('the amounts in sight on an invoice add up to its total, and it says what i
   await close();
 });
 
+test('usage says in whose days it is cut, since the month of an invoice is another: that of UTC', async () => {
+  const { page, close } = await openPage(browser, { timezoneId: 'America/Los_Angeles' });
+  await signIn(page, portal.url, users.owner, '/usage?start=2026-10-01&end=2026-10-31&scope=tenant');
+  await page.getByText('Days in America/Los_Angeles, those of invoices in UTC · at most 90 days').waitFor();
+  await page.getByRole('button', { name: 'Weekly' }).click();
+  await page.getByText('at most 365 days').waitFor();
+  await close();
+});
+
 test('an invoice shows each quantity to its last digit, in units of the price beside it', async () => {
   const { invoiceId, people } = portal.world;
   const { json } = await portal.gateway.call(

@@ -71,6 +71,11 @@ export function Usage() {
           onChange={setRange}
         />
       </div>
+      <p className="-mt-2 text-xs text-faint">
+        Days in {localTimeZone()}
+        {localTimeZone() !== 'UTC' && ', those of invoices in UTC'} · at most {rangeDaysMax[granularity]} days at this
+        granularity
+      </p>
       {/* By their keys: the figures of some people do not stand in for those of others. */}
       <Report key={`report ${scope}`} range={range} scope={scope} granularity={granularity} />
       <Breakdown key={`breakdown ${scope}`} range={range} scope={scope} isAdmin={isAdmin} />
