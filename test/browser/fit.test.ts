@@ -196,6 +196,20 @@ test('numbers stand below each other under their column’s name wherever there 
   await close();
 });
 
+test('the name of a plan stays whole on the narrowest phone', async () => {
+  const { page, close } = await openPage(browser, { viewport: { width: 320, height: 800 } });
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${portal.world.people.tenantId}`);
+  const name = page.getByRole('definition').filter({ hasText: 'Developer' }).first();
+  await name.waitFor();
+  const lines = await name.evaluate((shown) => {
+    const range = shown.ownerDocument.createRange();
+    range.selectNodeContents(shown);
+    return range.getClientRects().length;
+  });
+  expect(lines).toBe(1);
+  await close();
+});
+
 test('an address that is too long for its place breaks before its @ and not in a word', async () => {
   const { page, close } = await openPage(browser, { viewport: { width: 390, height: 844 } });
   await signIn(page, portal.url, users.owner, '/organization?tab=invitations');

@@ -38,9 +38,9 @@ type TileProps = { label: string; value: ReactNode; detail?: ReactNode; title?: 
 /** One number that matters. */
 export function Tile({ label, value, detail, title }: TileProps) {
   return (
-    <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5" title={title}>
+    <div className="min-w-0 rounded-xl border border-line bg-surface px-4 py-3.5 max-[22.5rem]:px-3" title={title}>
       <dt className="text-sm text-faint">{label}</dt>
-      <dd className="mt-1 text-xl font-semibold wrap-anywhere tabular tracking-tight">{value}</dd>
+      <dd className="mt-1 text-xl font-semibold wrap-anywhere tabular tracking-tight max-[22.5rem]:text-lg">{value}</dd>
       {detail !== undefined && <dd className="mt-0.5 truncate text-xs text-soft">{detail}</dd>}
     </div>
   );
