@@ -288,6 +288,17 @@ test('a deployment whose secret has gone gets no calls where it has, and operato
   expect(changes()).toMatchObject([{ model, reason: expect.stringContaining('401') }]);
 });
 
+test('what an upstream says as it fails is told to operators, whatever characters are in it', async () => {
+  await deploy({ at: one });
+  const shown = async () => (await bench.admin('GET', `/deployments?model=${encodeURIComponent(model)}`)).data[0];
+  // A NUL, and a pair of surrogates where the text is cut.
+  const message = `out of\0memory ${'🙂'.repeat(400)}`;
+  one.otherwise({ instead: { status: 500, body: { error: { message } } } });
+  for (let time = 0; time < 5; time++) await outcome();
+  await waitFor(async () => (await shown()).status === 'Failed', { description: 'the change to Failed' });
+  expect((await shown()).status_reason).toMatch(/^upstream answered 500: out of memory 🙂/u);
+});
+
 describe('two deployments', () => {
   const failure = (code: number) => ({ error: { message: 'No.', code } });
 

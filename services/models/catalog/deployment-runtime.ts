@@ -7,6 +7,7 @@ import {
 } from '#gen/modelgateway/models/v1/model_pb.ts';
 import type { Clock } from '#shared/clock.ts';
 import type { Logger } from '#shared/logger.ts';
+import { oneLine } from '#shared/safe-text.ts';
 import { Breaker } from '../domain/breaker.ts';
 import { type HealthReport, isServing } from '../domain/deployment-health.ts';
 import { effectiveSettings } from '../domain/deployment-settings.ts';
@@ -185,7 +186,7 @@ export class DeploymentRuntime implements RoutableDeployment {
   }
 
   #failed(nowMs: number, message: string): void {
-    const error = message.slice(0, 500);
+    const error = oneLine(message.slice(0, 500));
     // The same once in a row: a dead one is probed every two seconds.
     if (this.#breaker.consecutiveFailures === 0 || error !== this.#lastError)
       this.#logger.warn({ model: this.model, deployment: this.id, error }, 'a deployment failed');
