@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import { ErrorReason, gatewayError, invalidRequest } from '#shared/errors.ts';
+import { isStorableText } from '#shared/safe-text.ts';
 import type { EdgeApp } from '../app.ts';
 import { duplicateMember } from './duplicate-member.ts';
 import { inexactAmount } from './inexact-amount.ts';
@@ -85,9 +86,6 @@ export function managementBodies(app: EdgeApp): void {
 
 /** Stands in the JSON of every text that holds a NUL or half a pair of surrogates: neither comes unescaped in UTF-8. */
 const nulOrSurrogate = /\\u(?:0000|d[89a-f])/i;
-
-/** Postgres keeps neither in a text, and nobody means one. */
-export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
 
 const notStorable = (field?: string) =>
   invalidRequest(field, 'Texts must be well-formed Unicode without the character NUL.', 'invalid_value');

@@ -5,9 +5,9 @@ import { type InvokeRequest, InvokeRequestSchema } from '#gen/modelgateway/model
 import type { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { asBuffer } from '#shared/as-buffer.ts';
 import { invalidRequest } from '#shared/errors.ts';
+import { isStorableText } from '#shared/safe-text.ts';
 import type { RouteDeps } from '../app.ts';
 import { asCaller, asCallerWithJob } from '../caller.ts';
-import { isStorableText } from '../http/bodies.ts';
 import { toGatewayError } from '../http/errors.ts';
 import { idempotencyKey } from '../http/idempotency-key.ts';
 import { rateReasons } from '../openai/errors.ts';

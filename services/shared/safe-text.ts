@@ -11,6 +11,9 @@ export const oneLine = (text: string): string =>
     .replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, ' ')
     .trim();
 
+/** Postgres keeps neither a NUL nor half a pair of surrogates in a text, and nobody means one. */
+export const isStorableText = (text: string): boolean => !text.includes('\0') && text.isWellFormed();
+
 /** What would make a name read as another in a list or a log: control characters, line breaks, and turns of the writing direction. */
 const misleading = /[\p{Cc}\u2028\u2029\u202a-\u202e\u2066-\u2069]/u;
 

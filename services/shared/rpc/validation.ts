@@ -2,27 +2,36 @@ import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import { pathToString } from '@bufbuild/protobuf/reflect';
 import { createValidator } from '@bufbuild/protovalidate';
 import { invalidRequest } from '../errors.ts';
+import { unstorableField } from './storable-texts.ts';
 
-/** Checks a message against the rules of its proto; throws INVALID_REQUEST with the field's path in the public API. */
+/**
+ * Checks a message against the rules of its proto, and its texts for what cannot be stored; throws INVALID_REQUEST with the
+ * field's path in the public API.
+ */
 export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) => void;
 
 /** Compiles the rules of each message once: it is the process's own, since they are the same for whatever runs in it. */
 const validator = createValidator({ failFast: true });
 
 export const validateMessage: ValidateMessage = (schema, message) => {
+  const unstorable = unstorableField(schema, message);
+  if (unstorable !== undefined) {
+    throw invalid(publicPath(unstorable), 'must be well-formed Unicode without the character NUL');
+  }
   const result = validator.validate(schema, message);
   if (result.kind === 'valid') return;
   if (result.kind === 'error') throw result.error;
   const violation = result.violations[0]!;
-  // The public API has the fields of settings beside the others.
-  const param = pathToString(violation.field).replace(/(^|\.)settings\./, '$1');
+  const param = publicPath(pathToString(violation.field));
   // Some messages begin with what is at fault, others with what is wrong about it.
   const fault = violation.message
     .replace(/^(map|(repeated )?value) /, '')
     .replace(/^exactly one field is required in oneof$/, 'must have exactly one of its fields');
-  throw invalidRequest(
-    param || undefined,
-    param ? `Invalid value for \`${param}\`: it ${fault}.` : `${violation.message}.`,
-    'invalid_value',
-  );
+  throw param ? invalid(param, fault) : invalidRequest(undefined, `${violation.message}.`, 'invalid_value');
 };
+
+/** The public API has the fields of settings beside the others. */
+const publicPath = (path: string): string => path.replace(/(^|\.)settings\./, '$1');
+
+const invalid = (param: string, fault: string) =>
+  invalidRequest(param, `Invalid value for \`${param}\`: it ${fault}.`, 'invalid_value');
