@@ -60,6 +60,28 @@ test.each(
   },
 );
 
+test('a call that the other side has refused to begin, as one that stops does, is made once more', async () => {
+  let calls = 0;
+  const server = createHttp2Server((request, answer) => {
+    calls += 1;
+    if (calls % 2 === 1) request.stream.close(NGHTTP2_REFUSED_STREAM);
+    else if (request.url.endsWith('/ListKeys')) answer.writeHead(200, { 'content-type': 'application/proto' }).end();
+    // The end of a stream without messages.
+    else answer.writeHead(200, { 'content-type': 'application/connect+proto' }).end('\x02\0\0\0\x02{}');
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const transport = createRpcClientTransport({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  try {
+    await createRpcClient(KeysService, transport).listKeys({});
+    const feed = createRpcClient(ModelsService, transport).watchCatalog({});
+    expect(await feed[Symbol.asyncIterator]().next()).toMatchObject({ done: true });
+    expect(calls).toBe(4);
+  } finally {
+    transport.close();
+    server.close();
+  }
+});
+
 test.each([
   [404, 'text/html'],
   [404, 'application/json'],

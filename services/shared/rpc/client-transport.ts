@@ -51,7 +51,7 @@ export function createRpcClientTransport(options: RpcClientTransportOptions): Rp
     sessionManager,
     acceptCompression: [],
     readMaxBytes,
-    interceptors: [...interceptors, ...(tokens ? [attachServiceToken(tokens)] : [])],
+    interceptors: [...interceptors, onceMoreIfRefused, ...(tokens ? [attachServiceToken(tokens)] : [])],
   });
 
   return {
@@ -166,6 +166,23 @@ function connectWithin(silenceMs: number): NonNullable<SecureClientSessionOption
 }
 
 const unavailable = (text: string): ConnectError => new ConnectError(text, Code.Unavailable);
+
+/**
+ * Makes a call anew that the other side has not begun: that is what REFUSED_STREAM says (RFC 9113 section 8.7), as to those that meet a process
+ * which has just begun to stop. Whose messages were drawn from a stream is not begun twice.
+ */
+const onceMoreIfRefused: Interceptor = (next) => async (request) => {
+  try {
+    return await next(request);
+  } catch (error) {
+    const { methodKind } = request.method;
+    const canBeRepeated = methodKind === 'unary' || methodKind === 'server_streaming';
+    if (canBeRepeated && error instanceof ConnectError && error.rawMessage.includes('REFUSED_STREAM')) {
+      return next(request);
+    }
+    throw error;
+  }
+};
 
 /** Puts the caller of the call into a token for the called service. */
 const attachServiceToken =
