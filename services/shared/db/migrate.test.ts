@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { Migration } from '@mikro-orm/migrations';
 import pg from 'pg';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { createLogger } from '#shared/logger.ts';
 import { StartError } from '#shared/start-error.ts';
 import { createEmptyDatabase, type TestDatabase } from '../../../test/support/postgres.ts';
@@ -38,6 +38,12 @@ class Sleep extends Migration {
   }
 }
 
+class WidenEntries extends Migration {
+  override up(): void {
+    this.addSql('alter table entries add column note text');
+  }
+}
+
 class LoseConnection extends Migration {
   override up(): void {
     this.addSql('select pg_terminate_backend(pg_backend_pid())');
@@ -68,6 +74,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
+  vi.useRealTimers();
   await opened?.close();
   opened = undefined;
   await admin?.end();
@@ -140,6 +147,38 @@ test('a migration whose connection is lost ends the start in one line, and the n
   expect((refusal as Error).message).toMatch(/^[^\n]*A migration of ledger failed: [^\n]*start again\.$/);
   await migrateAll(testDatabase.url, [ledger], logger);
   expect(await recorded('ledger')).toEqual(['0001-create-entries', '0002-create-notes']);
+});
+
+test('a start that waits for another one, or for a lock on a table, says so for as long as it waits', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] });
+  const { logger: collecting, lines } = logCollector();
+  const isHeldUp = async (lockType: string): Promise<boolean> => {
+    const { rows } = await admin.query(
+      `select from pg_locks join pg_database on pg_database.oid = database
+       where datname = current_database() and locktype = $1 and not granted`,
+      [lockType],
+    );
+    return rows.length > 0;
+  };
+  await migrateAll(testDatabase.url, [ledger], collecting);
+  lines.splice(0);
+  const widened = [...ledger.migrations, { name: '0003-widen-entries', class: WidenEntries }];
+
+  await admin.query('begin; lock table ledger.entries; select pg_advisory_lock(7205759403792794)');
+  const starting = migrateAll(testDatabase.url, [{ service: 'ledger', migrations: widened }], collecting);
+  starting.catch(() => {});
+  await waitFor(() => isHeldUp('advisory'), { description: 'a start behind another' });
+  vi.advanceTimersByTime(10_000);
+  await admin.query('select pg_advisory_unlock(7205759403792794)');
+  await waitFor(() => isHeldUp('relation'), { description: 'a migration behind a lock' });
+  vi.advanceTimersByTime(5_000);
+  await admin.query('commit');
+  await starting;
+  vi.advanceTimersByTime(60_000);
+
+  const msg = 'the start waits for the database to be brought up to date';
+  const byAnother = { msg, by: 'another start, in a session modelgateway-migrate' };
+  expect(lines).toMatchObject([byAnother, byAnother, { msg, by: 'migrations of ledger' }, { msg: 'migrated' }]);
 });
 
 test('a start goes on when Postgres takes longer for a connection than one may take', async () => {

@@ -26,6 +26,9 @@ const migrationsTable = 'schema_migrations';
 /** Any constant will do: it keeps two gateways which start at once from migrating the same database together. */
 const advisoryLock = 7_205_759_403_792_794n;
 
+/** How often a start says what it waits for, which may be a lock that somebody forgot. */
+const tellEachMs = 5_000;
+
 /**
  * Brings each service's schema up to date, as the login role of `connection`, which owns what it makes. Services
  * work as `modelgateway_app`, which may read and write new tables; a migration takes back what is too much
@@ -43,12 +46,18 @@ export async function migrateAll(
   // The machine may have become busy since: a start that began is not given up for that at once.
   const client = await patiently(() => connect(connection));
   client.on('error', (err) => logger.warn({ err }, 'the connection that holds the migration lock was lost'));
+  let by = 'another start, in a session modelgateway-migrate';
+  const telling = setInterval(
+    () => logger.warn({ by }, 'the start waits for the database to be brought up to date'),
+    tellEachMs,
+  );
   try {
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
     const behind = await servicesBehind(client, services);
     await createAppRole(client);
     for (const { service } of services) await createSchema(client, service);
     for (const { service, migrations } of behind) {
+      by = `migrations of ${service}`;
       const applied = await applyPending(connection, service, migrations, client);
       for (const name of applied) logger.info({ service, migration: name }, 'migrated');
     }
@@ -66,6 +75,7 @@ export async function migrateAll(
       { cause: error },
     );
   } finally {
+    clearInterval(telling);
     // Ends the session, and with it the lock.
     await client.end();
   }
