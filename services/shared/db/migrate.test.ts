@@ -245,6 +245,19 @@ test('a user who may not have the role that another made stops the start in one 
   }
 });
 
+test('a dump that was restored without the rights of the restricted role stops the start in one line that says what to do', async () => {
+  await migrateAll(testDatabase.url, [ledger], logger);
+  // What is left where the server had no such role, or the restore was told to leave privileges out.
+  await admin.query('drop owned by modelgateway_app');
+  const refusal: unknown = await migrateAll(testDatabase.url, [other, ledger], logger).catch((error: unknown) => error);
+  expect(refusal).toBeInstanceOf(StartError);
+  expect((refusal as Error).message).toMatch(
+    /^The database was restored without the rights of modelgateway_app \(to tables of ledger\): [^\n]*create role modelgateway_app[^\n]*\.$/,
+  );
+  await admin.query('drop schema ledger cascade');
+  await migrateAll(testDatabase.url, [other, ledger], logger);
+});
+
 test('a Postgres that is too old stops the start, and the oldest that is supported does not', () => {
   const server = { encoding: 'UTF8', read_only: 'off', search_path: 'pg_catalog' };
   expect(unsuitability({ ...server, version: '15.18', number: 150_018 })).toBe(

@@ -35,7 +35,8 @@ const tellEachMs = 5_000;
  * (`revoke update, delete on … from modelgateway_app` makes a table append-only). Nothing is done to a database that has
  * migrations which are not known here: what they changed, this version would write as it was before.
  *
- * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role lacks a right.
+ * @throws StartError when the database is out of reach or goes away, a newer version has migrated it, or the login role lacks a right or
+ * `modelgateway_app` its own.
  */
 export async function migrateAll(
   connection: DatabaseUrl,
@@ -55,6 +56,7 @@ export async function migrateAll(
     await client.query('select pg_advisory_lock($1)', [advisoryLock]);
     const behind = await servicesBehind(client, services);
     await createAppRole(client);
+    for (const { service } of services) await checkRights(client, service);
     for (const { service } of services) await createSchema(client, service);
     for (const { service, migrations } of behind) {
       by = `migrations of ${service}`;
@@ -106,6 +108,24 @@ async function createAppRole(client: pg.Client): Promise<void> {
     }
   }
   await client.query(`grant ${appRole} to current_user`);
+}
+
+/**
+ * Rights stand in migrations that are done, so that nothing would give back those which a restore left out: GRANTs of a dump fail where
+ * the server has no such role.
+ *
+ * @throws StartError when the role may not read what every version lets it read.
+ */
+async function checkRights(client: pg.Client, service: string): Promise<void> {
+  const table = `${pg.escapeIdentifier(service)}.${migrationsTable}`;
+  const { rows } = await client.query("select has_table_privilege($1, to_regclass($2), 'select') as readable", [
+    appRole,
+    table,
+  ]);
+  if (rows[0].readable !== false) return;
+  throw new StartError(
+    `The database was restored without the rights of ${appRole} (to tables of ${service}): restore the dump anew into an empty database, with its privileges, behind "create role ${appRole} nologin".`,
+  );
 }
 
 async function createSchema(client: pg.Client, service: string): Promise<void> {
