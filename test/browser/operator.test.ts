@@ -261,6 +261,25 @@ test('an operator reads who did what by names, which are asked for once for all 
   await close();
 });
 
+test('the events of an organization that is not among the newest hundred are found from its page, with its name and those of its people', async () => {
+  const { page, close } = await openPage(browser);
+  const none = {
+    data: [],
+    pagination: { page: 1, limit: 100, total: 0, total_pages: 0, has_next: false, has_prev: false },
+  };
+  // As if a hundred others were newer than all that there are.
+  await page.route(/\/admin\/(organizations|users)\?(?!.*tenant_id)/, (route) => route.fulfill({ json: none }));
+  const { tenantId } = portal.world.people;
+  await signIn(page, portal.url, users.operator, `/operator/organizations/${tenantId}`);
+  await page.getByRole('link', { name: 'Show events' }).click();
+  const chain = page.getByLabel('Chain');
+  await chain.getByRole('option', { name: 'Northwind Robotics' }).waitFor({ state: 'attached' });
+  expect(await chain.inputValue()).toBe(tenantId);
+  const events = page.getByRole('table', { name: 'Audit events' }).getByRole('row');
+  await events.filter({ hasText: users.owner.email }).filter({ hasText: 'Northwind Robotics' }).first().waitFor();
+  await close();
+});
+
 test('an operator has the audit chains verified, and is told the first event that is not as it was recorded', async () => {
   const { page, close } = await openPage(browser);
   const { tenantId } = portal.world.people;

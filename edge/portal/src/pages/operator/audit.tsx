@@ -4,26 +4,35 @@ import type { List, Member } from '../../api/types.ts';
 import { useSearchParameter } from '../../router/router.ts';
 import { Select } from '../../ui/field.tsx';
 import { Page } from '../../ui/page.tsx';
-import { AuditList } from '../organization/audit-list.tsx';
+import { AuditList, Name } from '../organization/audit-list.tsx';
 import { ChainCheck, platformChain } from './chain-check.tsx';
-import { useOrganizations } from './organization-name.tsx';
+import { useOrganizationName, useOrganizations } from './organization-name.tsx';
 
 const types = [...organizationEventTypes, ...platformEventTypes].sort();
 
 export function OperatorAudit() {
-  const users = useGet<List<Member>>('/admin/users', { limit: 100 });
-  const organizations = useOrganizations();
   const [chain, setChain] = useSearchParameter('chain', '');
+  const chosen = chain === '' || chain === platformChain ? null : chain;
+  // The newest, of the chosen organization where there is one.
+  const users = useGet<List<Member>>('/admin/users', { limit: 100, tenant_id: chosen });
+  const organizations = useOrganizations();
+  const chosenName = useOrganizationName(chosen);
   const names = new Map([
     ...(users.data?.data ?? []).map(({ id, email }) => [id, email] as const),
     ...(organizations.data?.data ?? []).map(({ id, name }) => [id, name] as const),
   ]);
   const chains = (organizations.data?.data ?? []).map(({ id, name }) => ({ value: id, label: name }));
-  const isListed = chain === '' || chain === platformChain || chains.some(({ value }) => value === chain);
+  const isListed = chosen === null || chains.some(({ value }) => value === chosen);
   return (
     <Page title="Platform audit" description="The events of all organizations, and of operators.">
       <ChainCheck />
-      <AuditList path="/admin/audit-events" types={types} names={names} tenantId={chain}>
+      <AuditList
+        path="/admin/audit-events"
+        types={types}
+        names={names}
+        tenantId={chain}
+        showOrganization={(id) => <OrganizationOfEvent id={id} />}
+      >
         <Select
           aria-label="Chain"
           value={chain}
@@ -33,10 +42,14 @@ export function OperatorAudit() {
             { value: '', label: 'All chains' },
             { value: platformChain, label: "The platform's own" },
             ...chains,
-            ...(isListed ? [] : [{ value: chain, label: chain }]),
+            ...(isListed ? [] : [{ value: chain, label: chosenName ?? chain }]),
           ]}
         />
       </AuditList>
     </Page>
   );
+}
+
+function OrganizationOfEvent({ id }: { id: string }) {
+  return <Name id={id} name={useOrganizationName(id)} />;
 }

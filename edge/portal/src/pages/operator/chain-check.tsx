@@ -7,7 +7,7 @@ import type { ApiError } from '../../api/error.ts';
 import { useApi } from '../../api/hooks.ts';
 import { formatCount } from '../../format/number.ts';
 import { Link } from '../../router/link.tsx';
-import { Button } from '../../ui/button.tsx';
+import { Button, ButtonLink } from '../../ui/button.tsx';
 import { Card } from '../../ui/card.tsx';
 import { FormError } from '../../ui/form.tsx';
 import { Notice } from '../../ui/notice.tsx';
@@ -52,9 +52,16 @@ export function ChainCheck({ tenantId }: { tenantId?: string }) {
           : 'Each event holds the hash of the one before, so that a change shows.'
       }
       action={
-        <Button size="small" icon="shield" pending={check.isFetching} onClick={() => void check.refetch()}>
-          Verify
-        </Button>
+        <span className="flex flex-wrap gap-2">
+          {tenantId !== undefined && (
+            <ButtonLink size="small" icon="log" href={`/operator/audit?chain=${tenantId}`}>
+              Show events
+            </ButtonLink>
+          )}
+          <Button size="small" icon="shield" pending={check.isFetching} onClick={() => void check.refetch()}>
+            Verify
+          </Button>
+        </span>
       }
     >
       {check.isFetching ? (

@@ -26,11 +26,13 @@ type AuditListProps = {
   names: ReadonlyMap<string, string>;
   /** The chain alone whose events are shown; every one that the API shows without it. */
   tenantId?: string;
+  /** Shows whose chain an event is in, where the list has those of several organizations. */
+  showOrganization?: (id: string) => ReactNode;
   /** What else narrows the list. */
   children?: ReactNode;
 };
 
-export function AuditList({ path, types, names, tenantId = '', children }: AuditListProps) {
+export function AuditList({ path, types, names, tenantId = '', showOrganization, children }: AuditListProps) {
   const [page, setPage] = usePageParameter();
   const [type, setType] = useSearchParameter('type', '');
   const [sequence, setSequence] = useSearchParameter('sequence', '');
@@ -75,7 +77,7 @@ export function AuditList({ path, types, names, tenantId = '', children }: Audit
                 label="Audit events"
                 wordy
                 rows={list.data}
-                columns={columnsWith(names)}
+                columns={columnsWith(names, showOrganization)}
                 pagination={list.pagination}
                 rowKey={(event) => event.id}
                 empty={
@@ -95,7 +97,10 @@ export function AuditList({ path, types, names, tenantId = '', children }: Audit
   );
 }
 
-const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditEvent>[] => [
+const columnsWith = (
+  names: ReadonlyMap<string, string>,
+  showOrganization: AuditListProps['showOrganization'],
+): readonly Column<AuditEvent>[] => [
   { name: 'Time', sortBy: (event) => event.occurred_at, cell: (event) => <Time value={event.occurred_at} /> },
   {
     name: 'No.',
@@ -107,7 +112,7 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
             {event.tenant_id === null ? (
               <span className="text-xs text-soft">Platform</span>
             ) : (
-              <Name id={event.tenant_id} names={names} />
+              showOrganization?.(event.tenant_id)
             )}
           </span>
         )}
@@ -128,7 +133,7 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
     cell: (event) => (
       <span className="block min-w-36 wrap-anywhere" title={event.actor.id ?? undefined}>
         <span className="capitalize">{event.actor.type.replace('_', ' ')}</span>{' '}
-        {event.actor.id !== null && <Name id={event.actor.id} names={names} />}
+        {event.actor.id !== null && <Name id={event.actor.id} name={names.get(event.actor.id)} />}
         {event.actor.ip && <span className="block text-xs text-faint">{event.actor.ip}</span>}
       </span>
     ),
@@ -140,7 +145,7 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
         {event.target.type.replace('_', ' ')}{' '}
         {event.target.id !== null && (
           <span className="block">
-            <Name id={event.target.id} names={names} />
+            <Name id={event.target.id} name={names.get(event.target.id)} />
           </span>
         )}
       </span>
@@ -149,8 +154,8 @@ const columnsWith = (names: ReadonlyMap<string, string>): readonly Column<AuditE
   { name: 'Change', cell: (event) => <Changes changes={event.changes} /> },
 ];
 
-function Name({ id, names }: { id: string; names: ReadonlyMap<string, string> }) {
-  const name = names.get(id);
+/** Whom or what an id is of; by a short form of it while no name is known. */
+export function Name({ id, name }: { id: string; name: string | undefined }) {
   if (name !== undefined)
     return (
       <span className="text-xs text-soft">
