@@ -112,8 +112,9 @@ export function transportTo(url: string, interceptors?: Interceptor[]): Transpor
 /** Who calls in the tests: a key of an admin. */
 export const caller: Caller = create(CallerSchema, {
   kind: CallerKind.API_KEY,
-  tenantId: 'tenant',
-  userId: 'user',
+  tenantId: '0197f2a4-0000-7000-8000-00000000000a',
+  userId: '0197f2a4-0000-7000-8000-00000000000b',
+  apiKeyId: '0197f2a4-0000-7000-8000-00000000000c',
   role: Role.ADMIN,
   ip: '192.0.2.1',
   requestId: 'req_1',

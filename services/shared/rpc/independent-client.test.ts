@@ -53,7 +53,7 @@ describe('an independent gRPC client', () => {
         done,
       );
     });
-    expect(answer).toMatchObject({ key: { id: keyId, name: 'user' } });
+    expect(answer).toMatchObject({ key: { id: keyId, name: caller.userId } });
 
     const { transcribe } = grpcServiceDefinition(InferenceService);
     const call = client.makeBidiStreamRequest(

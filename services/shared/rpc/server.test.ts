@@ -10,6 +10,7 @@ import { freePort } from '../../../test/support/free-port.ts';
 import {
   aborted,
   asCaller,
+  caller,
   expectSilentConsole,
   invocation,
   keyId,
@@ -182,7 +183,7 @@ describe('the log', () => {
       expect.objectContaining({
         method: 'modelgateway.keys.v1.KeysService/GetKey',
         latencyMs: expect.any(Number),
-        userId: 'user',
+        userId: caller.userId,
         requestId: 'req_1',
       }),
     ]);

@@ -13,8 +13,8 @@ const keys = 'modelgateway.keys.v1.KeysService';
 
 const user: Caller = create(CallerSchema, {
   kind: CallerKind.SESSION,
-  tenantId: 't',
-  userId: 'u',
+  tenantId: '0198a000-0000-7000-8000-000000000001',
+  userId: '0198a000-0000-7000-8000-000000000002',
   role: Role.OWNER,
   operator: true,
   requestId: 'req_1',
@@ -88,6 +88,36 @@ test.each<[string, string]>([
 test('a service that names no callers takes none', async () => {
   const token = await tokensOf('edge').mint(keys, user);
   await expect(tokensOf('keys').verify(token, keys, [])).rejects.toMatchObject(refused);
+});
+
+const key = { kind: CallerKind.API_KEY, apiKeyId: '0198a000-0000-7000-8000-000000000003', operator: false };
+
+test.each<[string, string, Partial<Caller>]>([
+  ['an organization by no UUID', 'tenant_id', { tenantId: 'acme' }],
+  ['a user by no UUID', 'user_id', { userId: '7' }],
+  ['a key by no UUID', 'api_key_id', { ...key, apiKeyId: 'k1' }],
+  ['a session by no UUID', 'session_id', { sessionId: 's' }],
+  ['a kind that there is not', 'kind', { kind: 99 as CallerKind }],
+  ['a role that there is not', 'role', { role: 99 as Role }],
+  ['an address longer than any', 'ip', { ip: '1'.repeat(65) }],
+  ['an address that cannot be stored', 'ip', { ip: '127.0.0.1\0' }],
+  ['a request id that no usage event can have', 'request_id', { requestId: 'r'.repeat(256) }],
+  ['a key without its id', 'api_key_id', { ...key, apiKeyId: '' }],
+  ['a key of nobody', 'user_id', { ...key, userId: '' }],
+  ['a session of no organization', 'tenant_id', { tenantId: '' }],
+  ['a service with a role and no organization', 'tenant_id', { kind: CallerKind.SERVICE, tenantId: '' }],
+])('in a caller %s is refused in words that name %s', async (_what, field, fault) => {
+  const token = await tokensOf('edge').mint(keys, create(CallerSchema, { ...user, ...fault }));
+  const refusal = tokensOf('keys').verify(token, keys, ['edge']);
+  await expect(refusal).rejects.toMatchObject({ ...refused, message: expect.stringContaining(`\`${field}\``) });
+});
+
+test('ids in capitals are the same ids', async () => {
+  const token = await tokensOf('edge').mint(
+    keys,
+    create(CallerSchema, { ...user, tenantId: user.tenantId.toUpperCase(), userId: user.userId.toUpperCase() }),
+  );
+  expect(await tokensOf('keys').verify(token, keys, ['edge'])).toEqual(user);
 });
 
 test('a token is good for a minute and the tolerance of clocks, no longer', async () => {

@@ -2,8 +2,9 @@ import { createSecretKey, type KeyObject } from 'node:crypto';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type JWTPayload, errors as joseErrors, jwtVerify, SignJWT } from 'jose';
 import type { Clock } from '../clock.ts';
-import { ErrorReason, gatewayError } from '../errors.ts';
-import { type Caller, CallerKind, CallerSchema } from './caller.ts';
+import { ErrorReason, type GatewayError, gatewayError, hasReason, invalidRequest } from '../errors.ts';
+import { type Caller, CallerKind, CallerSchema, Role } from './caller.ts';
+import { validateMessage } from './validation.ts';
 
 /**
  * Service tokens (security.md, Service calls): a JWT of at most 60 s which says which service calls which, and carries
@@ -105,30 +106,49 @@ function callerIn(payload: JWTPayload): Caller {
   const caller = decodeCaller(encoded);
   // A service is who its token says, not who it says.
   caller.service = caller.kind === CallerKind.SERVICE ? iss! : '';
+  // As Postgres writes them, so that they can be compared.
+  for (const id of ids) caller[id] = caller[id].toLowerCase();
   return caller;
 }
 
+const ids = ['tenantId', 'userId', 'apiKeyId', 'sessionId'] as const;
+
 function decodeCaller(encoded: string): Caller {
   try {
-    return fromBinary(CallerSchema, Buffer.from(encoded, 'base64url'));
+    const caller = fromBinary(CallerSchema, Buffer.from(encoded, 'base64url'));
+    validateMessage(CallerSchema, caller);
+    requireIds(caller);
+    return caller;
   } catch (error) {
     throw refusedToken(error);
   }
 }
 
-const refusedToken = (cause: unknown) =>
-  gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatDiffers(cause)}.`, {
-    cause,
-    internal: cause instanceof Error ? cause.message : String(cause),
-  });
+/** Nothing could be metered, charged or recorded for somebody who is nobody. */
+function requireIds({ kind, role, tenantId, userId, apiKeyId }: Caller): void {
+  const isKey = kind === CallerKind.API_KEY;
+  if (!isKey && kind !== CallerKind.SESSION && role === Role.UNSPECIFIED) return;
+  const missing =
+    tenantId === '' ? 'tenant_id' : userId === '' ? 'user_id' : isKey && apiKeyId === '' ? 'api_key_id' : undefined;
+  if (missing !== undefined) throw invalidRequest(missing, `The caller lacks its \`${missing}\`.`);
+}
 
-/** What whoever calls can look after, for the log of its process. */
-function whatDiffers(cause: unknown): string {
-  if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return ': it was signed with another SERVICE_SECRET';
+function refusedToken(cause: unknown): GatewayError {
+  const internal = cause instanceof Error ? cause.message : String(cause);
+  return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatIsWrong(cause)}`, {
+    cause,
+    internal,
+  });
+}
+
+/** What whoever calls can look after, for the log of its process. What is wrong with a caller is told: its token was signed with the secret. */
+function whatIsWrong(cause: unknown): string {
+  if (hasReason(cause, ErrorReason.INVALID_REQUEST)) return `. ${(cause as GatewayError).message}`;
+  if (cause instanceof joseErrors.JWSSignatureVerificationFailed) return ': it was signed with another SERVICE_SECRET.';
   const isOfAnotherTime =
     cause instanceof joseErrors.JWTExpired ||
     (cause instanceof joseErrors.JWTClaimValidationFailed && cause.claim === 'iat');
-  return isOfAnotherTime ? ': it is of another time, as if the clocks of the two machines differ' : '';
+  return isOfAnotherTime ? ': it is of another time, as if the clocks of the two machines differ.' : '.';
 }
 
 function secretKey(secret: string): KeyObject {

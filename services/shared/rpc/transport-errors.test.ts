@@ -4,6 +4,7 @@ import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_
 import {
   asCaller,
   type Carried,
+  caller,
   carriers,
   carry,
   collect,
@@ -129,7 +130,7 @@ describe.each(carriers)('over %s', (carrier) => {
       expect(logged[0]).toMatchObject({
         method: 'modelgateway.keys.v1.KeysService/GetKey',
         requestId: 'req_1',
-        tenantId: 'tenant',
+        tenantId: caller.tenantId,
         err: { message: 'password of postgres is hunter2', stack: expect.stringContaining('transport-errors.test') },
       });
     });

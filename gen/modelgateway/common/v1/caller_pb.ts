@@ -4,13 +4,14 @@
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_buf_validate_validate } from "@bufbuild/protovalidate/gen/buf/validate/validate_pb.js";
 import type { Message, UnknownEnum } from "@bufbuild/protobuf";
 
 /**
  * Describes the file modelgateway/common/v1/caller.proto.
  */
 export const file_modelgateway_common_v1_caller: GenFile = /*@__PURE__*/
-  fileDesc("CiNtb2RlbGdhdGV3YXkvY29tbW9uL3YxL2NhbGxlci5wcm90bxIWbW9kZWxnYXRld2F5LmNvbW1vbi52MSL1AQoGQ2FsbGVyEjAKBGtpbmQYASABKA4yIi5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLkNhbGxlcktpbmQSEQoJdGVuYW50X2lkGAIgASgJEg8KB3VzZXJfaWQYAyABKAkSKgoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZRISCgphcGlfa2V5X2lkGAUgASgJEhIKCnNlc3Npb25faWQYBiABKAkSEAoIb3BlcmF0b3IYByABKAgSCgoCaXAYCCABKAkSEgoKcmVxdWVzdF9pZBgJIAEoCRIPCgdzZXJ2aWNlGAogASgJKnQKCkNhbGxlcktpbmQSGwoXQ0FMTEVSX0tJTkRfVU5TUEVDSUZJRUQQABIXChNDQUxMRVJfS0lORF9BUElfS0VZEAESFwoTQ0FMTEVSX0tJTkRfU0VTU0lPThACEhcKE0NBTExFUl9LSU5EX1NFUlZJQ0UQAypNCgRSb2xlEhQKEFJPTEVfVU5TUEVDSUZJRUQQABIPCgtST0xFX01FTUJFUhABEg4KClJPTEVfQURNSU4QAhIOCgpST0xFX09XTkVSEANiBnByb3RvMw");
+  fileDesc("CiNtb2RlbGdhdGV3YXkvY29tbW9uL3YxL2NhbGxlci5wcm90bxIWbW9kZWxnYXRld2F5LmNvbW1vbi52MSLQAgoGQ2FsbGVyEjoKBGtpbmQYASABKA4yIi5tb2RlbGdhdGV3YXkuY29tbW9uLnYxLkNhbGxlcktpbmRCCLpIBYIBAhABEh4KCXRlbmFudF9pZBgCIAEoCUILukgI2AEBcgOwAQESHAoHdXNlcl9pZBgDIAEoCUILukgI2AEBcgOwAQESNAoEcm9sZRgEIAEoDjIcLm1vZGVsZ2F0ZXdheS5jb21tb24udjEuUm9sZUIIukgFggECEAESHwoKYXBpX2tleV9pZBgFIAEoCUILukgI2AEBcgOwAQESHwoKc2Vzc2lvbl9pZBgGIAEoCUILukgI2AEBcgOwAQESEAoIb3BlcmF0b3IYByABKAgSEwoCaXAYCCABKAlCB7pIBHICGEASHAoKcmVxdWVzdF9pZBgJIAEoCUIIukgFcgMY/wESDwoHc2VydmljZRgKIAEoCSp0CgpDYWxsZXJLaW5kEhsKF0NBTExFUl9LSU5EX1VOU1BFQ0lGSUVEEAASFwoTQ0FMTEVSX0tJTkRfQVBJX0tFWRABEhcKE0NBTExFUl9LSU5EX1NFU1NJT04QAhIXChNDQUxMRVJfS0lORF9TRVJWSUNFEAMqTQoEUm9sZRIUChBST0xFX1VOU1BFQ0lGSUVEEAASDwoLUk9MRV9NRU1CRVIQARIOCgpST0xFX0FETUlOEAISDgoKUk9MRV9PV05FUhADYgZwcm90bzM", [file_buf_validate_validate]);
 
 /**
  * Caller is the identity on whose behalf an RPC is made. It is not a request
@@ -21,7 +22,8 @@ export const file_modelgateway_common_v1_caller: GenFile = /*@__PURE__*/
  * signed by HS256 with the bytes of a SERVICE_SECRET; its header has `typ: service+jwt`. Its claims:
  * `iss`, who calls (`edge` for users and keys); `aud`, the full name of the service that is called,
  * e.g. modelgateway.keys.v1.KeysService; `iat`; `exp`, at most 60 s later; and `caller`, this message
- * in binary form as base64url without padding.
+ * in binary form as base64url without padding. A token whose caller breaks a rule below, or is a key,
+ * a session or somebody with a role without the ids of one, is refused as UNAUTHENTICATED.
  *
  * @generated from message modelgateway.common.v1.Caller
  */
