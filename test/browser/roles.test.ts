@@ -93,6 +93,23 @@ async function changesOfMembers(page: Page): Promise<unknown[]> {
   return changes;
 }
 
+test('whoever is made a member meanwhile is told so at once: by the navigation, the page and below their name', async () => {
+  const { page, close } = await openPage(browser);
+  const { admin, owner } = portal.world.people;
+  const make = (role: string) => portal.gateway.call('PATCH', `/api/v1/members/${admin.id}`, owner.token, { role });
+  await signIn(page, portal.url, users.admin, '/organization');
+  await page.getByRole('table', { name: 'Members' }).waitFor();
+  const menu = page.getByRole('button', { name: /Adam Admin/ });
+  expect(await menu.textContent()).toMatch(/admin$/);
+  await make('member');
+  await page.getByRole('tab', { name: 'Invitations' }).click();
+  await page.getByRole('heading', { name: 'Page not found' }).waitFor();
+  expect(await links(page)).toEqual(everybody);
+  expect(await menu.textContent()).toMatch(/member$/);
+  await make('admin');
+  await close();
+});
+
 test('a member is deactivated only after the owner has read what that does', async () => {
   const { page, close } = await openPage(browser);
   await signIn(page, portal.url, users.owner, '/organization');

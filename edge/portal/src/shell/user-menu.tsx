@@ -1,5 +1,5 @@
 import type { ApiError } from '../api/error.ts';
-import { useApi } from '../api/hooks.ts';
+import { useApi, useClaims } from '../api/hooks.ts';
 import type { Profile } from '../api/types.ts';
 import { Icon } from '../ui/icons.tsx';
 import { Menu } from '../ui/menu.tsx';
@@ -12,6 +12,7 @@ const icons = { system: 'monitor', light: 'sun', dark: 'moon' } as const;
 
 export function UserMenu({ profile }: { profile: Profile | undefined }) {
   const api = useApi();
+  const claims = useClaims();
   const toast = useToast();
   const theme = useTheme();
   const name = [profile?.first_name, profile?.last_name].filter(Boolean).join(' ') || profile?.email || 'Account';
@@ -36,7 +37,7 @@ export function UserMenu({ profile }: { profile: Profile | undefined }) {
             </span>
             <span className="min-w-0 flex-1">
               <span className="block truncate leading-tight font-medium">{name}</span>
-              <span className="block truncate text-xs leading-tight text-faint capitalize">{profile?.role ?? ''}</span>
+              <span className="block truncate text-xs leading-tight text-faint capitalize">{claims.role}</span>
             </span>
             <Icon name="more" className="text-faint" />
           </button>
