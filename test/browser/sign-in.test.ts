@@ -322,6 +322,7 @@ test('what was being typed when a session ended is there again once the same per
   await signInHere(users.member);
   await dialog.waitFor();
   expect(await name.inputValue()).toBe('Half typed');
+  await dialog.getByRole('alert').getByText('Your session had ended, so this was not done.').waitFor();
   await expect.poll(() => page.evaluate('document.activeElement.textContent')).toBe('Create key');
   await dialog.getByRole('button', { name: 'Create key' }).click();
   await page.getByRole('dialog', { name: 'Half typed is ready' }).waitFor();

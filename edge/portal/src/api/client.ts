@@ -1,4 +1,4 @@
-import { bodyOf, errorOfResponse, isTransient, unreachable } from './error.ts';
+import { type ApiError, bodyOf, errorOfResponse, isTransient, sessionEnded, unreachable } from './error.ts';
 
 export type Query = Readonly<Record<string, string | number | boolean | null | undefined>>;
 
@@ -102,8 +102,10 @@ export function createApi(): Api {
       throw unreachable();
     }
   };
-  const end = () => {
+  /** Takes note that the session is over; returns what to throw. */
+  const end = (): ApiError => {
     setSession('claims' in session ? { status: 'ended', claims: session.claims } : { status: 'signed-out' });
+    return sessionEnded();
   };
   const setReached = (next: boolean) => {
     if (next === reached) return;
@@ -142,8 +144,7 @@ export function createApi(): Api {
     try {
       await refresh();
     } catch (error) {
-      if (!isTransient(error)) end();
-      throw error;
+      throw isTransient(error) ? error : end();
     }
   };
 
@@ -154,7 +155,7 @@ export function createApi(): Api {
     if (response.status === 401 && accessToken !== null) {
       await refreshOrSignOut();
       response = await send(path, options, accessToken);
-      if (response.status === 401) end();
+      if (response.status === 401) throw end();
     }
     if (!response.ok) throw await errorOfResponse(response);
     return response;

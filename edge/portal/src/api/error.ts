@@ -62,3 +62,14 @@ export function unreachable(): ApiError {
     requestId: null,
   });
 }
+
+/** What became of a request that met the end of its session: whoever reads it has signed in again. */
+export function sessionEnded(): ApiError {
+  return new ApiError({
+    status: 401,
+    message: 'Your session had ended, so this was not done. Try again.',
+    code: null,
+    param: null,
+    requestId: null,
+  });
+}
