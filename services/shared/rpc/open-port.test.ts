@@ -266,3 +266,20 @@ describe('a bomb', () => {
     await expect(call).rejects.toMatchObject({ reason: ErrorReason.REQUEST_TOO_LARGE });
   });
 });
+
+test.each([
+  ['a field that there is not', { name: 'a key', spend_cap_usd: 5 }, 'spend_cap_usd'],
+  ['a value that an enum has not', { name: 'a key', keyType: 'KEY_TYPE_READ_ONLY' }, 'KEY_TYPE_READ_ONLY'],
+])('%s in JSON is refused by its name, not left out', async (_what, request, named) => {
+  const createKey = vi.fn(() => ({}));
+  await using port = await serveRpc(testServices({ keys: { createKey } }));
+  const authorization = `Bearer ${await testTokens('edge').mint(KeysService.typeName, caller)}`;
+  const session = connectHttp2(port.url);
+  const path = `/${KeysService.typeName}/CreateKey`;
+  const headers = { 'content-type': 'application/json', authorization };
+  const answer = await rawPost(session, path, headers, [Buffer.from(JSON.stringify(request))]);
+  session.close();
+  expect(answer).toMatchObject({ status: 400, body: expect.stringContaining('invalid_argument') });
+  expect(answer.body).toContain(named);
+  expect(createKey).not.toHaveBeenCalled();
+});

@@ -60,6 +60,8 @@ export function createRpcServer(deps: RpcServerDeps): RpcServer {
   app.register(fastifyConnectPlugin, {
     // Nothing is compressed between services, so a small message never becomes a large one.
     acceptCompression: [],
+    // A cap or an expiry whose name was misspelt would be missing without a word.
+    jsonOptions: { ignoreUnknownFields: false },
     shutdownSignal: stopping.signal,
     interceptors,
     routes(router) {
