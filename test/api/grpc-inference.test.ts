@@ -76,6 +76,14 @@ test('a model call by gRPC that is refused before its answer begins fails with t
   });
 });
 
+test('a model call by gRPC that the upstream refuses with half a character fails with its words all the same', async () => {
+  bench.simulator.next({ instead: { status: 400, body: { error: { message: 'No. \ud800' } } } });
+  const stream = await invoke({});
+  const failure = new Promise((resolve) => stream.on('error', resolve));
+  stream.resume();
+  expect(await failure).toMatchObject({ code: status.INVALID_ARGUMENT, details: 'No. \ufffd' });
+});
+
 test.each([false, true])(
   'an answer larger than the 4 MiB that gRPC clients take as one message comes in several (stream: %s)',
   async (stream) => {

@@ -68,9 +68,9 @@ export function publicPart(error: GatewayError): GatewayError {
   return gatewayError(error.reason, error.message, Object.fromEntries(kept));
 }
 
-/** The form of an error on the wire; its internal text and cause stay behind. */
+/** The form of an error on the wire, which takes well-formed text alone; its internal text and cause stay behind. */
 export const toConnectError = (error: GatewayError): ConnectError =>
-  new ConnectError(error.message, codeOf(error.reason), undefined, [
+  new ConnectError(error.message.toWellFormed(), codeOf(error.reason), undefined, [
     { desc: ErrorDetailSchema, value: toErrorDetail(error) },
   ]);
 
