@@ -104,6 +104,37 @@ test('a request that arrived before the gateway stops listening is served, thoug
   }
 });
 
+test('clients that wait to be let in when the gateway stops listening are served: a balancer that asks for no readiness goes on until then', async () => {
+  const started = await startTestGateway();
+  try {
+    const { hostname, port } = new URL(started.url);
+    const delayMs = 1_000;
+    const stopsMs = performance.now() + delayMs;
+    const closing = started.gateway.close(delayMs);
+    await waitFor(async () => !(await isReady(started)), { description: 'the gateway to be told' });
+    const answers = Array.from({ length: 20 }, () => {
+      const client = connect(Number(port), hostname).setEncoding('latin1');
+      client.write('GET /healthz HTTP/1.1\r\nhost: gateway\r\n\r\n');
+      return new Promise<string>((resolve, reject) => {
+        let answer = '';
+        client
+          .on('data', (text) => {
+            answer += text;
+          })
+          .on('error', reject)
+          .on('close', () => resolve(answer));
+      });
+    });
+    // They are connected by now, but none is let in before the delay is over: of a crowd a turn of the event loop takes one.
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stopsMs + 200 - performance.now());
+    const lines = (await Promise.all(answers)).map((answer) => answer.split('\r\n', 1)[0]);
+    expect(lines).toEqual(answers.map(() => 'HTTP/1.1 200 OK'));
+    await closing;
+  } finally {
+    await started[Symbol.asyncDispose]();
+  }
+});
+
 test('an answer that its client has yet to read arrives whole, though the gateway is told to stop meanwhile', async () => {
   const started = await startTestGateway();
   try {

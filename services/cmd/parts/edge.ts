@@ -1,4 +1,4 @@
-import type { AddressInfo } from 'node:net';
+import type { AddressInfo, Server } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises';
 import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
@@ -18,6 +18,9 @@ import { type Base, drainMs, listening } from '../base.ts';
 const backlog = 4_096;
 
 const idlePollMs = 50;
+
+/** How long those who wait are let in before the listener closes; a crowd that does not end is left out then. */
+const letInMsMax = 1_000;
 
 /** Starts the public face, with the portal in the given folder. */
 export async function startEdge(
@@ -64,7 +67,7 @@ export async function startEdge(
   edge.addHook('preClose', async () => {
     await delay(progress.closeDelayMs);
     // What arrived while the machine had no core for this process is read before anything is closed; timers come before sockets.
-    await turn();
+    await allLetIn(edge.server);
     // Who is being answered has a connection that was promised to stay; it is idle once that is over.
     tidy = setInterval(() => setImmediate(() => edge.server.closeIdleConnections()), idlePollMs);
   });
@@ -79,4 +82,19 @@ export async function startEdge(
     }
   });
   return { url: originAt(host, (edge.server.address() as AddressInfo).port), readiness };
+}
+
+/** Resolves once a turn of the event loop has let nobody in, for it takes one at a time: a listener that closes resets who waits, request sent or not. */
+async function allLetIn(server: Server): Promise<void> {
+  const endMs = performance.now() + letInMsMax;
+  let cameIn: boolean;
+  const note = (): void => {
+    cameIn = true;
+  };
+  server.on('connection', note);
+  do {
+    cameIn = false;
+    await turn();
+  } while (cameIn && performance.now() < endMs);
+  server.off('connection', note);
 }
