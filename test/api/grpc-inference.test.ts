@@ -1,4 +1,4 @@
-import { type Client, type ClientReadableStream, status } from '@grpc/grpc-js';
+import { type Client, type ClientReadableStream, type ServiceError, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import type { InvokeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
@@ -83,6 +83,21 @@ test('a model call by gRPC that the upstream refuses with half a character fails
   stream.resume();
   expect(await failure).toMatchObject({ code: status.INVALID_ARGUMENT, details: 'No. \ufffd' });
 });
+
+test.each(['a', ' ', '文', '🙂'])(
+  'a refusal by gRPC, however long its words of %s, fits into the 8 KiB that clients take',
+  async (word) => {
+    bench.simulator.next({ instead: { status: 400, body: { error: { message: word.repeat(2_000) } } } });
+    const stream = await invoke({});
+    const failure = new Promise<ServiceError>((resolve) => stream.on('error', resolve));
+    stream.resume();
+    const { code, details, metadata } = await failure;
+    expect(code).toBe(status.INVALID_ARGUMENT);
+    expect(details).toMatch(new RegExp(`^(${word}){300,}…$`, 'u'));
+    const inBase64 = Buffer.from(metadata.get('grpc-status-details-bin')[0]!).toString('base64');
+    expect(encodeURIComponent(details).length + inBase64.length).toBeLessThan(8_000);
+  },
+);
 
 test.each([false, true])(
   'an answer larger than the 4 MiB that gRPC clients take as one message comes in several (stream: %s)',

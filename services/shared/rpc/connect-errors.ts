@@ -68,11 +68,34 @@ export function publicPart(error: GatewayError): GatewayError {
   return gatewayError(error.reason, error.message, Object.fromEntries(kept));
 }
 
-/** The form of an error on the wire, which takes well-formed text alone; its internal text and cause stay behind. */
-export const toConnectError = (error: GatewayError): ConnectError =>
-  new ConnectError(error.message.toWellFormed(), codeOf(error.reason), undefined, [
-    { desc: ErrorDetailSchema, value: toErrorDetail(error) },
-  ]);
+/** The form of an error on the wire, which takes well-formed text of some length alone; its internal text and cause stay behind. */
+export function toConnectError(error: GatewayError): ConnectError {
+  const text = sendable(error.message);
+  const detail = { desc: ErrorDetailSchema, value: { ...toErrorDetail(error), message: text } };
+  return new ConnectError(text, codeOf(error.reason), undefined, [detail]);
+}
+
+/**
+ * So much of what gRPC's clients take as trailers (8 KiB in Java, and surely in C and Python) is for the text, which stands there three times:
+ * percent-encoded, and twice in base64.
+ */
+const trailerBytesMax = 7_000;
+const trailerBytesOf = (text: string): number =>
+  encodeURIComponent(text).length + (2 * Buffer.byteLength(text) * 4) / 3;
+
+/** What an upstream says, or quotes of a request, may be longer. */
+function sendable(given: string): string {
+  const text = given.toWellFormed();
+  if (trailerBytesOf(text) <= trailerBytesMax) return text;
+  let bytes = 0;
+  let length = 0;
+  for (const character of text) {
+    bytes += trailerBytesOf(character);
+    if (bytes > trailerBytesMax) break;
+    length += character.length;
+  }
+  return `${text.slice(0, length)}…`;
+}
 
 /** The public part of an error as a message, for the wire or to be kept. */
 export function toErrorDetail(error: GatewayError): ErrorDetail {
