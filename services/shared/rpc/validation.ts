@@ -2,10 +2,10 @@ import type { DescMessage, MessageShape } from '@bufbuild/protobuf';
 import { pathToString } from '@bufbuild/protobuf/reflect';
 import { createValidator } from '@bufbuild/protovalidate';
 import { invalidRequest } from '../errors.ts';
-import { unstorableField } from './storable-texts.ts';
+import { unstorableIn } from './unstorable.ts';
 
 /**
- * Checks a message against the rules of its proto, and its texts for what cannot be stored; throws INVALID_REQUEST with the
+ * Checks a message against the rules of its proto, and its values for what cannot be stored; throws INVALID_REQUEST with the
  * field's path in the public API.
  */
 export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>) => void;
@@ -14,10 +14,8 @@ export type ValidateMessage = <Desc extends DescMessage>(schema: Desc, message: 
 const validator = createValidator({ failFast: true });
 
 export const validateMessage: ValidateMessage = (schema, message) => {
-  const unstorable = unstorableField(schema, message);
-  if (unstorable !== undefined) {
-    throw invalid(publicPath(unstorable), 'must be well-formed Unicode without the character NUL');
-  }
+  const unstorable = unstorableIn(schema, message);
+  if (unstorable !== undefined) throw invalid(publicPath(unstorable.path), unstorable.fault);
   const result = validator.validate(schema, message);
   if (result.kind === 'valid') return;
   if (result.kind === 'error') throw result.error;
