@@ -10,7 +10,7 @@ import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { InferenceService, type TranscribeResponse } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
@@ -23,6 +23,7 @@ import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { validRequest } from '../support/valid-request.ts';
 import { waitFor } from '../support/wait-for.ts';
+import { wavOf } from '../support/wav.ts';
 
 const services: readonly DescService[] = [
   KeysService,
@@ -171,6 +172,27 @@ test.each([
   const { code, details } = await new Promise<Answer>((resolve) => stream.on('status', resolve));
   expect(status[code], details).toBe('INVALID_ARGUMENT');
   expect(details).toContain(says);
+});
+
+test('a realtime session whose client has said all ends behind the transcripts of what was committed', async () => {
+  const { path, requestSerialize, responseDeserialize } = grpcServiceDefinition(InferenceService).transcribe!;
+  const metadata = new Metadata();
+  metadata.set('authorization', `Bearer ${await tokenFor(InferenceService.typeName, 'edge', owner)}`);
+  const stream = client.makeBidiStreamRequest(path, requestSerialize, responseDeserialize, metadata);
+  const types: string[] = [];
+  stream.on('data', ({ message }: TranscribeResponse) => types.push(JSON.parse(String(message.value)).type));
+  stream.write({ message: { case: 'start', value: { model: 'sandbox-transcribe' } } });
+  for (const event of [
+    { type: 'session.update', session: { type: 'transcription', audio: { input: { turn_detection: null } } } },
+    { type: 'input_audio_buffer.append', audio: wavOf(1).subarray(44).toString('base64') },
+    { type: 'input_audio_buffer.commit' },
+  ]) {
+    stream.write({ message: { case: 'eventJson', value: JSON.stringify(event) } });
+  }
+  stream.end();
+  const { code, details } = await new Promise<Answer>((resolve) => stream.on('status', resolve));
+  expect(status[code], details).toBe('OK');
+  expect(types.at(-1)).toBe('conversation.item.input_audio_transcription.completed');
 });
 
 test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {

@@ -61,7 +61,7 @@ export const transcribe = (deps: TranscribeDeps) =>
     }
   };
 
-/** Takes the client's events one by one, so that one which must wait holds those behind it back. */
+/** Takes the client's events one by one, so that one which must wait holds those behind it back; behind the last the session ends. */
 async function hear(
   reader: AsyncIterator<TranscribeRequest>,
   session: TranscriptionSession,
@@ -75,6 +75,7 @@ async function hear(
       if (message.case === 'eventJson') await session.take(message.value);
       else if (message.case === 'constraints') await session.constrain(message.value);
     }
+    await session.finish();
     outbox.close();
   } catch (error) {
     outbox.fail(error);

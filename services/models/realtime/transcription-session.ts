@@ -74,7 +74,7 @@ export class TranscriptionSession {
       return;
     }
     if (modelOf(config) !== modelOf(this.#config)) {
-      await this.#backend?.finish();
+      await this.finish();
       await this.#leaveBackend();
     }
     this.#config = config;
@@ -89,6 +89,11 @@ export class TranscriptionSession {
     const model = modelOf(this.#config);
     if (model !== '' && !allowsModel(constraints, model)) throw modelNotAllowed(model);
     await this.#context?.constrain(constraints);
+  }
+
+  /** Waits for the transcripts of what was committed. */
+  async finish(): Promise<void> {
+    await this.#backend?.finish();
   }
 
   async close(): Promise<void> {

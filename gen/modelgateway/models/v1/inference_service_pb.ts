@@ -869,7 +869,8 @@ export const InferenceService: GenService<{
   },
   /**
    * Transcribe carries one realtime transcription session; events are JSON as in the
-   * OpenAI realtime API. The first request message must be a session start.
+   * OpenAI realtime API. The first request message must be a session start. Behind the last one the
+   * session ends with the transcripts of what was committed; one that is cancelled ends without.
    *
    * @generated from rpc modelgateway.models.v1.InferenceService.Transcribe
    */
