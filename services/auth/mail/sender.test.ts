@@ -19,12 +19,13 @@ type Step = 'AUTH' | 'MAIL FROM' | 'RCPT TO' | 'DATA';
 /** A real mail server that keeps what it takes, once `hold` resolves; `refusals` are its answers to the next mails instead. */
 async function startMailServer(options: { port?: number; hold?: () => Promise<void> } = {}) {
   const received: Received[] = [];
-  const refusals: { to?: Step; responseCode: number; message?: string }[] = [];
-  const refusalOf = (step: Step): Error | null => {
+  const refusals: { to?: Step; responseCode: number; message?: string | ((raw: string) => string) }[] = [];
+  const refusalOf = (step: Step, raw = ''): Error | null => {
     const next = refusals[0];
     if (next === undefined || (next.to ?? 'DATA') !== step) return null;
     refusals.shift();
-    return Object.assign(new Error(next.message ?? 'not now'), { responseCode: next.responseCode });
+    const { message = 'not now', responseCode } = next;
+    return Object.assign(new Error(typeof message === 'string' ? message : message(raw)), { responseCode });
   };
   const server = new SMTPServer({
     authOptional: true,
@@ -43,14 +44,15 @@ async function startMailServer(options: { port?: number; hold?: () => Promise<vo
       stream.on('data', (chunk) => chunks.push(chunk));
       stream.on('end', async () => {
         await options.hold?.();
-        const refusal = refusalOf('DATA');
+        const raw = Buffer.concat(chunks).toString();
+        const refusal = refusalOf('DATA', raw);
         if (refusal !== null) {
           done(refusal);
           return;
         }
         received.push({
           to: mailSession.envelope.rcptTo.map(({ address }) => address),
-          raw: Buffer.concat(chunks).toString(),
+          raw,
         });
         done();
       });
@@ -157,6 +159,27 @@ test('what a mail server says of the gateway, its login or its sender, ends no m
   expect(server.received).toHaveLength(1);
   expect(lines.map(({ msg }) => msg)).toEqual(['a mail was not taken', 'a mail was not taken', 'a mail was given up']);
   expect(JSON.stringify(lines)).not.toContain('reader@example.com');
+});
+
+test('what a mail server says is kept and logged without the token of the link that it repeats', async () => {
+  await using server = await startMailServer();
+  const lines: string[] = [];
+  const logger = createLogger({ level: 'warn', name: 'auth', destination: { write: (line) => void lines.push(line) } });
+  await using fixture = await startTestAuth({ smtpUrl: server.url, logger });
+  let token = '';
+  const message = (raw: string): string => {
+    const [link] = /https:\S+\?token=[\w-]{43}/.exec(raw.replace(/=\r\n/g, '').replaceAll('=3D', '='))!;
+    token = link!.slice(-43);
+    return `listed: ${link}`;
+  };
+  server.refusals.push({ responseCode: 550, message });
+  await fixture.auth.createInvitation({ email: 'guest@example.com' }, ownerOf(fixture));
+  await statusIs(fixture, MailStatus.FAILED);
+  const lastError = (await listed(fixture))[0]!.lastError;
+  expect(lastError).toContain('listed: https://gateway.example/accept-invite?');
+  expect(lastError).not.toContain(token);
+  expect(lines.join('')).toContain('listed: https://');
+  expect(lines.join('')).not.toContain(token);
 });
 
 test('a mail is tried until it expires, however long the mail server is not to be had, and one without an expiry for two days', async () => {

@@ -114,7 +114,8 @@ export function startMailSender(deps: Deps): { close(): Promise<void> } {
   const retryLater = async (mail: MailRow, error: SendingError): Promise<void> => {
     const { id: mailId, kind, attempts, expiresAt } = mail;
     const waitMs = isPermanentRefusal(error) ? null : retryAfterFailure({ attempts, expires: expiresAt != null });
-    const lastError = error.message.slice(0, 1_000);
+    // Filters of mail servers like to repeat the link.
+    const lastError = error.message.slice(0, 1_000).replace(/\btoken=.*/s, 'token=…');
     // Mail servers like to repeat the address.
     const fields = { mailId, kind, attempts, lastError: lastError.replaceAll(mail.toEmail, '<recipient>') };
     if (waitMs === null) logger.warn(fields, 'a mail was given up');
