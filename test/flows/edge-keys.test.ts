@@ -197,6 +197,35 @@ test('a key opens every edge once its creation is answered, while floods of inve
   await Promise.all([persons, flood(), flood()]);
 }, 300_000);
 
+test('a key that a restored backup does not have is refused by an edge that served it and ran on', async () => {
+  await using restored = await createTestDatabase();
+  let running = await startTestKeys(restored.url);
+  const client = new Proxy(running.keys, { get: (_, method) => Reflect.get(running.keys, method) });
+  await using edge = await startTestEdge(client);
+  const user = as(sessionOf());
+  const before = await running.keys.createKey({ name: 'in the backup' }, user);
+  const [backup] = await rowsOf(restored.url, 'select version from keys.feed');
+  const { key, secret } = await running.keys.createKey({ name: 'newer' }, user);
+  expect(await edge.decide(secret)).toBe('accepted');
+  const [{ version }] = await rowsOf(restored.url, 'select version from keys.feed');
+  const heard = () => rowsOf(restored.url, 'select from keys.watchers where acknowledged_version = $1', [version]);
+  await waitFor(async () => (await heard()).length === 1, { description: 'the edge to hear of the creation' });
+
+  await running[Symbol.asyncDispose]();
+  await rowsOf(restored.url, 'delete from keys.digests where key_id = $1', [key!.id]);
+  await rowsOf(restored.url, 'delete from keys.keys where id = $1', [key!.id]);
+  await rowsOf(restored.url, 'delete from keys.changes where version > $1', [backup.version]);
+  await rowsOf(restored.url, 'update keys.feed set version = $1', [backup.version]);
+  running = await startTestKeys(restored.url);
+
+  await waitFor(() => edge.isLive, { description: 'the feed to be live again' });
+  const isRefused = async () => (await edge.decide(secret)) === 'INVALID_API_KEY';
+  await waitFor(isRefused, { description: 'the key to be refused' });
+  expect(await edge.decide(before.secret)).toBe('accepted');
+  await edge.close();
+  await running[Symbol.asyncDispose]();
+});
+
 test('a flood of invented keys costs bounded queries and no memory', async () => {
   const floodMax = process.env.LONG ? 1_000_000 : 20_000;
   const { client } = watched(service.keys);

@@ -75,9 +75,9 @@ test('an edge that comes back hears what it missed, in order; versions never fal
 });
 
 test('a version is complete with its last event: earlier ones of the same change carry the one before', async () => {
-  const { version } = await news(0n);
   const user = as(sessionOf());
   const { key } = await keys.createKey({ name: 'graced' }, user);
+  const { version } = await news(0n);
   await keys.rotateKey({ keyId: key!.id, gracePeriod: { seconds: 60n } }, user);
   const { events, version: last } = await news(version);
   expect(cases(events)).toEqual(['keyChanged', 'keyChanged']);

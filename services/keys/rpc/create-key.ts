@@ -10,6 +10,7 @@ import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { keyDigest, keyPreview } from '#shared/key-secret.ts';
 import { type Caller, Role, sessionCaller } from '#shared/rpc/caller.ts';
+import { appendChanges, type Change } from '../db/changes.ts';
 import { DigestEntity } from '../db/digest.entity.ts';
 import { KeyEntity, type KeyRow } from '../db/key.entity.ts';
 import { countKeys } from '../db/key.repository.ts';
@@ -26,6 +27,7 @@ import { auditedFields, keyMessage } from './key-message.ts';
 
 type Deps = Pick<KeysDeps, 'database' | 'peppers' | 'clock'>;
 
+/** Edges know no new key, and nobody waits for them; but by its version one that served it notices a restored backup that lacks it. */
 export const createKey =
   ({ database, peppers, clock }: Deps): KeysRpc<'createKey'> =>
   async (request, context) => {
@@ -40,6 +42,7 @@ export const createKey =
     };
     const { key, secret } = await transaction(database, async (em) => {
       const owner = await lockOwner(em, caller);
+      const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {
         const draft = draftKey(request, owner.role, nowMs);
         requireQuota(await countKeys(em, caller), effectiveQuota(await findQuota(em, caller.tenantId)));
@@ -61,9 +64,12 @@ export const createKey =
         await em.flush();
         await addDigest(em, key, secret, pepper, nowMs);
         await recordCreation(em, key, caller, nowMs);
+        changes.push({ kind: 'key_changed', tenantId: key.tenantId, keyId: key.id });
         return secretName(key, salt, pepper, null);
       });
-      return namedSecret(em, caller, name, peppers, nowMs);
+      const issued = await namedSecret(em, caller, name, peppers, nowMs);
+      if (changes.length > 0) await appendChanges(em, changes);
+      return issued;
     });
     return { key: keyMessage(key, nowMs), secret };
   };
