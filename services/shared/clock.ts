@@ -6,6 +6,9 @@ export type Clock = {
   monotonic(): number;
 };
 
+/** How far the clocks of two machines may differ: behind a machine that is not synchronized nothing at all would work. */
+export const clockDifferenceMsMax = 30_000;
+
 /** Timers fire at once above this (2^31 - 1 ms, 24 days). */
 export const timerMsMax = 2_147_483_647;
 

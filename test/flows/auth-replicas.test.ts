@@ -18,6 +18,7 @@ import {
   startTestAuth,
   type TestAuth,
 } from '../support/auth.ts';
+import { ClockAhead } from '../support/clock-ahead.ts';
 import { asTableOwner, operatorOf } from '../support/people.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { waitFor } from '../support/wait-for.ts';
@@ -57,6 +58,24 @@ test('what one replica ends is refused at an edge of another, from the answer on
     await there.auth.logout({}, session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER, sessionId }));
     expect(() => edge.authenticate(accessToken)).toThrow('not valid');
   }
+  await edge.close();
+});
+
+test('a token is over with a change of its user, though the replica that issued it has a clock half a minute ahead', async () => {
+  const ahead = new ClockAhead();
+  ahead.aheadMs = 30_000;
+  await using database = await createTestDatabase();
+  await using there = await startTestAuth({ database });
+  await using issuer = await startTestAuth({ database, clock: ahead });
+  const edge = createSessionCredentials({ auth: there.auth, edgeId: uuidv7(), clock: systemClock, logger, publicUrl });
+  await waitFor(() => edge.isLive, { description: 'a live feed' });
+  const { accessToken, user } = await login(issuer);
+  await edge.authenticate(accessToken);
+  await there.auth.changePassword(
+    { currentPassword: ownerPassword, newPassword: `${ownerPassword}-new` },
+    session({ userId: user!.id, tenantId: user!.tenantId, role: Role.OWNER }),
+  );
+  expect(() => edge.authenticate(accessToken)).toThrow('not valid');
   await edge.close();
 });
 

@@ -23,7 +23,11 @@ export async function recordUserChange(
   user.tokensNotBefore = tokensNotBeforeAfter(nowMs, user.tokensNotBefore);
   if (endSessions) await endUserSessions(em, user.id, new Date(nowMs));
   await recordAudit(em, clock, { tenantId: user.tenantId, target: { type: 'user', id: user.id }, ...audited });
-  const version = await recordChange(em, { kind: 'user', subjectId: user.id, forgetAfterMs: forgetAfterMs(nowMs) });
+  const version = await recordChange(em, {
+    kind: 'user',
+    subjectId: user.id,
+    forgetAfterMs: forgetAfterMs(user.tokensNotBefore.getTime()),
+  });
   if (tellKeys) await keyRefreshes.record(em, { kind: 'user', subjectId: user.id, version });
   return version;
 }

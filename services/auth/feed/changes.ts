@@ -10,8 +10,11 @@ export type Change = {
   forgetAfterMs: number;
 };
 
-/** When the last access token from before a change has ended by itself; a minute more, since `iat` is rounded up with each change. */
-export const forgetAfterMs = (nowMs: number): number => nowMs + accessToken.lifetimeMs + 60_000;
+/**
+ * When the last access token that was issued until some moment has ended by itself, by whatever clock; two minutes more, since `iat` is set
+ * ahead with each change of its user.
+ */
+export const forgetAfterMs = (issuedMs: number): number => issuedMs + accessToken.lifetimeMs + 120_000;
 
 /** Records a change at the end of the transaction that makes it, and answers its version. */
 export async function recordChange(em: SqlEntityManager, change: Change): Promise<bigint> {

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf';
 import { timestampFromMs } from '@bufbuild/protobuf/wkt';
 import { errors, jwtVerify, SignJWT } from 'jose';
 import { type SessionTokens, SessionTokensSchema } from '#gen/modelgateway/auth/v1/session_pb.ts';
-import type { Clock } from '#shared/clock.ts';
+import { type Clock, clockDifferenceMsMax } from '#shared/clock.ts';
 import { isUuid } from '#shared/ids.ts';
 import { accessToken, refreshToken, roleName, tokenAlgorithm } from '#shared/session-token.ts';
 import type { UserRow } from '../db/user.entity.ts';
@@ -51,17 +51,17 @@ export async function signPair(
 
 /**
  * The `iat` of a token that is signed now, in milliseconds. It is a whole second, and not before the moment from which the
- * user's tokens count, which a change within the same second has rounded up.
+ * user's tokens count, which a change of the last half minute has set ahead.
  */
 export const issueTimeMs = (user: UserRow, clock: Clock): number =>
   Math.max(wholeSecondMs(clock.now()), user.tokensNotBefore.getTime());
 
 /**
- * From when on a user's tokens count after a change at `nowMs`: the next whole second, since `iat` has no fractions, and in any case
- * a later one than before, so that tokens from between two changes of one second do not outlive the second.
+ * From when on a user's tokens count after a change at `nowMs`: a second, since `iat` has no fractions, behind whatever another replica's
+ * clock can have written into a token, and behind what counted before, so that no token from between two changes outlives the second.
  */
 export const tokensNotBeforeAfter = (nowMs: number, before: Date): Date =>
-  new Date(Math.max(wholeSecondMs(nowMs), before.getTime()) + 1_000);
+  new Date(Math.max(wholeSecondMs(nowMs + clockDifferenceMsMax), before.getTime()) + 1_000);
 
 /** From when on a new user's tokens count. */
 export const wholeSecondMs = (nowMs: number): number => Math.floor(nowMs / 1000) * 1000;

@@ -1,7 +1,7 @@
 import { createSecretKey, type KeyObject } from 'node:crypto';
 import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type JWTPayload, errors as joseErrors, jwtVerify, SignJWT } from 'jose';
-import type { Clock } from '../clock.ts';
+import { type Clock, clockDifferenceMsMax } from '../clock.ts';
 import { ErrorReason, type GatewayError, gatewayError, hasReason, invalidRequest } from '../errors.ts';
 import { type Caller, CallerKind, CallerSchema, Role } from './caller.ts';
 import { validateMessage } from './validation.ts';
@@ -19,8 +19,6 @@ export type ServiceTokens = {
 
 const tokenType = 'service+jwt';
 const lifetimeSeconds = 60;
-/** How far the clocks of two machines may differ: behind a machine that is not synchronized nothing at all would work. */
-const clockToleranceSeconds = 30;
 /** A cached token is used for half its life, so that it never expires under way. */
 const cachedMs = (lifetimeSeconds / 2) * 1000;
 const cacheEntriesMax = 1_000;
@@ -76,7 +74,7 @@ export function createServiceTokens(deps: {
         issuer: [...issuers],
         requiredClaims: ['iss', 'aud', 'iat', 'exp', 'caller'],
         maxTokenAge: lifetimeSeconds,
-        clockTolerance: clockToleranceSeconds,
+        clockTolerance: clockDifferenceMsMax / 1000,
         currentDate: new Date(clock.now()),
       });
       return callerIn(payload);
