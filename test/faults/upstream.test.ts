@@ -162,6 +162,13 @@ describe('an upstream that fails before its first byte', () => {
     for (const secret of ['the-upstreams-own-key', host, hostname]) expect(JSON.stringify(error)).not.toContain(secret);
   });
 
+  test('nor are they where its JSON spells letters of them as escapes, as PHP does each slash', async () => {
+    const plain = JSON.stringify({ error: { message: `Bad key the-upstreams-own-key for ${simulator.url}.` } });
+    const body = plain.replaceAll('-', '\\u002d').replace('127.', '127\\u002e').replaceAll('/', '\\/');
+    simulator.next({ instead: { status: 400, contentType: 'application/json', body } });
+    expect((await refusal()).error).toMatchObject({ message: 'Bad key [redacted] for [redacted].' });
+  });
+
   test('a redirect is not followed', async () => {
     await expect(chat('redirect')).rejects.toMatchObject({ status: 502 });
     expect(simulator.requests).toHaveLength(1);

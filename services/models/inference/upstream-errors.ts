@@ -30,8 +30,7 @@ const modelUnknown = /model_not_found|\bmodel\b.*(not exist|not found)/i;
  * An upstream's error as one of ours (openai-contract.md section 2 and 4, quirks): integer and null codes, flat bodies, HTML. What concerns
  * the gateway's own credential or address is a fault of ours and is not told.
  */
-function upstreamError(head: UpstreamHead, body: string): GatewayError {
-  const said = readErrorBody(body);
+function upstreamError(head: UpstreamHead, said: SaidError): GatewayError {
   const internal = `upstream answered ${head.status}: ${said.message || said.quote}`;
   const status = namedStatus(head, said);
   const isContent = status === 403 && contentRefusal.test(`${said.code} ${said.message}`);
@@ -136,11 +135,11 @@ export function failedAsSaid(
   { head, upstream }: { head: UpstreamHead; upstream: Pick<Upstream, 'redact'> },
   written: string,
 ): FailedAttempt {
-  const said = upstream.redact(written);
+  const said = readErrorBody(written, upstream.redact);
   const error = upstreamError(head, said);
-  const status = namedStatus(head, readErrorBody(said));
-  const isOfThisCall = (status === 404 || status === 405) && !modelUnknown.test(said);
-  return { error, said, verdict: isOfThisCall ? { kind: 'none' } : verdictOf(error) };
+  const status = namedStatus(head, said);
+  const isOfThisCall = (status === 404 || status === 405) && !modelUnknown.test(written);
+  return { error, said: written, verdict: isOfThisCall ? { kind: 'none' } : verdictOf(error) };
 }
 
 /** An upstream may ask for any time; nobody of ours waits longer for one. */

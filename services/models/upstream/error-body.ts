@@ -26,12 +26,12 @@ const statusesByName = new Map<unknown, number>([
 
 /**
  * What an error body says, from `{error:{…}}`, `{error:"…"}`, a flat `{message}` or `{detail}`, or Google's list of one; HTML and the rest
- * say nothing.
+ * say nothing. `redact` takes what is told to nobody out of texts, which are whole by then and as they read: JSON may spell them otherwise.
  */
-export function readErrorBody(body: string): SaidError {
+export function readErrorBody(body: string, redact: (text: string) => string): SaidError {
   const nothing: SaidError = {
     message: '',
-    quote: body.slice(0, 300),
+    quote: redact(body).slice(0, 300),
     param: undefined,
     code: undefined,
     status: undefined,
@@ -56,11 +56,11 @@ export function readErrorBody(body: string): SaidError {
   );
   const numeric = statusIn(error.code);
   return {
-    message: ((message as string | undefined) ?? '').slice(0, 2000),
-    quote: outer.error ? JSON.stringify({ error: outer.error }).slice(0, 300) : nothing.quote,
+    message: redact((message as string | undefined) ?? '').slice(0, 2000),
+    quote: outer.error ? redact(JSON.stringify({ error: outer.error })).slice(0, 300) : nothing.quote,
     // vLLM names a field by its place in the request.
-    param: nameOrNone(error.param)?.replace(/^body\./, ''),
-    code: numeric === undefined ? nameOrNone(error.code) : undefined,
+    param: nameOrNone(error.param, redact)?.replace(/^body\./, ''),
+    code: numeric === undefined ? nameOrNone(error.code, redact) : undefined,
     status: numeric ?? statusesByName.get(error.code) ?? statusesByName.get(error.type),
   };
 }
@@ -83,5 +83,5 @@ const isPlaceInBody = (part: unknown): boolean =>
   typeof part === 'number' || (typeof part === 'string' && part !== 'body');
 
 /** What clients branch on, and usage events keep: a code, or the path of a field. Anything else could be of any length and content. */
-const nameOrNone = (value: unknown): string | undefined =>
-  typeof value === 'string' && /^[\w.\-[\]]{1,64}$/.test(value) ? value : undefined;
+const nameOrNone = (value: unknown, redact: (text: string) => string): string | undefined =>
+  typeof value === 'string' && /^[\w.\-[\]]{1,64}$/.test(redact(value)) ? redact(value) : undefined;

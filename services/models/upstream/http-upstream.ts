@@ -59,8 +59,8 @@ export function createHttpUpstream(options: HttpUpstreamOptions): Upstream {
       const { statusCode, body } = await getModels(signal);
       const answered = `GET ${basePath}/models answered`;
       if (statusCode !== 200) {
-        const { message } = readErrorBody((await beginningOf(body, errorBytesMax)).toString());
-        throw new Error(`${answered} ${statusCode}${message === '' ? '' : `: ${redact(message)}`}`);
+        const { message } = readErrorBody((await beginningOf(body, errorBytesMax)).toString(), redact);
+        throw new Error(`${answered} ${statusCode}${message === '' ? '' : `: ${message}`}`);
       }
       const listBytesMax = listMibMax * 1024 * 1024;
       const list = await beginningOf(body, listBytesMax + 1);
