@@ -152,7 +152,7 @@ export function fromErrorDetail(detail: ErrorDetail): GatewayError {
   );
 }
 
-/** Errors made by the RPC framework rather than by a handler: their text is for operators. */
+/** Errors made by the RPC framework rather than by a handler: their text is for operators, but for what is wrong with the request. */
 function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayError {
   const details = detailsOf(error);
   switch (error.code) {
@@ -165,7 +165,7 @@ function fromFramework(error: ConnectError, cancelledHere: boolean): GatewayErro
     case Code.Unauthenticated:
       return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, 'The service token was refused.', details);
     case Code.InvalidArgument:
-      return gatewayError(ErrorReason.INVALID_REQUEST, 'The request could not be read.', details);
+      return gatewayError(ErrorReason.INVALID_REQUEST, `The request could not be read: ${error.rawMessage}.`, details);
     case Code.ResourceExhausted:
       // connect-es names its option in the text; the only other source is HTTP/2's ENHANCE_YOUR_CALM.
       return error.rawMessage.includes('MaxBytes') || error.rawMessage.includes('is larger than')

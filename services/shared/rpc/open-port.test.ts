@@ -283,3 +283,16 @@ test.each([
   expect(answer.body).toContain(named);
   expect(createKey).not.toHaveBeenCalled();
 });
+
+test('a field that there is not in the JSON of a stream is refused by its name as well', async () => {
+  await using port = await serveRpc(testServices({}));
+  const authorization = `Bearer ${await testTokens('edge').mint(InferenceService.typeName, caller)}`;
+  const message = Buffer.from(JSON.stringify({ operation: 'OPERATION_CHAT_COMPLETIONS', spend_cap_usd: 5 }));
+  const head = Buffer.alloc(5);
+  head.writeUInt32BE(message.length, 1);
+  const session = connectHttp2(port.url);
+  const headers = { 'content-type': 'application/connect+json', authorization };
+  const answer = await rawPost(session, `/${InferenceService.typeName}/Invoke`, headers, [head, message]);
+  session.close();
+  expect(answer.body).toMatch(/invalid_argument.*spend_cap_usd/);
+});
