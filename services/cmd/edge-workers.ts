@@ -25,6 +25,32 @@ async function tryListening({ host, port }: Env): Promise<string> {
   return host;
 }
 
+/** What Node's cluster tells a worker with a connection, and is answered with `ack`. */
+type Handover = { act?: string; seq?: number; ack?: number };
+
+/**
+ * Node waits for the word of a worker that was handed a connection, for ever if it dies before: whoever made it would hear nothing. Its own
+ * copy of such a one is closed as if the worker had taken it; then its client sees what all clients of that worker see.
+ */
+function closeWhatItWasHanded(worker: Worker): void {
+  const child = worker.process;
+  const handed = new Set<number>();
+  const send = child.send.bind(child) as (...message: unknown[]) => boolean;
+  child.send = (...message: unknown[]) => {
+    const { act, seq } = message[0] as Handover;
+    if (act === 'newconn') handed.add(seq!);
+    return send(...message);
+  };
+  child.on('internalMessage', ({ ack }: Handover) => handed.delete(ack!));
+  const close = (): void => {
+    // Until then it would be handed another one at once.
+    if (worker.isConnected()) return;
+    for (const ack of handed) child.emit('internalMessage', { cmd: 'NODE_CLUSTER', ack, accepted: true });
+  };
+  // The second may come first, or never.
+  worker.on('exit', close).on('disconnect', close);
+}
+
 type Life = { worker: Worker; startedMs: number; exited: Promise<{ code: number | null; signal: string | null }> };
 
 /** A worker that dies sooner than this after its start is not simply replaced: something is wrong with all of them. */
@@ -55,6 +81,7 @@ export async function startEdgeWorkers(options: {
       // The primary's own address, which PORT=0 would not give.
       PUBLIC_URL: env.publicUrl,
     });
+    closeWhatItWasHanded(worker);
     const exited: Life['exited'] = new Promise((resolve) => {
       worker.once('exit', (code, signal) => resolve({ code, signal }));
       worker.on('error', (err) => {
