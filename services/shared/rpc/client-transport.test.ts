@@ -60,6 +60,47 @@ test.each(
   },
 );
 
+test('a call that is given up before its message has left is reset, not ended, as one with an empty message is', async () => {
+  let sent = Buffer.alloc(0);
+  const server = createServer((socket) => {
+    socket
+      .on('error', () => {})
+      .on('data', (bytes) => {
+        sent = Buffer.concat([sent, bytes]);
+      });
+  }).listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const transport = createRpcClientTransport({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` });
+  try {
+    const caller = new AbortController();
+    const call = createRpcClient(KeysService, transport).listKeys({ search: 'a' }, { signal: caller.signal });
+    // While the connection comes about.
+    caller.abort();
+    await expect(call).rejects.toMatchObject({ reason: ErrorReason.CANCELLED });
+    const ofCall = () => framesOf(sent).filter(({ stream }) => stream > 0);
+    await waitFor(() => ofCall().some(({ type }) => type === 'RST_STREAM'), { description: 'the reset' });
+    expect(ofCall().map(({ type, endsStream }) => [type, endsStream])).toEqual([
+      ['HEADERS', false],
+      ['RST_STREAM', false],
+    ]);
+  } finally {
+    transport.close();
+    server.close();
+  }
+});
+
+/** The frames behind a client's preface (RFC 9113, sections 3.4, 4.1 and 6), without flow control. */
+function framesOf(sent: Buffer): { type: string; stream: number; endsStream: boolean }[] {
+  const frames = [];
+  for (let at = 24; at + 9 <= sent.length; at += 9 + sent.readUIntBE(at, 3)) {
+    const type = ['DATA', 'HEADERS', '', 'RST_STREAM'][sent[at + 3]!] ?? '';
+    if (type === '') continue;
+    const endsStream = type !== 'RST_STREAM' && (sent[at + 4]! & 1) === 1;
+    frames.push({ type, stream: sent.readUInt32BE(at + 5), endsStream });
+  }
+  return frames;
+}
+
 test('a call that the other side has refused to begin, as one that stops does, is made once more', async () => {
   let calls = 0;
   const server = createHttp2Server((request, answer) => {

@@ -116,6 +116,7 @@ class OutlivingSessions extends Http2SessionManager {
     ...[method, path, headers, options]: Parameters<Http2SessionManager['request']>
   ): Promise<ClientHttp2Stream> {
     const stream = await super.request(method, path, { ...headers, ':authority': this.#host }, options);
+    resetWithoutEnd(stream);
     const { session } = stream;
     if (session?.listenerCount('error', heard) === 0) {
       session.on('error', heard);
@@ -123,6 +124,18 @@ class OutlivingSessions extends Http2SessionManager {
     }
     return stream;
   }
+}
+
+/**
+ * Node ends what a stream sends when it is closed, and resets it behind that: a call that is given up before its message has left would be one
+ * with an empty message, which the other side may begin.
+ */
+function resetWithoutEnd(stream: ClientHttp2Stream): void {
+  const close = stream.close.bind(stream);
+  stream.close = (code, callback) => {
+    if (code !== undefined && code !== constants.NGHTTP2_NO_ERROR) stream.end = () => stream;
+    close(code, callback);
+  };
 }
 
 /** The calls have failed with it. */

@@ -23,6 +23,8 @@ export const reportCalls =
       return toConnectError(report.failed(call, error));
     };
     try {
+      // Of a call that was broken off in its message, what came reads as one that is shorter, or empty.
+      request.signal.throwIfAborted();
       const response = await untilAborted(next(request), request.signal);
       if (response.stream) return { ...response, message: reportedStream(request.signal, response, failed, succeeded) };
       succeeded();

@@ -61,6 +61,26 @@ describe.each(carriers)('over %s', (carrier) => {
       await vi.waitFor(() => expect(trace.cleanedUp).toBe(true), patience);
     });
 
+    test('of a unary call whose message has not left yet has nothing done, least of all by an empty message', async () => {
+      const limits: number[] = [];
+      const listKeys = ({ page }: { page?: { limit: number } }) => {
+        limits.push(page?.limit ?? 0);
+        return {};
+      };
+      await using rpc = await carry(carrier, testServices({ keys: { listKeys } }));
+      const keys = rpc.client(KeysService);
+      const client = new AbortController();
+      const calls = Array.from({ length: 10 }, () =>
+        keys.listKeys({ page: { limit: 5 } }, { ...asCaller(), signal: client.signal }),
+      );
+      // While they wait for their token and connection, unless there is none to wait for.
+      client.abort();
+      await Promise.allSettled(calls);
+      await keys.listKeys({ page: { limit: 7 } }, asCaller());
+      await keys.listKeys({ page: { limit: 7 } }, asCaller());
+      expect(limits.filter((limit) => limit !== 5)).toEqual([7, 7]);
+    });
+
     test('of more than a thousand calls at once leaves the others of their connection alone', async () => {
       // Above the 1,000 of Node; more would keep both ends, which are one process here, from answering each other's pings.
       const count = 1_200;
