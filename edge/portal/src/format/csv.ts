@@ -1,8 +1,8 @@
 export type CsvCell = string | number | boolean | null;
 
 /**
- * A CSV file (RFC 4180). A cell that a spreadsheet would take for a formula gets an apostrophe before it: names come from other
- * people.
+ * A CSV file (RFC 4180). What a spreadsheet would take for a formula, behind a semicolon too, where many begin a cell, gets an apostrophe
+ * before it: names come from other people.
  */
 export const csvText = (header: readonly string[], rows: readonly (readonly CsvCell[])[]): string =>
   [header, ...rows].map((row) => `${row.map(cell).join(',')}\r\n`).join('');
@@ -26,6 +26,6 @@ function cell(value: CsvCell): string {
   if (typeof value === 'boolean') return String(value);
   // Amounts go down to a nano-USD, and String() writes those below 1e-6 with an exponent.
   if (typeof value === 'number') return Math.abs(value) < 1e-6 && value !== 0 ? value.toFixed(9) : String(value);
-  const safe = /^[=+\-@\t\r]/.test(value) ? `'${value}` : value;
+  const safe = value.replace(/(^|;)(?=[=+\-@＝＋－＠\t\r])/g, "$1'");
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }

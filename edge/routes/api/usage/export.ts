@@ -19,7 +19,7 @@ export const usageExportRoutes: Routes = (app, { usage }) => {
         summary: 'Export calls',
         description:
           'The calls of at most 366 days as lines of fields under their names, oldest first: all of the organization unless `scope` is `own`. ' +
-          '`api_key_name`, the last field, is empty of sessions and while names cannot be read. A text that begins like a formula has an apostrophe before it.',
+          '`api_key_name`, the last field, is empty of sessions and while names cannot be read. What a spreadsheet would take for a formula has an apostrophe before it.',
         querystring: Type.Object(callsQuery),
         requiredQuery: requiredRange,
         response: { 200: { content: { 'text/csv': { schema: Type.String() } } } },

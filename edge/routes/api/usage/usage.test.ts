@@ -244,6 +244,13 @@ test('the export calls keys by their names, those of others and deleted ones too
   expect(asked).toMatchObject([{ keyIds: [keyId] }]);
 });
 
+test('no name becomes a formula of a spreadsheet that takes cells apart at semicolons, or that reads full-width signs', async () => {
+  describeKeys = async () =>
+    create(DescribeKeysResponseSchema, { keys: [{ keyId, name: "a;=cmd|'/C x'!A0;＝1;-", deleted: false }] });
+  const { body } = await edge.get('/usage/export?start_date=2026-07-01&end_date=2026-07-31', 'owner');
+  expect(body.split('\r\n')[1]).toMatch(/,req_a,a;'=cmd\|'\/C x'!A0;'＝1;'-$/);
+});
+
 test('limits and what is left', async () => {
   const limits = { requests_per_minute: 60, tokens_per_minute: 200_000, concurrent_requests: 100 };
   const answer = { limits, remaining: limits, reset_seconds: { requests_per_minute: 0, tokens_per_minute: 0 } };
