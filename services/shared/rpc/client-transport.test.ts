@@ -65,7 +65,7 @@ test('a call that is given up before its message has left is reset, not ended, a
   const server = createServer((socket) => {
     socket
       .on('error', () => {})
-      .on('data', (bytes) => {
+      .on('data', (bytes: Buffer) => {
         sent = Buffer.concat([sent, bytes]);
       });
   }).listen(0, '127.0.0.1');
