@@ -97,6 +97,20 @@ test.each([
 });
 
 test.each([
+  ['SMTP_URL', 'smtp://user:pass#word@mail.example:587'],
+  ['SMTP_URL', 'smtp://user:pass/word@mail.example:587'],
+  // To a URL the host is `user`, and its port 12.
+  ['SMTP_URL', 'smtp://user:12/word@mail.example:587'],
+  ['SMTP_URL', 'smtp://user:12#word@mail.example:587'],
+  ['DATABASE_URL', 'postgresql://user:pass#word@db.example/gateway'],
+])(
+  'a password with a character that ends the address in a URL stops the start, which says how to write it: %s=%s',
+  (name, value) => {
+    expect(() => readEnv({ DATA_DIR: dataDir, [name]: value })).toThrow(/^[A-Z_]+ is not valid: expected .*%23.*\.$/);
+  },
+);
+
+test.each([
   'postgresql://user@a:5432,b:5432/db?target_session_attrs=read-write',
   'postgresql://user@a,b/db',
   'postgresql:///db?user=user&host=/a,/b',

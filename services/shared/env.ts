@@ -137,11 +137,15 @@ function readChoice(source: Source, name: string, choices: readonly string[], fa
   return text;
 }
 
+/** To a URL such a character is the end of its host and port. */
+const encodedPassword = ', with `#`, `/` and `?` in a password written as `%23`, `%2F` and `%3F`';
+
 function readUrl(source: Source, name: string, protocols: readonly string[]): string | undefined {
   const text = source[name];
   if (text === undefined || text === '') return undefined;
   if (!URL.canParse(text) || !protocols.includes(new URL(text).protocol)) {
-    throw bad(name, `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`);
+    const starts = `a URL that starts with ${protocols.map((protocol) => `${protocol}//`).join(' or ')}`;
+    throw bad(name, text.includes('@') ? `${starts}${encodedPassword}` : starts);
   }
   return text;
 }
@@ -203,7 +207,8 @@ const urlHost = (host: string): string =>
 function readSmtpUrl(source: Source): string | undefined {
   const text = readUrl(source, 'SMTP_URL', ['smtp:', 'smtps:']);
   if (text === undefined) return undefined;
-  const { hostname, searchParams } = new URL(text);
+  const { hostname, pathname, hash, searchParams } = new URL(text);
+  if (pathname.length > 1 || hash !== '') throw bad('SMTP_URL', `a URL without a path${encodedPassword}`);
   if (hostname === '') throw bad('SMTP_URL', 'a URL with a host, such as smtp://user:password@mail.example.com:587');
   const from = searchParams.get('from');
   if (from !== null && !/^([^<>]*<[^\s@<>]+@[^\s@<>]+>|[^\s@<>]+@[^\s@<>]+)$/.test(from))
