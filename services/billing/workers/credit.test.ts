@@ -131,6 +131,19 @@ test('a commitment pays for calls from its begin, and what credit there is can b
   expect((await ask(9n * usd)).leases).toMatchObject([{ heldNanoUsd: 9n * usd }]);
 });
 
+test('what ends for many organizations at once, as the credit of a month does, is written off in one round, unless its process stops', async () => {
+  await using started = await startTestBilling();
+  const { billing, deps } = started;
+  const plan = { code: 'developer', name: 'Developer', paygEnabled: true, included: { monthlyCreditNanoUsd: usd } };
+  await billing.putPlan({ plan }, operator);
+  const events = Array.from({ length: 501 }, () => usageEvent({ tenantId: uuidv7(), costNanoUsd: 1_000n }));
+  await billing.charge({ events }, service);
+  await toNextMonth(started, 1_000);
+  expect(await expireCredit({ ...deps, signal: AbortSignal.abort() })).toBe(0);
+  expect(await expireCredit(deps)).toBe(events.length);
+  await sound(started);
+});
+
 test("a plan's credit is given once a month and ends with it", async () => {
   await using started = await startTestBilling();
   const { billing, deps } = started;

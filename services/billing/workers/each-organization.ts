@@ -2,18 +2,24 @@ import { sqlTransaction } from '#shared/db/transaction.ts';
 import type { Sql } from '../db/sql.ts';
 import type { BillingDeps } from '../deps.ts';
 
+export type WorkerDeps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'> & {
+  /** Aborts when the process stops. */
+  signal?: AbortSignal;
+};
+
 /**
  * Does the work for each row in a transaction of its own; answers the sum of what it answers. An organization for which it fails holds
- * no other up: it is logged, and the run fails at its end.
+ * no other up: it is logged, and the run fails at its end. What a process that stops leaves is for the next run.
  */
 export async function eachOrganization<Row extends { tenant_id: string }>(
-  { database, logger }: Pick<BillingDeps, 'database' | 'logger'>,
+  { database, logger, signal }: Omit<WorkerDeps, 'databaseNow'>,
   rows: readonly Row[],
   work: (sql: Sql, row: Row) => Promise<number>,
 ): Promise<number> {
   let done = 0;
   let failed = 0;
   for (const row of rows) {
+    if (signal?.aborted) break;
     try {
       done += await sqlTransaction(database, (sql) => work(sql, row));
     } catch (err) {

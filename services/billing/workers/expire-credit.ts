@@ -1,17 +1,14 @@
 import type { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
 import { TransactionType } from '#gen/modelgateway/billing/v1/transaction_pb.ts';
 import type { Sql } from '../db/sql.ts';
-import type { BillingDeps } from '../deps.ts';
 import { accountOfLot } from '../domain/draw-order.ts';
 import { type LedgerAccount, type Posting, postingDefaults, transfer } from '../domain/ledger.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { post } from '../ledger/post.ts';
-import { eachOrganization } from './each-organization.ts';
-
-const tenantsPerRun = 500;
+import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
 /** Writes off what is left of lots and commitments whose time is over. What is drawn never waits for it; answers how many rows. */
-export async function expireCredit(deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>): Promise<number> {
+export async function expireCredit(deps: WorkerDeps): Promise<number> {
   const { database, databaseNow } = deps;
   const { rows } = await database.query<{ tenant_id: string }>({
     name: 'tenants-with-expired-credit',
@@ -19,8 +16,7 @@ export async function expireCredit(deps: Pick<BillingDeps, 'database' | 'databas
       select tenant_id from lots where remaining_nano_usd > 0 and expires_at <= $1
       union
       select tenant_id from commitments
-      where consumed_nano_usd + expired_nano_usd < amount_nano_usd and period_end <= $1
-      limit ${tenantsPerRun}`,
+      where consumed_nano_usd + expired_nano_usd < amount_nano_usd and period_end <= $1`,
     values: [new Date(await databaseNow(database.pool))],
   });
   return eachOrganization(deps, rows, async (sql, { tenant_id }) => {

@@ -1,30 +1,26 @@
 import { InvoiceStatus } from '#gen/modelgateway/billing/v1/invoice_pb.ts';
 import { PlanEntity } from '../db/entities.ts';
-import type { BillingDeps } from '../deps.ts';
 import { monthOf } from '../domain/period.ts';
 import { defaultPlanCode } from '../domain/plan-default.ts';
 import { lockAccount } from '../ledger/accounts.ts';
 import { finalize, lockInvoice } from '../ledger/invoice-postings.ts';
-import { eachOrganization } from './each-organization.ts';
+import { eachOrganization, type WorkerDeps } from './each-organization.ts';
 
 /** Usage of the month's last minutes may come late, by as much as an outage of an hour; what is later still goes on the next invoice. */
 const graceMs = 3_600_000;
-const invoicesPerRun = 1_000;
 
 /**
  * Fixes the drafts of past months; answers how many. Of several workers each invoice is one's: the others wait for the
  * organization's row and then find it done.
  */
-export async function finalizeInvoices(
-  deps: Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>,
-): Promise<number> {
+export async function finalizeInvoices(deps: WorkerDeps): Promise<number> {
   const { database, databaseNow } = deps;
   const nowMs = await databaseNow(database.pool);
   const { rows } = await database.query<{ tenant_id: string; id: string }>({
     name: 'invoices-to-finalize',
     text: `
       select tenant_id, id from invoices where status = ${InvoiceStatus.DRAFT} and month < $1
-      order by month, id limit ${invoicesPerRun}`,
+      order by month, id`,
     values: [monthOf(nowMs - graceMs)],
   });
   if (rows.length === 0) return 0;

@@ -1,17 +1,15 @@
 import { startRecurringWork } from '#shared/recurring-work.ts';
-import type { BillingDeps } from '../deps.ts';
 import { verifyLedgerOf } from '../ledger/verify.ts';
+import type { WorkerDeps } from './each-organization.ts';
 import { expireCredit } from './expire-credit.ts';
 import { finalizeInvoices } from './finalize-invoices.ts';
 import { grantMonthlyCredit } from './grant-monthly-credit.ts';
 import { tidyLeases } from './tidy-leases.ts';
 
-type Deps = Pick<BillingDeps, 'database' | 'databaseNow' | 'logger'>;
-
 const minuteMs = 60_000;
 
 /** Every one of them may run in several processes at once. */
-const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promise<unknown> }[] = [
+const workers: readonly { name: string; everyMs: number; run(deps: WorkerDeps): Promise<unknown> }[] = [
   { name: 'tidy leases', everyMs: 5_000, run: tidyLeases },
   { name: 'expire credit', everyMs: minuteMs, run: expireCredit },
   { name: 'grant monthly credit', everyMs: minuteMs, run: grantMonthlyCredit },
@@ -19,10 +17,15 @@ const workers: readonly { name: string; everyMs: number; run(deps: Deps): Promis
   { name: 'verify ledger', everyMs: 24 * 60 * minuteMs, run: verifyLedger },
 ];
 
-/** Starts Billing's recurring work; `close` waits for what runs. */
-export function runWorkers(deps: Deps): { close(): Promise<void> } {
+/** Starts Billing's recurring work; `close` waits for what it does at the moment. */
+export function runWorkers(deps: WorkerDeps): { close(): Promise<void> } {
   const running = workers.map(({ name, everyMs, run }) =>
-    startRecurringWork({ name: `Billing's worker \`${name}\``, everyMs, round: () => run(deps), logger: deps.logger }),
+    startRecurringWork({
+      name: `Billing's worker \`${name}\``,
+      everyMs,
+      round: (signal) => run({ ...deps, signal }),
+      logger: deps.logger,
+    }),
   );
   return {
     close: async () => {
@@ -31,7 +34,7 @@ export function runWorkers(deps: Deps): { close(): Promise<void> } {
   };
 }
 
-async function verifyLedger({ database, logger }: Deps): Promise<void> {
+async function verifyLedger({ database, logger }: WorkerDeps): Promise<void> {
   const { faults } = await verifyLedgerOf(database, null);
   if (faults!.length > 0)
     logger.error({ faults: faults!.length, first: String(faults![0]!.subjectId) }, 'the ledger is wrong');
