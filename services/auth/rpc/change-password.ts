@@ -1,4 +1,4 @@
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { actorOf } from '../audit.ts';
@@ -28,7 +28,7 @@ export const changePassword =
     await throttle.succeeded(attempt);
     const passwordHash = await passwords.hash(request.newPassword);
 
-    const version = await transaction(database, async (em) => {
+    const version = await transactionInTurn(database, caller, async (em) => {
       const locked = await lockUser(em, where);
       if (locked.passwordHash !== user.passwordHash) throw wrongPassword();
       return setPassword(em, locked, { passwordHash, type: 'password_changed', actor: actorOf(caller) }, deps);

@@ -2,7 +2,7 @@ import {
   CreateInvitationRequestSchema,
   CreateInvitationResponseSchema,
 } from '#gen/modelgateway/auth/v1/invitation_pb.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { once } from '#shared/idempotency.ts';
 import { type Caller, Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
@@ -34,7 +34,7 @@ export const createInvitation =
       responseSchema: CreateInvitationResponseSchema,
       nowMs: clock.now(),
     };
-    return transaction(database, (em) =>
+    return transactionInTurn(database, caller, (em) =>
       once(em, call, async () => {
         const email = normalEmail(request.email);
         await beginInviting(em, { tenantId: caller.tenantId, email }, new Date(clock.now()));

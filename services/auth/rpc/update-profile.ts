@@ -1,5 +1,5 @@
 import { changedFields } from '#shared/changed-fields.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { sessionCaller } from '#shared/rpc/caller.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { actorOf, recordAudit } from '../audit.ts';
@@ -14,7 +14,7 @@ export const updateProfile =
   ({ database, clock }: Pick<AuthDeps, 'database' | 'clock'>): AuthRpc<'updateProfile'> =>
   async (request, context) => {
     const caller = sessionCaller(context);
-    return transaction(database, async (em) => {
+    return transactionInTurn(database, caller, async (em) => {
       const user = await lockUser(em, { id: caller.userId, tenantId: caller.tenantId });
       const shown = () => ({
         first_name: user.firstName,

@@ -4,7 +4,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { KeyType } from '#gen/modelgateway/keys/v1/key_pb.ts';
 import { type CreateKeyRequest, CreateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import type { KeyPepper } from '#shared/env.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { uuidv7 } from '#shared/ids.ts';
@@ -40,7 +40,7 @@ export const createKey =
       requestSchema: CreateKeyRequestSchema,
       nowMs,
     };
-    const { key, secret } = await transaction(database, async (em) => {
+    const { key, secret } = await transactionInTurn(database, caller, async (em) => {
       const owner = await lockOwner(em, caller);
       const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {

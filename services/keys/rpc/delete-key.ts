@@ -1,6 +1,6 @@
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
@@ -19,7 +19,7 @@ export const deleteKey =
   ({ database, feed, clock }: Pick<KeysDeps, 'database' | 'feed' | 'clock'>): KeysRpc<'deleteKey'> =>
   async ({ keyId }, context) => {
     const caller = sessionCaller(context);
-    const { wasThere, version } = await transaction(database, async (em) => {
+    const { wasThere, version } = await transactionInTurn(database, caller, async (em) => {
       const key = await lockOwnKeyIfAny(em, caller, keyId);
       if (key === null) return { wasThere: false, version: await currentVersion(em) };
       return { wasThere: true, version: await remove(em, key, caller, clock.now()) };

@@ -4,7 +4,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { RotateKeyRequestSchema } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { timestampOrUnset } from '#shared/db/timestamp.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { keyPreview } from '#shared/key-secret.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
@@ -38,7 +38,7 @@ export const rotateKey =
       requestSchema: RotateKeyRequestSchema,
       nowMs,
     };
-    const { key, secret, previousEndsAt, version } = await transaction(database, async (em) => {
+    const { key, secret, previousEndsAt, version } = await transactionInTurn(database, caller, async (em) => {
       await lockOwner(em, caller);
       const changes: Change[] = [];
       const name = await onceNamed(em, call, async () => {

@@ -3,7 +3,7 @@ import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import type { UpdateKeyRequest } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import { recordAuditEvent } from '#shared/audit-outbox/record-audit-event.ts';
 import { changedFields } from '#shared/changed-fields.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { type Caller, sessionCaller } from '#shared/rpc/caller.ts';
 import { appendChanges } from '../db/changes.ts';
@@ -21,7 +21,7 @@ export const updateKey =
   async (request, context) => {
     const caller = sessionCaller(context);
     const nowMs = clock.now();
-    const { key, version } = await transaction(database, async (em) => {
+    const { key, version } = await transactionInTurn(database, caller, async (em) => {
       const key = await lockOwnKey(em, caller, request.keyId);
       requireNotRevoked(key);
       const before = auditedFields(key);

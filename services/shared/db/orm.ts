@@ -1,6 +1,7 @@
 import { type EntityName, MikroORM, type SqlEntityManager } from '@mikro-orm/postgresql';
 import pg from 'pg';
 import type { Logger } from '#shared/logger.ts';
+import { type TurnsByName, turnsByName } from '#shared/turns-by-name.ts';
 import { appRole, clientConfig, type DatabaseUrl, databaseOf } from './connection.ts';
 import { databaseError } from './errors.ts';
 import { watchedClientClass } from './server-watch.ts';
@@ -9,6 +10,8 @@ import { watchedClientClass } from './server-watch.ts';
 export type ServiceDatabase = {
   service: string;
   orm: MikroORM;
+  /** Whose turn it is to change something, by organization: of `transactionInTurn`. */
+  changeTurns: TurnsByName;
   /** A new unit of work: one per request or job. */
   em(): SqlEntityManager;
   /** For prepared statements, `unnest` and COPY. int8 comes as bigint, timestamptz as Date, date and numeric as text. */
@@ -31,6 +34,8 @@ export type ServiceDatabaseOptions = {
 };
 
 const idleTimeoutMs = 30_000;
+/** Half of the connections of the ORM: so many one organization's changes may hold, in waiting for each other too. */
+const changesOfOneAtOnce = 5;
 /** A transaction that its owner forgot holds locks: it is ended, in milliseconds. */
 const idleInTransactionTimeoutMs = 10_000;
 
@@ -66,6 +71,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   return {
     service,
     orm,
+    changeTurns: turnsByName(changesOfOneAtOnce),
     em: () => orm.em.fork(),
     pool,
     query: async (statement) => {
