@@ -1,6 +1,5 @@
 import type { HandlerContext } from '@connectrpc/connect';
 import pLimit from 'p-limit';
-import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { callerOf } from '#shared/rpc/caller.ts';
 import { turnsByName } from '#shared/turns-by-name.ts';
 
@@ -18,15 +17,10 @@ export type ReadTurns = <Result>(context: HandlerContext, read: () => Promise<Re
  */
 export function createReadTurns(): ReadTurns {
   const turns = pLimit(readsAtOnce);
-  const turnsOf = turnsByName(readsOfOneAtOnce);
+  const turnsOf = turnsByName(readsOfOneAtOnce, { max: waitingOfOneMax, what: 'reports of your organization' });
 
   return async (context, read) => {
     const { tenantId } = callerOf(context);
-    if (turnsOf.waiting(tenantId) >= waitingOfOneMax) {
-      throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many reports of your organization wait. Try again in 1 s.', {
-        retryAfterMs: 1_000,
-      });
-    }
     return turnsOf.run(tenantId, () =>
       turns(async () => {
         context.signal.throwIfAborted();

@@ -36,6 +36,7 @@ export type ServiceDatabaseOptions = {
 const idleTimeoutMs = 30_000;
 /** Half of the connections of the ORM: so many one organization's changes may hold, in waiting for each other too. */
 const changesOfOneAtOnce = 5;
+const changesWaitingMax = 50;
 /** A transaction that its owner forgot holds locks: it is ended, in milliseconds. */
 const idleInTransactionTimeoutMs = 10_000;
 
@@ -71,7 +72,7 @@ export async function openServiceDatabase(options: ServiceDatabaseOptions): Prom
   return {
     service,
     orm,
-    changeTurns: turnsByName(changesOfOneAtOnce),
+    changeTurns: turnsByName(changesOfOneAtOnce, { max: changesWaitingMax, what: 'changes of your organization' }),
     em: () => orm.em.fork(),
     pool,
     query: async (statement) => {

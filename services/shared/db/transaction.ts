@@ -1,7 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { IsolationLevel, SqlEntityManager } from '@mikro-orm/postgresql';
 import type pg from 'pg';
-import { ErrorReason, gatewayError } from '../errors.ts';
 import { databaseError, isConflict } from './errors.ts';
 import type { ServiceDatabase } from './orm.ts';
 
@@ -23,25 +22,16 @@ export function transaction<T>(
   return retryingConflicts(() => database.em().transactional(work, options));
 }
 
-/** How many changes of one organization may wait for their turn. */
-const waitingMax = 50;
-
 /**
  * Like `transaction`, for a change that anybody of an organization may make as often as they like: few of one organization run at a time, since
  * those that wait for each other's rows hold connections, which everybody needs. Beyond a number that wait they fail with RATE_LIMITED.
  */
-export async function transactionInTurn<T>(
+export function transactionInTurn<T>(
   database: Pick<ServiceDatabase, 'em' | 'changeTurns'>,
   { tenantId }: { tenantId: string },
   work: (em: SqlEntityManager) => Promise<T>,
 ): Promise<T> {
-  const { changeTurns } = database;
-  if (changeTurns.waiting(tenantId) >= waitingMax) {
-    throw gatewayError(ErrorReason.RATE_LIMITED, 'Too many changes of your organization wait. Try again in 1 s.', {
-      retryAfterMs: 1_000,
-    });
-  }
-  return changeTurns.run(tenantId, () => transaction(database, work));
+  return database.changeTurns.run(tenantId, () => transaction(database, work));
 }
 
 /**
