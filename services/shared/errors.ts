@@ -1,4 +1,5 @@
 import { ErrorReason } from '#gen/modelgateway/common/v1/error_pb.ts';
+import { messageOf } from './message-of.ts';
 
 export { ErrorReason };
 
@@ -74,6 +75,6 @@ export const internalError = (cause: unknown): GatewayError =>
     'The gateway had an internal error. Quote the request id when you report it.',
     {
       cause,
-      internal: cause instanceof Error ? cause.message : String(cause),
+      internal: messageOf(cause),
     },
   );

@@ -8,6 +8,7 @@ import type { ServiceDatabase } from '#shared/db/orm.ts';
 import { sqlTransaction } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, hasReason } from '#shared/errors.ts';
 import type { Logger } from '#shared/logger.ts';
+import { messageOf } from '#shared/message-of.ts';
 import { asService } from '#shared/rpc/caller.ts';
 import {
   addReminders,
@@ -129,11 +130,7 @@ async function handOver(deps: ReminderDeps, { retirementId, point }: DuePoint): 
   } catch (error) {
     await database.query({
       text: 'update reminders set attempts = attempts + 1, last_error = $2 where id = any($1) and status = $3',
-      values: [
-        taken.map(({ id }) => id),
-        (error instanceof Error ? error.message : String(error)).slice(0, 1_000),
-        ReminderStatus.PENDING,
-      ],
+      values: [taken.map(({ id }) => id), messageOf(error).slice(0, 1_000), ReminderStatus.PENDING],
     });
     throw error;
   }

@@ -3,6 +3,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf';
 import { type JWTPayload, errors as joseErrors, jwtVerify, SignJWT } from 'jose';
 import { type Clock, clockDifferenceMsMax } from '../clock.ts';
 import { ErrorReason, type GatewayError, gatewayError, hasReason, invalidRequest } from '../errors.ts';
+import { messageOf } from '../message-of.ts';
 import { type Caller, CallerKind, CallerSchema, Role } from './caller.ts';
 import { validateMessage } from './validation.ts';
 
@@ -132,10 +133,9 @@ function requireIds({ kind, role, tenantId, userId, apiKeyId }: Caller): void {
 }
 
 function refusedToken(cause: unknown): GatewayError {
-  const internal = cause instanceof Error ? cause.message : String(cause);
   return gatewayError(ErrorReason.UNAUTHENTICATED_SERVICE, `The service token was refused${whatIsWrong(cause)}`, {
     cause,
-    internal,
+    internal: messageOf(cause),
   });
 }
 
