@@ -2,11 +2,9 @@ import { createHmac } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { create, type DescMethod, type DescService, toBinary } from '@bufbuild/protobuf';
+import { create, type DescMethod, toBinary } from '@bufbuild/protobuf';
 import { type CallOptions, type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js';
-import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
 import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
 import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
@@ -15,25 +13,15 @@ import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts'
 import { Operation } from '#gen/modelgateway/models/v1/operation_pb.ts';
 import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { clockStartingAt } from '#shared/clock.ts';
-import { type Caller, CallerKind, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
+import { type Caller, CallerSchema, Role, serviceCaller } from '#shared/rpc/caller.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { selfSignedCertificate } from '../support/certificate.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
-import { grpcClient, grpcServiceDefinition } from '../support/grpc-client.ts';
+import { callerOfSession, grpcClient, grpcServiceDefinition, rpcServices } from '../support/grpc-client.ts';
 import { startUpstreamSimulator, type UpstreamSimulator } from '../support/upstream-simulator.ts';
 import { validRequest } from '../support/valid-request.ts';
 import { waitFor } from '../support/wait-for.ts';
 import { wavOf } from '../support/wav.ts';
-
-const services: readonly DescService[] = [
-  KeysService,
-  AuthService,
-  UsageService,
-  BillingService,
-  ModelsService,
-  InferenceService,
-  JobsService,
-];
 
 /** Answers that would mean that the RPC was not reached, or that it failed. */
 const notAnswers = [status.INTERNAL, status.UNKNOWN, status.UNAVAILABLE, status.DEADLINE_EXCEEDED, status.CANCELLED];
@@ -48,15 +36,7 @@ beforeAll(async () => {
   gateway = await startTestGateway();
   client = grpcClient(gateway.gateway.rpcUrl!);
   session = await gateway.login();
-  const claims = decodeJwt<{ sub: string; sid: string; tenant_id: string }>(session);
-  owner = create(CallerSchema, {
-    kind: CallerKind.SESSION,
-    userId: claims.sub,
-    sessionId: claims.sid,
-    tenantId: claims.tenant_id,
-    role: Role.OWNER,
-    operator: true,
-  });
+  owner = callerOfSession(session);
 });
 afterAll(async () => {
   client?.close();
@@ -198,7 +178,7 @@ test('a realtime session whose client has said all ends behind the transcripts o
 test('an independent gRPC client reaches every RPC of every service, but those that README.md calls not built', async () => {
   const unimplemented: string[] = [];
   const failed: string[] = [];
-  for (const method of services.flatMap(({ methods }) => methods)) {
+  for (const method of rpcServices.flatMap(({ methods }) => methods)) {
     const name = `${method.parent.name}.${method.name}`;
     const { code, details } = await answerOf(method).catch((error: Error) => ({ code: -1, details: error.message }));
     if (code === status.UNIMPLEMENTED) unimplemented.push(name);
@@ -246,7 +226,7 @@ test.each([
   ['an owner who is no operator', Role.OWNER, [openToMembers, openToAdmins]],
 ])('%s may call what is listed, and every other RPC answers PERMISSION_DENIED', async (_who, role, lists) => {
   const open: string[] = [];
-  for (const method of services.flatMap(({ methods }) => methods)) {
+  for (const method of rpcServices.flatMap(({ methods }) => methods)) {
     const { code } = await call(method, 'edge', create(CallerSchema, { ...owner, role, operator: false }));
     if (code !== status.PERMISSION_DENIED) open.push(`${method.parent.name}.${method.name}`);
   }
@@ -270,7 +250,7 @@ test.each([
     (audience: string) => tokenFor(audience, 'edge', owner, { secrets: ['another secret of 32 bytes or more'] }),
   ],
 ] as const)('with %s no RPC of any service is answered', async (_what, token) => {
-  for (const method of services.flatMap(({ methods }) => methods)) {
+  for (const method of rpcServices.flatMap(({ methods }) => methods)) {
     const { code } = await callWith(method, await token(method.parent.typeName));
     expect(status[code], `${method.parent.name}.${method.name}`).toBe('UNAUTHENTICATED');
   }

@@ -1,54 +1,23 @@
-import {
-  create,
-  type DescField,
-  type DescMethod,
-  type DescService,
-  type Message,
-  ScalarType,
-} from '@bufbuild/protobuf';
+import { create, type DescField, type DescMethod, type Message, ScalarType } from '@bufbuild/protobuf';
 import { type ReflectMessage, reflect } from '@bufbuild/protobuf/reflect';
 import { TimestampSchema } from '@bufbuild/protobuf/wkt';
-import { decodeJwt } from 'jose';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
-import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
-import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
-import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
-import { InferenceService } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
 import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
 import { UsageEventSchema } from '#gen/modelgateway/usage/v1/usage_event_pb.ts';
-import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { ErrorReason, hasReason } from '#shared/errors.ts';
-import { type Caller, CallerKind, CallerSchema, callerContext, Role } from '#shared/rpc/caller.ts';
+import { type Caller, callerContext } from '#shared/rpc/caller.ts';
 import { createRpcClient } from '#shared/rpc/client.ts';
 import { createRpcClientTransport } from '#shared/rpc/client-transport.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { callerOfSession, rpcServices } from '../support/grpc-client.ts';
 import { validRequest } from '../support/valid-request.ts';
-
-const services: readonly DescService[] = [
-  KeysService,
-  AuthService,
-  UsageService,
-  BillingService,
-  ModelsService,
-  InferenceService,
-  JobsService,
-];
 
 let gateway: TestGateway;
 let owner: Caller;
 beforeAll(async () => {
   gateway = await startTestGateway();
-  const claims = decodeJwt<{ sub: string; sid: string; tenant_id: string }>(await gateway.login());
-  owner = create(CallerSchema, {
-    kind: CallerKind.SESSION,
-    userId: claims.sub,
-    sessionId: claims.sid,
-    tenantId: claims.tenant_id,
-    role: Role.OWNER,
-    operator: true,
-  });
+  owner = callerOfSession(await gateway.login());
 });
 afterAll(() => gateway?.[Symbol.asyncDispose]());
 
@@ -129,7 +98,7 @@ async function* only(request: Message) {
 test('what cannot be stored is refused in every field of every RPC, by the name of the field', async () => {
   const others: string[] = [];
   let values = 0;
-  for (const method of services.flatMap(({ methods }) => methods)) {
+  for (const method of rpcServices.flatMap(({ methods }) => methods)) {
     for (const path of valuesIn(method.input.fields)) {
       for (const value of unstorable(path.at(-1)!)) {
         const request = validRequest(method.input);

@@ -8,11 +8,17 @@ import {
 } from '@bufbuild/protobuf';
 import { Client, type ClientReadableStream, credentials, Metadata, type ServiceDefinition } from '@grpc/grpc-js';
 import { decodeJwt } from 'jose';
+import { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { KeysService } from '#gen/modelgateway/keys/v1/keys_service_pb.ts';
 import {
   InferenceService,
   type InvokeRequestSchema,
   type InvokeResponse,
 } from '#gen/modelgateway/models/v1/inference_service_pb.ts';
+import { ModelsService } from '#gen/modelgateway/models/v1/models_service_pb.ts';
+import { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
 import { systemClock } from '#shared/clock.ts';
 import { type Caller, CallerKind, CallerSchema, Role } from '#shared/rpc/caller.ts';
 import { createServiceTokens } from '#shared/rpc/service-token.ts';
@@ -49,6 +55,30 @@ export function grpcClient(url: string, ca?: string): Client {
   // TLS allows no server name that is an address, so grpc-js has to be told the name in the certificate.
   const options = { 'grpc.ssl_target_name_override': 'localhost' };
   return new Client(host, credentials.createSsl(ca === undefined ? null : Buffer.from(ca)), options);
+}
+
+/** All services of the gateway. */
+export const rpcServices: readonly DescService[] = [
+  KeysService,
+  AuthService,
+  UsageService,
+  BillingService,
+  ModelsService,
+  InferenceService,
+  JobsService,
+];
+
+/** The caller that the first operator's session is, who owns its organization. */
+export function callerOfSession(session: string): Caller {
+  const claims = decodeJwt<{ sub: string; sid: string; tenant_id: string }>(session);
+  return create(CallerSchema, {
+    kind: CallerKind.SESSION,
+    userId: claims.sub,
+    sessionId: claims.sid,
+    tenantId: claims.tenant_id,
+    role: Role.OWNER,
+    operator: true,
+  });
 }
 
 /** The caller that a key of a session is. */
