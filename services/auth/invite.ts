@@ -1,5 +1,5 @@
 import type { FilterQuery, SqlEntityManager } from '@mikro-orm/postgresql';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { notFound } from '#shared/errors.ts';
 import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
@@ -91,7 +91,7 @@ export function withdrawInvitation(
   by: Author,
   { database, clock }: Pick<AuthDeps, 'database' | 'clock'>,
 ): Promise<void> {
-  return transaction(database, async (em) => {
+  return transactionInTurn(database, where, async (em) => {
     await judgeAgain(em, by);
     if ((await em.findOne(InvitationEntity, where)) === null) throw notFound('invitation');
     await withdrawInvitations(em, where, by.actor, { clock });

@@ -1,4 +1,4 @@
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { invalidRequest } from '#shared/errors.ts';
 import { shownName } from '#shared/safe-text.ts';
 import { recordAudit } from './audit.ts';
@@ -14,7 +14,7 @@ export function renameOrganization(
   tenantId: string,
   name: string | undefined,
 ): Promise<OrganizationRow> {
-  return transaction(database, async (em) => {
+  return transactionInTurn(database, { tenantId }, async (em) => {
     const organization = await lockOrganization(em, tenantId);
     await judgeAgain(em, by);
     const next = name?.trim();

@@ -1,28 +1,55 @@
 import { expect, test } from 'vitest';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
 import { Role } from '#shared/rpc/caller.ts';
-import { anonymous, session, startTestAuth } from '../../../test/support/auth.ts';
+import { anonymous, session, startTestAuth, type TestAuth } from '../../../test/support/auth.ts';
 import { onDatabase, operatorOf, ownerOf, strongPassword, tokenMailedTo } from '../../../test/support/people.ts';
 
-test('whoever makes many changes at once waits for their own, and people of other organizations for none of them', async () => {
-  await using fixture = await startTestAuth();
-  const { auth, owner } = fixture;
-  const email = 'stranger@example.com';
-  await auth.adminCreateOrganization({ name: 'Strangers', ownerEmail: email }, operatorOf(fixture));
-  const token = await tokenMailedTo(fixture, email);
-  await auth.acceptInvitation(
-    { token, password: strongPassword, firstName: 'Some', lastName: 'Stranger' },
-    anonymous(),
-  );
-  await onDatabase(fixture, async (client) => {
-    await client.query('begin');
-    await client.query('select from users where id = $1 for no key update', [owner.userId]);
-    const changes = Array.from({ length: 40 }, (_, n) =>
-      auth.updateProfile({ firstName: `Name ${n}` }, ownerOf(fixture)),
+type Change = (fixture: TestAuth, n: number) => Promise<unknown>;
+
+const changes: { what: string; change: Change }[] = [
+  {
+    what: 'their own profile',
+    change: (of, n) => of.auth.updateProfile({ firstName: `Name ${n}` }, ownerOf(of)),
+  },
+  {
+    what: 'members',
+    change: (of) => of.auth.updateMember({ userId: of.owner.userId, role: Role.OWNER }, ownerOf(of)),
+  },
+  {
+    what: 'their organization',
+    change: (of, n) => of.auth.updateOrganization({ name: `Name ${n}` }, ownerOf(of)),
+  },
+  {
+    what: 'invitations',
+    change: (of) =>
+      expect(of.auth.deleteInvitation({ invitationId: uuidv7() }, ownerOf(of))).rejects.toMatchObject({
+        reason: ErrorReason.NOT_FOUND,
+      }),
+  },
+];
+
+test.each(changes)(
+  'whoever makes many changes of $what at once waits for their own, and people of other organizations for none of them',
+  async ({ change }) => {
+    await using fixture = await startTestAuth();
+    const { auth, owner } = fixture;
+    const email = 'stranger@example.com';
+    await auth.adminCreateOrganization({ name: 'Strangers', ownerEmail: email }, operatorOf(fixture));
+    const token = await tokenMailedTo(fixture, email);
+    await auth.acceptInvitation(
+      { token, password: strongPassword, firstName: 'Some', lastName: 'Stranger' },
+      anonymous(),
     );
-    const { tokens } = await auth.login({ email, password: strongPassword }, anonymous());
-    const { id: userId, tenantId } = tokens!.user!;
-    await auth.getProfile({}, session({ userId, tenantId, role: Role.OWNER }));
-    await client.query('rollback');
-    expect(await Promise.all(changes)).toHaveLength(40);
-  });
-});
+    await onDatabase(fixture, async (client) => {
+      await client.query('begin');
+      await client.query('select from users where id = $1 for no key update', [owner.userId]);
+      const made = Promise.all(Array.from({ length: 40 }, (_, n) => change(fixture, n)));
+      const { tokens } = await auth.login({ email, password: strongPassword }, anonymous());
+      const { id: userId, tenantId } = tokens!.user!;
+      await auth.getProfile({}, session({ userId, tenantId, role: Role.OWNER }));
+      await client.query('rollback');
+      expect(await made).toHaveLength(40);
+    });
+  },
+);

@@ -1,5 +1,5 @@
 import { changedFields } from '#shared/changed-fields.ts';
-import { transaction } from '#shared/db/transaction.ts';
+import { transactionInTurn } from '#shared/db/transaction.ts';
 import { ErrorReason, gatewayError } from '#shared/errors.ts';
 import { currentVersion } from '#shared/leased-feed/versions.ts';
 import { Role, requireRole, sessionCaller } from '#shared/rpc/caller.ts';
@@ -28,7 +28,7 @@ export const updateMember =
   async (request, context) => {
     const { database } = deps;
     const caller = sessionCaller(context, Role.ADMIN);
-    const { member, version } = await transaction(database, async (em) => {
+    const { member, version } = await transactionInTurn(database, caller, async (em) => {
       if (request.isActive === false) await lockOperators(em);
       // Two owners who step down at the same moment take turns.
       await lockOrganization(em, caller.tenantId);

@@ -1,4 +1,4 @@
-import { sqlTransaction } from '#shared/db/transaction.ts';
+import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
 import { type Audited, audit } from '../audit.ts';
 import type { BillingDeps, BillingRpc } from '../deps.ts';
@@ -10,7 +10,7 @@ export const deleteCostLimit =
   async (_request, context) => {
     const caller = memberCaller(context);
     const { tenantId, userId } = caller;
-    await sqlTransaction(database, async (sql) => {
+    await sqlTransactionInTurn(database, caller, async (sql) => {
       await takeCostLimitTurn(sql, caller);
       const { rows } = await sql.query<{ limit_nano_usd: bigint }>({
         text: 'delete from user_limits where tenant_id = $1 and user_id = $2 returning limit_nano_usd',

@@ -1,6 +1,6 @@
 import { RedeemCouponRequestSchema } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
 import { LotSource } from '#gen/modelgateway/billing/v1/lot_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
+import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { ErrorReason, type GatewayError, gatewayError } from '#shared/errors.ts';
 import { onceNamed } from '#shared/idempotency.ts';
 import { usdJson } from '#shared/money.ts';
@@ -27,8 +27,10 @@ export const redeemCoupon =
     const caller = sessionCaller(context, Role.MEMBER);
     const { tenantId } = caller;
     // Counted whatever comes of it, so in a transaction of its own.
-    await countAttempt(database.pool, caller, await databaseNow(database.pool));
-    const kept = await sqlTransaction(database, async (sql) => {
+    await database.changeTurns.run(tenantId, async () =>
+      countAttempt(database.pool, caller, await databaseNow(database.pool)),
+    );
+    const kept = await sqlTransactionInTurn(database, caller, async (sql) => {
       const nowMs = await databaseNow(sql);
       const call = { caller, key: request.idempotencyKey, request, requestSchema: RedeemCouponRequestSchema, nowMs };
       return onceNamed(sql, call, async () => {

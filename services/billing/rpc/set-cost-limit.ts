@@ -1,4 +1,4 @@
-import { sqlTransaction } from '#shared/db/transaction.ts';
+import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { takeTurn } from '#shared/db/turns.ts';
 import { usdJson } from '#shared/money.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
@@ -14,7 +14,7 @@ export const setCostLimit =
   async ({ limitNanoUsd }, context) => {
     const caller = memberCaller(context);
     const { tenantId, userId } = caller;
-    const budget = await sqlTransaction(database, async (sql) => {
+    const budget = await sqlTransactionInTurn(database, caller, async (sql) => {
       await takeCostLimitTurn(sql, caller);
       const nowMs = await databaseNow(sql);
       const { userLimitNanoUsd: before } = await readTerms(sql, tenantId, userId);

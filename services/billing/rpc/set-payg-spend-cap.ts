@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type { BudgetSchema } from '#gen/modelgateway/billing/v1/budget_pb.ts';
-import { sqlTransaction } from '#shared/db/transaction.ts';
+import { sqlTransactionInTurn } from '#shared/db/transaction.ts';
 import { usdJson } from '#shared/money.ts';
 import type { Caller } from '#shared/rpc/caller.ts';
 import { type Audited, audit } from '../audit.ts';
@@ -22,7 +22,7 @@ export function changePaygCap(
   capNanoUsd: bigint | null,
 ): Promise<MessageInitShape<typeof BudgetSchema>> {
   const { tenantId } = caller;
-  return sqlTransaction(database, async (sql) => {
+  return sqlTransactionInTurn(database, caller, async (sql) => {
     const { paygCapNanoUsd: before } = await lockAccount(sql, tenantId);
     const nowMs = await databaseNow(sql);
     if (before !== capNanoUsd) {

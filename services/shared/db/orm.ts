@@ -10,7 +10,7 @@ import { watchedClientClass } from './server-watch.ts';
 export type ServiceDatabase = {
   service: string;
   orm: MikroORM;
-  /** Whose turn it is to change something, by organization: of `transactionInTurn`. */
+  /** Whose turn it is to change something, by organization: of `transactionInTurn` and its like. */
   changeTurns: TurnsByName;
   /** A new unit of work: one per request or job. */
   em(): SqlEntityManager;

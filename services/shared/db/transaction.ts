@@ -68,6 +68,15 @@ export function sqlTransaction<T>(
   });
 }
 
+/** Like `transactionInTurn`, in plain SQL. */
+export function sqlTransactionInTurn<T>(
+  database: Pick<ServiceDatabase, 'pool' | 'changeTurns'>,
+  { tenantId }: { tenantId: string },
+  work: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  return database.changeTurns.run(tenantId, () => sqlTransaction(database, work));
+}
+
 async function retryingConflicts<T>(attempt: () => Promise<T>): Promise<T> {
   for (let count = 1; ; count += 1) {
     try {

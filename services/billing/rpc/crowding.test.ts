@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { BudgetKind } from '#gen/modelgateway/billing/v1/budget_pb.ts';
+import { ErrorReason } from '#shared/errors.ts';
+import { uuidv7 } from '#shared/ids.ts';
+import type { Caller } from '#shared/rpc/caller.ts';
+import { onDatabase } from '../../../test/support/people.ts';
+import { as, operator, person, service, startTestBilling, type TestBilling } from '../fixtures/test-billing.ts';
+
+let started: TestBilling;
+
+beforeAll(async () => {
+  started = await startTestBilling();
+  await started.billing.createCoupon({ code: 'FOR-ONE', amountNanoUsd: 1n }, operator);
+});
+afterAll(() => started?.close());
+
+/** What somebody does, and what they wait for when it is locked. */
+const changes: { what: string; change(of: Caller): Promise<unknown>; lock: string }[] = [
+  {
+    what: 'personal limits',
+    change: (of) => started.billing.setCostLimit({ limitNanoUsd: 1n }, as(of)),
+    lock: `select pg_advisory_xact_lock(hashtextextended('cost limit of ' || $1 || ' ' || $2, 0))`,
+  },
+  {
+    what: 'removals of them',
+    change: (of) => started.billing.deleteCostLimit({}, as(of)),
+    lock: `select pg_advisory_xact_lock(hashtextextended('cost limit of ' || $1 || ' ' || $2, 0))`,
+  },
+  {
+    what: 'PAYG caps',
+    change: (of) => started.billing.setPaygSpendCap({ limitNanoUsd: 1n }, as(of)),
+    lock: 'insert into billing.accounts (tenant_id) select $1::text::uuid where $2::text is not null',
+  },
+  {
+    what: 'codes of coupons',
+    change: (of) => started.billing.redeemCoupon({ code: 'FOR-ONE' }, as(of)),
+    lock: `insert into billing.coupon_attempts (tenant_id, user_id, hour, attempts)
+      values ($1::text::uuid, $2::text::uuid, date_trunc('hour', now()), 1)`,
+  },
+];
+
+test.each(changes)(
+  'whoever sends many $what at once waits for their own, and calls of other organizations for none of them',
+  async ({ change, lock }) => {
+    const owner = person();
+    await onDatabase(started, async (client) => {
+      await client.query('begin');
+      await client.query(lock, [owner.tenantId, owner.userId]);
+      const made = Promise.allSettled(Array.from({ length: 40 }, () => change(owner)));
+      const demands = [{ kind: BudgetKind.API_KEY, leaseId: uuidv7(), limitNanoUsd: 5n }];
+      const caller = { tenantId: uuidv7(), userId: uuidv7(), apiKeyId: uuidv7() };
+      const call = { holderId: uuidv7(), ...caller, costMaxNanoUsd: 1n, demands };
+      await started.billing.lease(call, { ...service, timeoutMs: 2_000 });
+      await client.query('rollback');
+      const overloaded = { status: 'rejected', reason: { reason: ErrorReason.OVERLOADED } };
+      expect(await made).not.toContainEqual(expect.objectContaining(overloaded));
+    });
+  },
+);
