@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { AuthService } from '#gen/modelgateway/auth/v1/auth_service_pb.ts';
+import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { AuthDeps } from './deps.ts';
 import { acceptInvitation } from './rpc/accept-invitation.ts';
 import { acknowledgeAuth } from './rpc/acknowledge-auth.ts';
@@ -47,6 +48,7 @@ import { withdrawMail } from './rpc/withdraw-mail.ts';
 
 /** Auth: sessions, people, organizations, invitations, the audit chain, the mail outbox and the edges' feed. */
 export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
+  const inTurn = readInTurn(createReadTurns());
   return {
     login: login(deps),
     refresh: refresh(deps),
@@ -65,7 +67,7 @@ export function authService(deps: AuthDeps): ServiceImpl<typeof AuthService> {
     listInvitations: listInvitations(deps),
     createInvitation: createInvitation(deps),
     deleteInvitation: deleteInvitation(deps),
-    listAuditEvents: listAuditEvents(deps),
+    listAuditEvents: inTurn(listAuditEvents(deps)),
 
     adminCreateOrganization: adminCreateOrganization(deps),
     adminListOrganizations: adminListOrganizations(deps),

@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { BillingService } from '#gen/modelgateway/billing/v1/billing_service_pb.ts';
+import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { BillingDeps } from './deps.ts';
 import { assignPlan } from './rpc/assign-plan.ts';
 import { charge } from './rpc/charge.ts';
@@ -42,6 +43,7 @@ import { watchRateLimits } from './rpc/watch-rate-limits.ts';
 
 /** Money: the ledger, credit, plans, invoices, coupons and budgets. start.ts makes its dependencies. */
 export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingService> {
+  const inTurn = readInTurn(createReadTurns());
   return {
     charge: charge(deps),
     lease: lease(deps),
@@ -56,8 +58,8 @@ export function billingService(deps: BillingDeps): ServiceImpl<typeof BillingSer
     listInvoices: listInvoices(deps),
     getInvoice: getInvoice(deps),
     renderInvoicePdf: renderInvoicePdf(deps),
-    listInvoiceTransactions: listInvoiceTransactions(deps),
-    listTransactions: listTransactions(deps),
+    listInvoiceTransactions: inTurn(listInvoiceTransactions(deps)),
+    listTransactions: inTurn(listTransactions(deps)),
     redeemCoupon: redeemCoupon(deps),
 
     getCostLimit: getCostLimit(deps),

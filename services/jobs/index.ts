@@ -1,5 +1,6 @@
 import type { ServiceImpl } from '@connectrpc/connect';
 import type { JobsService } from '#gen/modelgateway/jobs/v1/jobs_service_pb.ts';
+import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { JobsDeps } from './deps.ts';
 import { adminListJobs } from './rpc/admin-list-jobs.ts';
 import { cancelJob } from './rpc/cancel-job.ts';
@@ -10,13 +11,16 @@ import { listJobs } from './rpc/list-jobs.ts';
 import { submit } from './rpc/submit.ts';
 
 /** Background jobs, as their owners see them. start.ts makes its dependencies; workers/ runs the jobs. */
-export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => ({
-  submit: submit(deps),
-  getJob: getJob(deps),
-  listJobs: listJobs(deps),
-  getJobStats: getJobStats(deps),
-  cancelJob: cancelJob(deps),
-  deleteJob: deleteJob(deps),
+export const jobsService = (deps: JobsDeps): ServiceImpl<typeof JobsService> => {
+  const inTurn = readInTurn(createReadTurns());
+  return {
+    submit: submit(deps),
+    getJob: getJob(deps),
+    listJobs: inTurn(listJobs(deps)),
+    getJobStats: inTurn(getJobStats(deps)),
+    cancelJob: cancelJob(deps),
+    deleteJob: deleteJob(deps),
 
-  adminListJobs: adminListJobs(deps),
-});
+    adminListJobs: adminListJobs(deps),
+  };
+};

@@ -1,7 +1,7 @@
-import type { HandlerContext, ServiceImpl } from '@connectrpc/connect';
+import type { ServiceImpl } from '@connectrpc/connect';
 import type { UsageService } from '#gen/modelgateway/usage/v1/usage_service_pb.ts';
+import { createReadTurns, readInTurn } from '#shared/rpc/read-turns.ts';
 import type { UsageDeps } from './deps.ts';
-import { createReadTurns } from './read-turns.ts';
 import { exportEvents } from './rpc/export-events.ts';
 import { getCurrent } from './rpc/get-current.ts';
 import { getKeyAnalytics } from './rpc/get-key-analytics.ts';
@@ -17,10 +17,7 @@ import { record } from './rpc/record.ts';
 /** Every metered call, stored once and answered for in reports. start.ts makes its dependencies. */
 export function usageService(deps: UsageDeps): Partial<ServiceImpl<typeof UsageService>> {
   const reads = createReadTurns();
-  const inTurn =
-    <Request, Answer>(rpc: (request: Request, context: HandlerContext) => Promise<Answer> | Answer) =>
-    (request: Request, context: HandlerContext): Promise<Answer> =>
-      reads(context, async () => rpc(request, context));
+  const inTurn = readInTurn(reads);
   return {
     record: record(deps),
 

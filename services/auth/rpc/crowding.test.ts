@@ -53,3 +53,18 @@ test.each(changes)(
     });
   },
 );
+
+test('whoever asks for many pages of the audit trail at once waits for their own, and people of other organizations sign in', async () => {
+  await using fixture = await startTestAuth();
+  await onDatabase(fixture, async (client) => {
+    await client.query('begin');
+    await client.query('lock table audit_events in access exclusive mode');
+    const pages = Promise.all(Array.from({ length: 40 }, () => fixture.auth.listAuditEvents({}, ownerOf(fixture))));
+    const stranger = { email: 'stranger@example.com', password: strongPassword };
+    await expect(fixture.auth.login(stranger, anonymous())).rejects.toMatchObject({
+      reason: ErrorReason.INVALID_CREDENTIALS,
+    });
+    await client.query('rollback');
+    expect(await pages).toHaveLength(40);
+  });
+});

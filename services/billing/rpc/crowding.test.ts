@@ -57,3 +57,15 @@ test.each(changes)(
     });
   },
 );
+
+test('whoever asks for many lists at once waits for their own, and what others ask for has connections', async () => {
+  const [owner, another] = [as(person()), as(person())];
+  await onDatabase(started, async (client) => {
+    await client.query('begin');
+    await client.query('lock table billing.transactions in access exclusive mode');
+    const lists = Promise.all(Array.from({ length: 40 }, () => started.billing.listTransactions({}, owner)));
+    await started.billing.listInvoices({}, another);
+    await client.query('rollback');
+    expect(await lists).toHaveLength(40);
+  });
+});

@@ -1,13 +1,13 @@
 import { UsageScope } from '#gen/modelgateway/usage/v1/scope_pb.ts';
 import { firstIdAt } from '#shared/ids.ts';
 import { Role, sessionCaller } from '#shared/rpc/caller.ts';
+import type { ReadTurns } from '#shared/rpc/read-turns.ts';
 import { eventMessage } from '../db/event-rows.ts';
 import { nextEvents } from '../db/history.ts';
 import type { UsageDeps, UsageRpc } from '../deps.ts';
 import { daysMaxOfSums, resolveRange } from '../domain/requested-range.ts';
 import { subjectOf } from '../domain/subject.ts';
 import { instantsOf } from '../domain/time-buckets.ts';
-import type { ReadTurns } from '../read-turns.ts';
 import { keyLabels } from './key-labels.ts';
 
 const eventsPerPage = 500;
